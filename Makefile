@@ -1,0 +1,128 @@
+# Every target sets up what it needs, in an environment of its own below the project; that is
+# done again only when pyproject.toml or constraints.txt changed. Python with pip and make are
+# all that has to be there. Choose the Python, and where the environment goes, like this:
+#
+#     make test PYTHON=python3.13 VENV=.venv-3.13
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# `make -j`: what one check says stays together, where make can see to it (from 4.0).
+ifneq ($(filter output-sync,$(.FEATURES)),)
+MAKEFLAGS += --output-sync=target
+endif
+
+.PHONY: help
+help: ## Say what there is to make
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
+
+.PHONY: demo
+demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with the published figures
+	@$(PY) examples/philly/demo.py
+
+.PHONY: test
+test: $(VENV)/.test ## Run the tests
+	@$(PY) -m pytest
+
+.PHONY: coverage
+coverage: $(VENV)/.test ## Run the tests, and show what they do not reach
+	@$(PY) -m coverage erase
+	@$(PY) -m coverage run -m pytest -q
+	@$(PY) -m coverage combine --quiet
+	@$(PY) -m coverage report
+
+CHECKS := check-style check-format check-mypy check-pyright check-layers check-purity
+
+.PHONY: lint
+lint: $(CHECKS) ## Check style, types and the architecture (-k goes on after a failure)
+	@echo "All checks passed."
+
+.PHONY: $(CHECKS)
+$(CHECKS): $(VENV)/.lint
+
+check-style:
+	@echo "== style (ruff check)"
+	@$(PY) -m ruff check --quiet .
+
+check-format:
+	@echo "== format (ruff format)"
+	@$(PY) -m ruff format --quiet --diff .
+
+check-mypy:
+	@echo "== types (mypy)"
+	@$(PY) -m mypy --no-error-summary
+
+check-pyright:
+	@echo "== types (pyright)"
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(PY) -m pyright --warnings --pythonpath $(PY)
+
+check-layers:
+	@echo "== layers, purity, cycles (import-linter)"
+	@$(BIN)/lint-imports --no-logo
+
+check-purity:
+	@echo "== the core without trio"
+	@$(PY) -m pytest -q tests/test_layering.py
+
+.PHONY: format
+format: $(VENV)/.lint ## Put the code into its form
+	@$(PY) -m ruff check --quiet --fix-only .
+	@$(PY) -m ruff format .
+
+.PHONY: bench
+bench: $(VENV)/.runtime ## Measure how fast decisions are made
+	@$(PY) benchmarks/run.py
+
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
+	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+	@echo "Built docs/_build/html/index.html"
+
+.PHONY: clean
+clean: ## Remove everything that was set up or built
+	rm -rf .venv build dist docs/_build htmlcov .coverage .coverage.*
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find core actors tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
+
+# The environment. Each stamp stands for one purpose, so that the first command types little
+# traffic: a demo needs neither a type checker nor Sphinx.
+
+$(VENV)/.made:
+	@echo "Setting up $(VENV) with $(PYTHON)" >&2
+	@$(PYTHON) -c 'import sys; sys.exit("Muster needs Python 3.11 or later: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "Installing Muster and what it stands on" >&2
+	@$(INSTALL) --editable .
+	@touch $@
+
+# `pip install --group` is newer than the pip that a fresh environment may bring.
+$(VENV)/.pip: $(VENV)/.runtime
+	@$(INSTALL) --upgrade pip
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.pip
+	@echo "Installing the tools for tests" >&2
+	@$(INSTALL) --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.test
+	@echo "Installing the tools for checks" >&2
+	@$(INSTALL) --group lint
+	@touch $@
+
+# Two pips in one environment would trip over each other under -j: this one comes last.
+$(VENV)/.docs: $(VENV)/.pip $(if $(filter test coverage,$(MAKECMDGOALS)),$(VENV)/.test) \
+		$(if $(filter lint check-% format,$(MAKECMDGOALS)),$(VENV)/.lint)
+	@echo "Installing the tools for the documentation" >&2
+	@$(INSTALL) --group docs
+	@touch $@
