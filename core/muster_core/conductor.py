@@ -1,0 +1,366 @@
+"""The coordinator's machine: from the input of a batch to what is announced.
+
+A batch goes through five steps, and the actor that drives the machine does
+nothing but carry messages between them:
+
+1. ``begin``: timers that are due become requests.
+2. ``enter``: each event is admitted or refused, and becomes requests to owners.
+3. ``close``: everybody concerned is told to report; the reports meet at the root.
+4. ``apply`` and ``decide``: the view takes over what changed, and rounds are run.
+5. ``finish``: decisions get their numbers, owners their commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.config.model import Configuration
+from muster_core.decisions import Announced, Decision, Kind
+from muster_core.directory import Directory, Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.errors import RefusedError
+from muster_core.events import AddNode, Configure, Event, RemoveNode, UpdateNode
+from muster_core.lifecycle import AppState
+from muster_core.messages import (
+    Close,
+    CommitApp,
+    CommitQueue,
+    Complete,
+    Expect,
+    LoseNode,
+    Origin,
+    QueueReport,
+    Say,
+    TimeUp,
+)
+from muster_core.snapshots import (
+    AppSnapshot,
+    NodeSnapshot,
+    QueueSnapshot,
+    Snapshot,
+    Statistics,
+)
+from muster_core.view import DecisionView
+from muster_core.view.timers import Completion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@final
+@attrs.frozen
+class Closing:
+    """Who is to report for an epoch.
+
+    Attributes:
+        epoch: The epoch.
+        apps: The applications that were told something.
+        queues: The queues above them and those that were told something themselves,
+            each with the number of its children that will report.
+        credits: How many requests to applications are to be answered.
+    """
+
+    epoch: int
+    apps: Mapping[int, Close]
+    queues: Mapping[int, Expect]
+    credits: int
+
+
+@final
+@attrs.frozen
+class Outcome:
+    """The end of a batch.
+
+    Attributes:
+        announced: Its decisions.
+        apps: What it decided for each application concerned.
+        queues: What it decided for each queue concerned.
+    """
+
+    announced: tuple[Announced, ...]
+    apps: Mapping[int, CommitApp]
+    queues: Mapping[int, CommitQueue]
+
+
+@final
+class Conductor:
+    """The coordinator's machine.
+
+    Args:
+        configuration: The first configuration.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.directory = Directory(configuration)
+        self.view = DecisionView()
+        self.view.nodes.configure(configuration.node_sort, configuration.node_weights)
+        self._requests = self._batches = self._steps = self._bound = self._refusals = 0
+        #: The instant of the batch, in microseconds.
+        self.now_us = 0
+        self._seq = 0
+        self._announced = 0
+        self._epoch = 0
+        #: Whom the requests of this epoch concern: applications with their queues, and queues.
+        self._told_apps: dict[int, int] = {}
+        self._told_queues: set[int] = set()
+        self._credits = 0
+        #: The parent of each queue and the queue of each application, by key, for closing.
+        self._parents: dict[int, int | None] = {}
+        self._leaves: dict[int, int] = {}
+        #: What this batch said so far, each with its place, and what its rounds decided.
+        self._said: list[Say] = []
+        self._decided: list[Decision] = []
+
+    def start(self) -> list[Route]:
+        """Give the queues of the first configuration, which are to be started."""
+        return self._note(list(self.directory.first_routes))
+
+    def next_deadline_us(self) -> int | None:
+        """Give the instant of the next timer; to be asked between two batches."""
+        return self.view.timers.next_us()
+
+    # Input
+
+    def begin(self, now_us: int) -> list[Route]:
+        """Begin a batch.
+
+        Args:
+            now_us: Its instant, in microseconds; never before that of an earlier batch.
+
+        Returns:
+            The requests of the timers that are due.
+        """
+        self.now_us = now_us
+        self._batches += 1
+        routes: list[Route] = []
+        for due in self.view.timers.due(now_us):
+            self._seq += 1
+            origin = Origin(self._seq)
+            if isinstance(due, Completion):
+                routes.append(TellApp(due.app, Complete(origin, due.ask)))
+                continue
+            routes.append(TellApp(due.app, TimeUp(origin, due.state)))
+            if due.state is AppState.COMPLETING:
+                routes.extend(self.directory.complete(due.app))
+        return self._note(routes)
+
+    def enter(self, event: Event, index: int | None = None, line: int | None = None) -> list[Route]:
+        """Let an event in; one that makes no sense is refused, which is a decision.
+
+        Args:
+            event: The event.
+            index: Its index in the feed, or None.
+            line: Its line in the feed, or None.
+
+        Returns:
+            The requests that it leads to.
+        """
+        self._seq += 1
+        self._requests += 1
+        origin = Origin(self._seq, index, line)
+        try:
+            return self._note(self._admit(event, origin))
+        except RefusedError as refusal:
+            self._refused(origin, str(refusal))
+            return []
+
+    def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
+        """Let an event in that could not even be read."""
+        self._seq += 1
+        self._requests += 1
+        self._refused(Origin(self._seq, index, line), message)
+
+    def _refused(self, origin: Origin, message: str) -> None:
+        decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
+        self._said.append(Say((origin.seq, 0, 0), decision))
+
+    def _admit(self, event: Event, origin: Origin) -> list[Route]:
+        match event:
+            case AddNode():
+                self._check_node(event.node, there=False)
+                self.view.nodes.add(
+                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
+                )
+                return []
+            case UpdateNode():
+                self._check_node(event.node, there=True)
+                self.view.nodes.update(
+                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
+                )
+                return []
+            case RemoveNode():
+                self._check_node(event.node, there=True)
+                node = self.view.nodes.remove(event.node)
+                return [
+                    TellApp(key, LoseNode(origin, node.name))
+                    for key in sorted(node.holders)
+                    if self.directory.knows(key)
+                ]
+            case Configure():
+                routes = self.directory.handle(event, origin)
+                self._configured(event.config, origin)
+                return routes
+            case _:
+                return self.directory.handle(event, origin)
+
+    def _check_node(self, name: str, *, there: bool) -> None:
+        if (name in self.view.nodes.nodes) != there:
+            msg = f"node: {name!r} is {'unknown' if there else 'already a node'}"
+            raise RefusedError(msg)
+
+    def _configured(self, config: Configuration, origin: Origin) -> None:
+        self.view.nodes.configure(config.node_sort, config.node_weights)
+        message = f"partition {config.partition!r} is in force"
+        said = [Decision(Kind.CONFIG, message=message, index=origin.index, line=origin.line)]
+        said.extend(
+            Decision(Kind.WARNING, message=warning, index=origin.index, line=origin.line)
+            for warning in config.warnings
+        )
+        for number, decision in enumerate(said):
+            self._said.append(Say((origin.seq, 0, number), decision))
+
+    def _note(self, routes: list[Route]) -> list[Route]:
+        """Remember who will have to report."""
+        for route in routes:
+            match route:
+                case StartQueue():
+                    self._parents[route.key] = route.parent
+                    self._told_queues.add(route.key)
+                case TellQueue():
+                    self._told_queues.add(route.key)
+                case StartApp(identity):
+                    self._leaves[identity.key] = identity.leaf
+                case TellApp():
+                    self._told_apps[route.key] = self._leaves[route.key]
+                    self._credits += 1
+        return routes
+
+    def close(self) -> Closing | None:
+        """Close the input of the batch.
+
+        Returns:
+            Who is to report, or None if nobody was told anything.
+        """
+        if not self._told_apps and not self._told_queues:
+            return None
+        self._epoch += 1
+        children: dict[int, set[tuple[str, int]]] = {key: set() for key in self._told_queues}
+        for app, leaf in self._told_apps.items():
+            children.setdefault(leaf, set()).add(("app", app))
+        for key in list(children):
+            below, above = key, self._parents[key]
+            while above is not None:
+                siblings = children.setdefault(above, set())
+                if ("queue", below) in siblings:
+                    break
+                siblings.add(("queue", below))
+                below, above = above, self._parents[above]
+        closing = Closing(
+            epoch=self._epoch,
+            apps=dict.fromkeys(self._told_apps, Close(self._epoch)),
+            queues={key: Expect(self._epoch, len(below)) for key, below in children.items()},
+            credits=self._credits,
+        )
+        self._told_apps.clear()
+        self._told_queues.clear()
+        self._credits = 0
+        return closing
+
+    # Decisions
+
+    def apply(self, report: QueueReport) -> None:
+        """Take over what the epoch changed, as the root reports it."""
+        assert report.epoch == self._epoch, "a report of another epoch"
+        self.view.apply(report, self.now_us)
+        for app in report.apps:
+            self._said.extend(action for action in app.actions if isinstance(action, Say))
+            if app.gone:
+                del self._leaves[app.identity.key]
+        for queue in report.queues:
+            if queue.gone:
+                del self._parents[queue.key]
+
+    def decide(self) -> Iterator[None]:
+        """Run the rounds; between two steps the caller may let others run."""
+        self.view.nodes_changed()
+        for decisions in self.view.decide(self.now_us):
+            self._decided.extend(decisions)
+            self._steps += 1
+            yield
+
+    def finish(self) -> Outcome:
+        """End the batch."""
+        self._said.sort(key=lambda said: said.order)
+        decisions = [
+            *(said.decision for said in self._said),
+            *self._decided,
+            *self.view.changed_priorities(),
+        ]
+        self._said.clear()
+        self._decided.clear()
+        first = self._announced + 1
+        self._announced += len(decisions)
+        for decision in decisions:
+            self._bound += decision.kind is Kind.BOUND
+            self._refusals += decision.kind is Kind.REJECTED
+        apps, queues = self.view.commits()
+        return Outcome(
+            announced=tuple(
+                Announced(number, self.now_us, decision)
+                for number, decision in enumerate(decisions, first)
+            ),
+            apps=apps,
+            queues=queues,
+        )
+
+    # Reading
+
+    def last_refusal(self) -> str | None:
+        """Say why the event that came in last was refused; None if it was not.
+
+        To be asked after its owner has been heard.
+        """
+        for said in self._said:
+            if said.order[0] == self._seq and said.decision.kind is Kind.REJECTED:
+                return said.decision.message
+        return None
+
+    def why_pending(self, app: str, ask: str) -> str | None:
+        """Say why an ask is pending; None if it is not, or unknown. Between two batches."""
+        key = self.directory.locate(app)
+        return None if key is None else self.view.why_pending(key, ask)
+
+    def snapshot(self, apps: Iterable[AppSnapshot], queues: Iterable[QueueSnapshot]) -> Snapshot:
+        """Put a snapshot together. Between two batches.
+
+        Args:
+            apps: What every application published.
+            queues: What every queue published.
+        """
+        queues = sorted(queues, key=lambda queue: queue.path)
+        return Snapshot(
+            at_us=self.now_us,
+            apps={app.name: app for app in sorted(apps, key=lambda app: app.name)},
+            completed=frozenset(self.directory.completed),
+            queues={queue.path: queue for queue in queues},
+            shares={queue.path: self.view.share_of(queue.key) for queue in queues},
+            nodes={
+                node.name: NodeSnapshot(
+                    node.name, dict(node.capacity), dict(node.used), node.schedulable
+                )
+                for node in self.view.nodes.in_order()
+            },
+        )
+
+    def statistics(self) -> Statistics:
+        """Give how much was done so far."""
+        return Statistics(
+            requests=self._requests,
+            batches=self._batches,
+            steps=self._steps,
+            bound=self._bound,
+            refused=self._refusals,
+            decisions=self._announced,
+        )

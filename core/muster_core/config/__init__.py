@@ -1,0 +1,9 @@
+"""Configurations: what may stand in one, what is refused, and what it means."""
+
+from __future__ import annotations
+
+from muster_core.config.acl import admits, has_acl
+from muster_core.config.dynamic import default_configuration, dynamic_queue
+from muster_core.config.loader import load_configuration
+
+__all__ = ["admits", "default_configuration", "dynamic_queue", "has_acl", "load_configuration"]

@@ -1,0 +1,145 @@
+"""A configuration as it was written: a tree of texts that know where they stand.
+
+SPEC section 2 wants every name, property value and quantity as the text that
+stands there, and every refusal with its line. So a reader (of YAML, in
+``muster.config_files``) builds this tree instead of resolving scalars, and the
+loader decides at each place what it expects. Mappings keep their keys in order
+and twice if they stand there twice: that is for the loader to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Final, cast, final
+
+import attrs
+
+from muster_core.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_DEPTH: Final = 200
+"""How deep a document may be nested; deeper is surely a mistake, or an attack on the stack."""
+
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@final
+@attrs.frozen
+class Scalar:
+    """A text.
+
+    Attributes:
+        text: What stands there, without quotes and escapes.
+        line: Its line, from 1, or None where there are no lines.
+        order: Its place in the order of the text.
+        quoted: It was written in quotes (or as a block), so that it is surely a text.
+    """
+
+    text: str
+    line: int | None = None
+    order: int = 0
+    quoted: bool = False
+
+    @property
+    def is_null(self) -> bool:
+        """Say whether this stands for nothing where no text is expected."""
+        return not self.quoted and self.text in _NULLS
+
+
+@final
+@attrs.frozen
+class Table:
+    """A mapping, its entries in the order of the text; a key may stand there twice."""
+
+    entries: tuple[tuple[Node, Node], ...] = ()
+    line: int | None = None
+    order: int = 0
+
+
+@final
+@attrs.frozen
+class Listing:
+    """A sequence."""
+
+    items: tuple[Node, ...] = ()
+    line: int | None = None
+    order: int = 0
+
+
+Node = Scalar | Table | Listing
+"""Any part of a document, and a document."""
+
+
+def describe(node: Node) -> str:
+    """Say what a node is, for a message."""
+    if isinstance(node, Scalar):
+        return repr(node.text) if len(node.text) <= 80 else f"{node.text[:60]!r}…"
+    return "a map" if isinstance(node, Table) else "a list"
+
+
+def unprintable(text: str) -> bool:
+    """Say whether a text has half a surrogate pair, which no output could carry."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def from_python(value: object, *, line: int | None = None) -> Node:
+    """Make a document from what a JSON or msgpack feed brings.
+
+    Numbers count as their shortest text, booleans as ``true`` and ``false``, None as
+    an empty text. A part that is a node already stays as it is.
+
+    Args:
+        value: Maps with keys of text, sequences, texts, numbers, booleans, None.
+        line: The line where all of it stands, or None.
+
+    Raises:
+        ConfigError: If a part is of another type, or it is nested deeper than 200 levels.
+    """
+    return _convert(value, line, count(), "", MAX_DEPTH)
+
+
+def _convert(value: object, line: int | None, order: Iterator[int], path: str, depth: int) -> Node:
+    """Make the node of one value, below ``path``, with ``depth`` levels still to go."""
+    place = next(order)
+    if isinstance(value, Scalar | Table | Listing):
+        return value
+    if depth == 0:
+        raise ConfigError([Problem(f"nested deeper than {MAX_DEPTH} levels", line=line)])
+    if isinstance(value, Mapping):
+        entries: list[tuple[Node, Node]] = []
+        for key, part in cast("Mapping[object, object]", value).items():
+            name = _convert(key, line, order, path, depth - 1)
+            below = f"{path}.{key}" if path else f"{key}"
+            entries.append((name, _convert(part, line, order, below, depth - 1)))
+        return Table(tuple(entries), line, place)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        items = [
+            _convert(part, line, order, f"{path}[{index}]", depth - 1)
+            for index, part in enumerate(cast("Sequence[object]", value))
+        ]
+        return Listing(tuple(items), line, place)
+    text = _text_of(value)
+    if text is None or unprintable(text):
+        what = "half a surrogate pair" if text else f"a {type(value).__name__}"
+        raise ConfigError([Problem(f"{what} cannot stand in a configuration", path, line=line)])
+    return Scalar(text, line, place)
+
+
+def _text_of(value: object) -> str | None:
+    """Give the text that a value was written as; None for what has none."""
+    match value:
+        case str():
+            return value
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case int() if abs(value) >= 10**1000:  # longer than Python prints
+            return None
+        case int() | float():
+            return repr(value)
+        case _:
+            return None

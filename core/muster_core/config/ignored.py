@@ -1,0 +1,100 @@
+"""What YuniKorn obeys and Muster does not, for now: checked for form, one warning each.
+
+SPEC section 2: ``limits``, ``placementrules``, ``usergroupresolver``, ``checksum`` and
+``preemption.quotapreemptionenabled``. A field that is there but empty asks for nothing,
+and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from muster_core.config.document import Scalar
+
+if TYPE_CHECKING:
+    from muster_core.config.fields import Field
+
+LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
+RULE_FIELDS: Final = ("name", "create", "filter", "parent", "value")
+FILTER_FIELDS: Final = ("type", "users", "groups")
+RESOLVER_FIELDS: Final = ("type",)
+
+
+def warn_not_obeyed(field: Field, name: str) -> None:
+    """Say that a field has no effect."""
+    field.warn(f"{name}: checked for form, but not obeyed", once=f"field {name}")
+
+
+def read_limits(field: Field) -> None:
+    """Check the ``limits`` of a partition or a queue."""
+    items = field.items()
+    for item in items:
+        fields = item.fields(LIMIT_FIELDS)
+        _read_text(fields, "limit")
+        _read_texts(fields, "users")
+        _read_texts(fields, "groups")
+        if "maxresources" in fields:
+            fields["maxresources"].amounts()
+        if "maxapplications" in fields:
+            fields["maxapplications"].applications()
+    if items:
+        warn_not_obeyed(field, "limits")
+
+
+def read_placement_rules(field: Field) -> None:
+    """Check the ``placementrules`` of a partition."""
+    items = field.items()
+    for item in items:
+        _read_rule(item)
+    if items:
+        warn_not_obeyed(field, "placementrules")
+
+
+def read_resolver(field: Field) -> None:
+    """Check a ``usergroupresolver``: its ``type``, or a map with it."""
+    if field.is_null:
+        return
+    if not isinstance(field.node, Scalar):
+        _read_text(field.fields(RESOLVER_FIELDS), "type")
+    warn_not_obeyed(field, "usergroupresolver")
+
+
+def read_checksum(field: Field) -> None:
+    """Check the ``checksum`` of a file."""
+    if not field.is_null and field.text():
+        warn_not_obeyed(field, "checksum")
+
+
+def read_quota_preemption(field: Field) -> None:
+    """Check ``preemption.quotapreemptionenabled``."""
+    if not field.is_null:
+        field.boolean(default=False)
+        warn_not_obeyed(field, "preemption.quotapreemptionenabled")
+
+
+def _read_rule(rule: Field) -> None:
+    """Check one placement rule, with the rules for its parent."""
+    fields = rule.fields(RULE_FIELDS)
+    _read_text(fields, "name")
+    _read_text(fields, "value")
+    if "create" in fields:
+        fields["create"].boolean(default=False)
+    if "filter" in fields:
+        found = fields["filter"].fields(FILTER_FIELDS)
+        _read_text(found, "type")
+        _read_texts(found, "users")
+        _read_texts(found, "groups")
+    if "parent" in fields and not fields["parent"].is_null:
+        _read_rule(fields["parent"])
+
+
+def _read_text(fields: dict[str, Field], name: str) -> None:
+    """Check that a field is a text, if it is there."""
+    if name in fields:
+        fields[name].text()
+
+
+def _read_texts(fields: dict[str, Field], name: str) -> None:
+    """Check that a field is a list of texts, if it is there."""
+    for item in fields[name].items() if name in fields else ():
+        item.text()

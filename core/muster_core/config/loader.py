@@ -1,0 +1,211 @@
+"""Loading a configuration: from a document to a :class:`Configuration`, or to every problem.
+
+SPEC section 2. All partitions are read and checked, one runs; the warnings are those of
+the one that runs, and of the file as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster_core.config.dynamic import DEFAULT_PARTITION
+from muster_core.config.fields import Field, Report
+from muster_core.config.ignored import (
+    read_checksum,
+    read_limits,
+    read_placement_rules,
+    read_quota_preemption,
+    read_resolver,
+)
+from muster_core.config.model import Configuration, NodeSortPolicy
+from muster_core.config.queues import WrittenQueue, build_queue, read_root
+from muster_core.config.quotas import check_quotas
+from muster_core.errors import ConfigError
+from muster_core.quantities import shown
+
+if TYPE_CHECKING:
+    from muster_core.config.document import Node
+
+FILE_FIELDS: Final = ("partitions", "checksum")
+PARTITION_FIELDS: Final = (
+    "name",
+    "nodesortpolicy",
+    "preemption",
+    "queues",
+    "limits",
+    "placementrules",
+    "usergroupresolver",
+)
+NODE_SORT_FIELDS: Final = ("type", "resourceweights")
+PREEMPTION_FIELDS: Final = ("enabled", "quotapreemptionenabled")
+
+_WEIGHT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_INFINITY: Final = float("inf")
+
+
+@final
+@attrs.frozen
+class _Partition:
+    """A partition as it was read.
+
+    Attributes:
+        name: Its name; empty where it is no text.
+        field: Where the name stands, or should.
+        node_sort: ``nodesortpolicy.type``.
+        node_weights: ``nodesortpolicy.resourceweights``; empty where there are none.
+        preemption_enabled: ``preemption.enabled``.
+        root: Its queues.
+        report: Where its warnings are.
+    """
+
+    name: str
+    field: Field
+    node_sort: NodeSortPolicy
+    node_weights: dict[str, float]
+    preemption_enabled: bool
+    root: WrittenQueue
+    report: Report
+
+
+def load_configuration(
+    document: Node, *, file: str | None = None, partition: str | None = None
+) -> Configuration:
+    """Check a document and make the configuration of one of its partitions.
+
+    Args:
+        document: What was written, see :mod:`muster_core.config.document`.
+        file: The name of the file, for problems; None for one given inline.
+        partition: The partition that is to run; None for ``default``, or the only one.
+
+    Raises:
+        ConfigError: With everything for which it is refused.
+    """
+    report = Report(file)
+    fields = Field.top(document, report).fields(FILE_FIELDS)
+    if "checksum" in fields:
+        read_checksum(fields["checksum"])
+    where = fields.get("partitions", Field.top(document, report))
+    partitions = _read_partitions(fields.get("partitions"))
+    chosen = _choose(partitions, partition, where)
+    problems = report.problems
+    if problems or chosen is None:
+        raise ConfigError(problems)
+    warnings = sorted(report.warnings + chosen.report.warnings)
+    configuration = Configuration(
+        partition=chosen.name,
+        root=build_queue(chosen.root),
+        node_sort=chosen.node_sort,
+        preemption_enabled=chosen.preemption_enabled,
+        warnings=tuple(message for _, message in warnings),
+    )
+    weights = tuple(sorted(chosen.node_weights.items()))
+    return attrs.evolve(configuration, node_weights=weights) if weights else configuration
+
+
+def _read_partitions(field: Field | None) -> list[_Partition]:
+    """Read all partitions, and refuse names that are there already."""
+    partitions: list[_Partition] = []
+    seen: dict[str, Field] = {}
+    for item in [] if field is None else field.items():
+        found = _read_partition(item.reporting_to(item.report.part()))
+        partitions.append(found)
+        if found.name in seen:
+            first = seen[found.name].path
+            found.field.refuse(f"the name {shown(found.name)} is used twice, first in {first}")
+        elif found.name:
+            seen[found.name] = found.field
+    return partitions
+
+
+def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _Partition | None:
+    """Give the partition that runs, or None (and a problem) if that cannot be told."""
+    named = {partition.name: partition for partition in partitions}
+    if not partitions:
+        if not where.report.problems:
+            where.refuse("there is no partition")
+    elif wanted is not None:
+        if wanted not in named:
+            where.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}")
+        return named.get(wanted)
+    elif DEFAULT_PARTITION in named:
+        return named[DEFAULT_PARTITION]
+    elif len(partitions) == 1:
+        return partitions[0]
+    else:
+        names = ", ".join(named)
+        where.refuse(f"none of the partitions is called default: choose one of {names}")
+    return None
+
+
+def _read_partition(field: Field) -> _Partition:
+    """Read one partition, and check its queues against each other."""
+    fields = field.fields(PARTITION_FIELDS)
+    named = "name" in fields and not fields["name"].is_null
+    name = fields["name"].text() if named else DEFAULT_PARTITION
+    node_sort, weights = _read_node_sort(fields.get("nodesortpolicy"))
+    root = read_root(field, fields.get("queues"))
+    check_quotas(root)
+    for ignored, read in (
+        ("limits", read_limits),
+        ("placementrules", read_placement_rules),
+        ("usergroupresolver", read_resolver),
+    ):
+        if ignored in fields:
+            read(fields[ignored])
+    return _Partition(
+        name="" if name is None else name or DEFAULT_PARTITION,  # as in YuniKorn
+        field=fields.get("name", field),
+        node_sort=node_sort,
+        node_weights=weights,
+        preemption_enabled=_read_preemption(fields.get("preemption")),
+        root=root,
+        report=field.report,
+    )
+
+
+def _read_preemption(field: Field | None) -> bool:
+    """Read the ``preemption`` of a partition; enabled where nothing is said."""
+    fields = {} if field is None else field.fields(PREEMPTION_FIELDS)
+    if "quotapreemptionenabled" in fields:
+        read_quota_preemption(fields["quotapreemptionenabled"])
+    return fields["enabled"].boolean(default=True) if "enabled" in fields else True
+
+
+def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, float]]:
+    """Read the ``nodesortpolicy`` of a partition; fair where nothing is said."""
+    fields = {} if field is None else field.fields(NODE_SORT_FIELDS)
+    policy = NodeSortPolicy.FAIR
+    kind = fields.get("type")
+    text = None if kind is None or kind.is_null else kind.text()
+    if kind is not None and text is not None:
+        try:
+            policy = NodeSortPolicy(text.lower())
+        except ValueError:
+            kind.refuse(f"{shown(text)} is not one of {', '.join(NodeSortPolicy)}")
+    return policy, _read_weights(fields["resourceweights"]) if "resourceweights" in fields else {}
+
+
+def _read_weights(field: Field) -> dict[str, float]:
+    """Read the ``resourceweights``, of which an average must be possible."""
+    weights = {name: _read_weight(weight) for name, weight in field.fields().items()}
+    if sum(weights.values()) == _INFINITY:
+        field.refuse("the weights are too large: no average of them can be computed")
+    return weights
+
+
+def _read_weight(field: Field) -> float:
+    """Read one weight; 0 (and a problem) if it is none."""
+    text = field.text()
+    if text is None:
+        return 0.0
+    weight = float(text) if _WEIGHT.fullmatch(text) else _INFINITY
+    if 0 <= weight < _INFINITY:
+        return abs(weight)  # "-0" is 0, and is taken
+    if weight < 0:
+        field.refuse(f"the weight {shown(text)} is negative")
+    else:
+        field.refuse(f"{shown(text)} is not a weight: write a number from 0 up")
+    return 0.0

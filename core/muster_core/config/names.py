@@ -1,0 +1,44 @@
+"""Names of queues: which are legal, and the one way to write a path.
+
+SPEC section 2: queue names are matched without regard to case, so inside Muster
+they are in lower case, and a path starts at the root.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from muster_core.quantities import shown
+
+ROOT: Final = "root"
+"""The name and the path of the queue above all others."""
+
+_QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+
+
+def check_queue_name(name: str) -> str:
+    """Give a queue's own name in lower case.
+
+    Raises:
+        ValueError: If the name is illegal.
+    """
+    if not _QUEUE_NAME.fullmatch(name):
+        msg = f"{shown(name)} is not a name of a queue: 1 to 64 of a-z A-Z 0-9 _ : # / @ -"
+        raise ValueError(msg)
+    return name.lower()
+
+
+def canonical_path(path: str) -> str:
+    """Give the path of a queue from ``root``, in lower case.
+
+    A path that does not start with ``root.`` is one below the root.
+
+    Args:
+        path: The path as a user wrote it, such as ``Root.a.b`` or ``a.b``.
+
+    Raises:
+        ValueError: If a name on the path is illegal.
+    """
+    names = [check_queue_name(name) for name in path.split(".")]
+    return ".".join(names if names[0] == ROOT else [ROOT, *names])

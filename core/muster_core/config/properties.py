@@ -1,0 +1,207 @@
+"""The properties of queues: values, defaults, inheritance (the table in SPEC section 2).
+
+One :class:`Property` per line of the table, and :func:`resolve`, which fills in what
+a queue inherits. Values are not case sensitive; names are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
+
+import attrs
+
+from muster_core.config.model import (
+    DeadlockPolicy,
+    PreemptionPolicy,
+    Settings,
+    SortPolicy,
+)
+from muster_core.errors import QuantityError
+from muster_core.quantities import (
+    MAX_INT32,
+    parse_duration,
+    parse_go_int32,
+    parse_integer,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from muster_core.config.fields import Field
+
+SYSTEM_CLASSES: Final = 1_000_000_000
+"""With an offset of this much a user's priority reaches the system classes."""
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class Property(Generic[T]):
+    """One property: its name and how its text is read."""
+
+    name: str
+    parse: Callable[[str], T]
+
+    def of(self, own: Mapping[str, str], otherwise: T) -> T:
+        """Give the queue's own value, or what counts where it has none."""
+        text = own.get(self.name)
+        return otherwise if text is None else self.parse(text)
+
+
+def _choice(values: Mapping[str, T]) -> Callable[[str], T]:
+    """Make a reader of one of a few texts, whose case does not matter."""
+
+    def parse(text: str) -> T:
+        lowered = text.lower()
+        if lowered not in values:
+            msg = f"{shown(text)} is not one of {', '.join(values)}"
+            raise ValueError(msg)
+        return values[lowered]
+
+    return parse
+
+
+def _offset(text: str) -> int:
+    """Read a ``priority.offset``, of which YuniKorn accepts any text."""
+    return parse_go_int32(text) or 0
+
+
+def _int32(text: str) -> int:
+    return parse_integer(text, 0, MAX_INT32)
+
+
+def _duration(text: str) -> int:
+    # Go's form alone: in a YuniKorn file a bare number of seconds is a mistake.
+    return parse_duration(text.lower(), seconds=False)
+
+
+def _duration_above_0(text: str) -> int:
+    duration = _duration(text)
+    if duration == 0:
+        msg = f"{shown(text)} is not above 0"
+        raise ValueError(msg)
+    return duration
+
+
+_ENABLED: Final = {"enabled": True, "disabled": False}
+
+SORT_POLICY: Final = Property(
+    "application.sort.policy", _choice({policy.value: policy for policy in SortPolicy})
+)
+SORT_PRIORITY: Final = Property("application.sort.priority", _choice(_ENABLED))
+SORT_BLOCKING: Final = Property("application.sort.blocking", _choice(_ENABLED))
+PRIORITY_FENCE: Final = Property("priority.policy", _choice({"default": False, "fence": True}))
+PRIORITY_OFFSET: Final = Property("priority.offset", _offset)
+QUEUE_PRIORITY: Final = Property("queue.priority", _int32)
+QUEUE_RECLAIMABLE: Final = Property("queue.reclaimable", _choice({"true": True, "false": False}))
+QUEUE_CREATE: Final = Property("queue.create", _choice(_ENABLED))
+PREEMPTION_POLICY: Final = Property(
+    "preemption.policy", _choice({policy.value: policy for policy in PreemptionPolicy})
+)
+PREEMPTION_DELAY: Final = Property("preemption.delay", _duration)
+GANG_WAIT: Final = Property("gang.wait.time", _duration_above_0)
+GANG_DEADLOCK: Final = Property(
+    "gang.deadlock.policy", _choice({policy.value: policy for policy in DeadlockPolicy})
+)
+
+_LEAF_ONLY: Final = (SORT_POLICY, SORT_BLOCKING)
+_ROOT_ONLY: Final = (GANG_WAIT, GANG_DEADLOCK)
+
+PROPERTIES: Final[Mapping[str, Property[Any]]] = {
+    known.name: known
+    for known in (
+        *_LEAF_ONLY,
+        SORT_PRIORITY,
+        PRIORITY_FENCE,
+        PRIORITY_OFFSET,
+        QUEUE_PRIORITY,
+        QUEUE_RECLAIMABLE,
+        QUEUE_CREATE,
+        PREEMPTION_POLICY,
+        PREEMPTION_DELAY,
+        *_ROOT_ONLY,
+    )
+}
+"""Every property that Muster knows."""
+
+
+def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool) -> Settings:
+    """Fill in defaults and inherited values.
+
+    Args:
+        own: The queue's own properties as written, already checked.
+        parent: The settings of the queue above, or None for the root.
+        is_parent: Whether the queue is a parent, for which what only leaves have does nothing.
+    """
+    above = Settings() if parent is None else parent
+    disabled = above.preemption_policy is PreemptionPolicy.DISABLED
+    nothing: Mapping[str, str] = {}
+    of_leaf = nothing if is_parent else own
+    of_root = own if parent is None else nothing
+    below_root = nothing if parent is None else own
+    return Settings(
+        sort_policy=SORT_POLICY.of(of_leaf, SortPolicy.FIFO),
+        sort_by_priority=SORT_PRIORITY.of(own, above.sort_by_priority),
+        blocking=SORT_BLOCKING.of(of_leaf, otherwise=False),
+        fence=PRIORITY_FENCE.of(below_root, otherwise=False),
+        offset=PRIORITY_OFFSET.of(below_root, 0),
+        queue_priority=QUEUE_PRIORITY.of(own, 0),
+        reclaimable=QUEUE_RECLAIMABLE.of(own, above.reclaimable),
+        create=QUEUE_CREATE.of(own, above.create),
+        preemption_policy=PREEMPTION_POLICY.of(
+            own, PreemptionPolicy.DISABLED if disabled else PreemptionPolicy.DEFAULT
+        ),
+        preemption_delay_us=PREEMPTION_DELAY.of(own, above.preemption_delay_us),
+        gang_wait_us=GANG_WAIT.of(of_root, above.gang_wait_us),
+        deadlock_policy=GANG_DEADLOCK.of(of_root, above.deadlock_policy),
+    )
+
+
+def read_properties(
+    field: Field, queue: str, *, is_parent: bool, is_root: bool
+) -> tuple[tuple[str, str], ...]:
+    """Check the properties of a queue, and give them as written.
+
+    Args:
+        field: The map ``properties``.
+        queue: What to call the queue in a warning: its path.
+        is_parent: Whether the queue is a parent.
+        is_root: Whether the queue is the root.
+    """
+    own: list[tuple[str, str]] = []
+    for name, value in field.fields().items():
+        text = value.text()
+        if text is None:
+            continue
+        own.append((name, text))
+        known = PROPERTIES.get(name)
+        if known is None:
+            value.warn(
+                f"{queue}: unknown property {shown(name)} is kept, without effect",
+                once=f"property {name}",
+            )
+            continue
+        try:
+            known.parse(text)
+        except (ValueError, QuantityError) as error:
+            value.refuse(str(error))
+            continue
+        if known in _LEAF_ONLY and is_parent:
+            value.warn(f"{queue}: {name} does nothing on a parent queue")
+        if known in _ROOT_ONLY and not is_root:
+            value.warn(f"{queue}: {name} does nothing below root")
+        if known is PRIORITY_OFFSET and not is_root:
+            _warn_of_offset(value, queue, text)
+    return tuple(own)
+
+
+def _warn_of_offset(field: Field, queue: str, text: str) -> None:
+    """Say that an offset is none, or lifts into the system classes."""
+    offset = parse_go_int32(text)
+    if offset is None and text:
+        field.warn(f"{queue}: priority.offset {shown(text)} is not an int32: 0 is taken")
+    elif offset is not None and offset >= SYSTEM_CLASSES:
+        field.warn(
+            f"{queue}: with priority.offset {offset} a user's priority reaches the system classes"
+        )

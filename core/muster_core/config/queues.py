@@ -1,0 +1,272 @@
+"""Reading the tree of queues, and building the one that the machines use.
+
+Two passes: :func:`read_queue` takes the form of each queue, with every problem where it
+stands; :func:`build_queue` fills in, from the root down, what is inherited. Between
+them :mod:`muster_core.config.quotas` checks what concerns several queues.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster_core.config.acl import parse_acl
+from muster_core.config.document import Listing, Scalar, Table
+from muster_core.config.ignored import read_limits
+from muster_core.config.model import Acl, Limits, QueueConfig, Settings, Template
+from muster_core.config.names import ROOT, check_queue_name
+from muster_core.config.properties import read_properties, resolve
+from muster_core.quantities import format_quantity
+from muster_core.resources import Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from muster_core.config.fields import Field
+
+QUEUE_FIELDS: Final = (
+    "name",
+    "parent",
+    "resources",
+    "maxapplications",
+    "properties",
+    "childtemplate",
+    "submitacl",
+    "adminacl",
+    "limits",
+    "queues",
+)
+TEMPLATE_FIELDS: Final = ("maxapplications", "properties", "resources")
+RESOURCES_FIELDS: Final = ("guaranteed", "max")
+
+
+@final
+@attrs.frozen
+class Quota:
+    """One map of ``resources``: the amounts, and where each of them stands."""
+
+    amounts: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    fields: Mapping[str, Field] = attrs.field(factory=dict[str, "Field"])
+
+
+@final
+@attrs.frozen
+class WrittenQueue:
+    """A queue as it was written, and where.
+
+    Attributes:
+        field: Where it stands; of a root that is only implied, the partition.
+        name_field: Where its name stands, or should.
+        name: Its own name, in lower case; empty where it is illegal.
+        path: Its path from the root, in lower case.
+        is_parent: It has children, or says so, or is the root.
+        guaranteed: ``resources.guaranteed``.
+        max: ``resources.max``.
+        max_applications: ``maxapplications``, 0 where there is none.
+        applications_field: Where that stands, or should.
+        template: Its ``childtemplate``, or None.
+        submit_acl: ``submitacl``, or None.
+        admin_acl: ``adminacl``, or None.
+        properties: As written.
+        children: In the order of the text.
+    """
+
+    field: Field
+    name_field: Field
+    name: str
+    path: str
+    is_parent: bool
+    applications_field: Field
+    guaranteed: Quota = attrs.field(factory=Quota)
+    max: Quota = attrs.field(factory=Quota)
+    max_applications: int = 0
+    properties: tuple[tuple[str, str], ...] = ()
+    template: Template | None = None
+    submit_acl: Acl | None = None
+    admin_acl: Acl | None = None
+    children: tuple[WrittenQueue, ...] = ()
+
+
+def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
+    """Read the ``queues`` of a partition: the root alone, or what stands below it.
+
+    Args:
+        partition: Where the partition stands.
+        queues: The field ``queues``, or None where it is missing.
+    """
+    items = [] if queues is None else queues.items()
+    if len(items) == 1 and _name_of(items[0]) == ROOT:
+        return read_queue(items[0], parent=None)
+    children = _read_children(items, ROOT)
+    return WrittenQueue(
+        partition,
+        partition,
+        ROOT,
+        ROOT,
+        is_parent=True,
+        applications_field=partition,
+        children=children,
+    )
+
+
+def read_queue(field: Field, parent: str | None) -> WrittenQueue:
+    """Read one queue, with all below it.
+
+    Args:
+        field: Where it stands.
+        parent: The path of the queue above, or None for the root.
+    """
+    fields = field.fields(QUEUE_FIELDS)
+    name = ROOT if parent is None else _read_name(field, fields.get("name"))
+    path = name if parent is None else f"{parent}.{name}"
+    is_parent = _is_parent(fields) or parent is None
+    guaranteed, most = _read_resources(fields.get("resources"), is_root=parent is None)
+    if "limits" in fields:
+        read_limits(fields["limits"])
+    return WrittenQueue(
+        field=field,
+        name_field=fields.get("name", field),
+        name=name,
+        path=path,
+        is_parent=is_parent,
+        guaranteed=guaranteed,
+        max=most,
+        max_applications=_read_applications(fields),
+        applications_field=fields.get("maxapplications", field),
+        properties=_read_properties(fields, path, is_parent=is_parent),
+        template=_read_template(fields.get("childtemplate"), path),
+        submit_acl=_read_acl(fields.get("submitacl")),
+        admin_acl=_read_acl(fields.get("adminacl")),
+        children=_read_children(fields["queues"].items() if "queues" in fields else [], path),
+    )
+
+
+def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueConfig:
+    """Build a queue and all below it, with defaults and inherited values.
+
+    Args:
+        written: The queue as it was read, without a problem.
+        parent: The settings of the queue above, or None for the root.
+    """
+    settings = resolve(dict(written.properties), parent, is_parent=written.is_parent)
+    return QueueConfig(
+        name=written.name,
+        path=written.path,
+        is_parent=written.is_parent,
+        guaranteed=Resources(written.guaranteed.amounts),
+        max=Limits.of(written.max.amounts),
+        max_applications=written.max_applications,
+        settings=settings,
+        own_properties=written.properties,
+        template=written.template,
+        submit_acl=written.submit_acl,
+        admin_acl=written.admin_acl,
+        children=tuple(build_queue(child, settings) for child in written.children),
+    )
+
+
+def _name_of(queue: Field) -> str | None:
+    """Give the name that a queue gives itself, in lower case, before anything is checked."""
+    entries = queue.node.entries if isinstance(queue.node, Table) else ()
+    for key, value in entries:
+        if isinstance(key, Scalar) and key.text == "name" and isinstance(value, Scalar):
+            return value.text.lower()
+    return None
+
+
+def _read_name(queue: Field, field: Field | None) -> str:
+    """Read a queue's name in lower case; empty where there is none, or an illegal one."""
+    if field is None:
+        if isinstance(queue.node, Table) or queue.is_null:
+            queue.refuse("a queue needs a name")
+        return ""
+    text = field.text()
+    if text is None:
+        return ""
+    try:
+        return check_queue_name(text)
+    except ValueError as error:
+        field.refuse(str(error))
+        return ""
+
+
+def _is_parent(fields: Mapping[str, Field]) -> bool:
+    """Say whether a queue has children or claims to be a parent."""
+    says_so = "parent" in fields and fields["parent"].boolean(default=False)
+    children = fields["queues"].node if "queues" in fields else None
+    return says_so or (isinstance(children, Listing) and bool(children.items))
+
+
+def _read_children(items: list[Field], parent: str) -> tuple[WrittenQueue, ...]:
+    """Read the queues below one, and refuse names that are there already."""
+    children: list[WrittenQueue] = []
+    seen: dict[str, Field] = {}
+    for item in items:
+        child = read_queue(item, parent)
+        if child.name in seen:
+            first = seen[child.name].path
+            child.name_field.refuse(f"the name {child.name!r} is used twice, first in {first}")
+        elif child.name:
+            seen[child.name] = child.name_field
+        children.append(child)
+    return tuple(children)
+
+
+def _read_applications(fields: Mapping[str, Field]) -> int:
+    """Read ``maxapplications``; 0, no limit, where there is none."""
+    return fields["maxapplications"].applications() if "maxapplications" in fields else 0
+
+
+def _read_properties(
+    fields: Mapping[str, Field], path: str, *, is_parent: bool
+) -> tuple[tuple[str, str], ...]:
+    """Read ``properties`` as written; nothing where there are none."""
+    if "properties" not in fields:
+        return ()
+    is_root = path == ROOT
+    return read_properties(fields["properties"], path, is_parent=is_parent, is_root=is_root)
+
+
+def _read_resources(field: Field | None, *, is_root: bool = False) -> tuple[Quota, Quota]:
+    """Read ``guaranteed`` and ``max`` of ``resources``, and compare the two."""
+    fields = {} if field is None else field.fields(RESOURCES_FIELDS)
+    quotas = {name: Quota(*found.amounts()) for name, found in fields.items()}
+    if is_root:
+        for name, quota in quotas.items():
+            if quota.fields:
+                fields[name].refuse("the root has what the nodes have: it takes no resources")
+        return Quota(), Quota()
+    guaranteed, most = quotas.get("guaranteed", Quota()), quotas.get("max", Quota())
+    for name, amount in guaranteed.amounts.items():
+        limit = most.amounts.get(name)
+        if limit is not None and amount > limit:
+            written = f"guaranteed {format_quantity(name, amount)} of {name}"
+            message = f"{written} is over max {format_quantity(name, limit)}"
+            guaranteed.fields[name].refuse(message)
+    return guaranteed, most
+
+
+def _read_template(field: Field | None, path: str) -> Template | None:
+    """Read a ``childtemplate``; an empty one counts as none, as in YuniKorn."""
+    fields = {} if field is None else field.fields(TEMPLATE_FIELDS)
+    guaranteed, most = _read_resources(fields.get("resources"))
+    template = Template(
+        guaranteed=Resources(guaranteed.amounts),
+        max=Limits.of(most.amounts),
+        max_applications=_read_applications(fields),
+        properties=_read_properties(fields, f"{path} (childtemplate)", is_parent=False),
+    )
+    return template if any(attrs.astuple(template, recurse=False)) else None
+
+
+def _read_acl(field: Field | None) -> Acl | None:
+    """Read an ACL; None where there is none, or an empty one."""
+    if field is None or field.is_null:
+        return None
+    text = field.text()
+    try:
+        return None if text is None else parse_acl(text)
+    except ValueError as error:
+        field.refuse(str(error))
+        return None

@@ -1,0 +1,79 @@
+"""Checks that concern several queues: what children may have, measured by what is above them.
+
+SPEC section 2. A queue that does not name a type counts with the sum of its children's
+``guaranteed``, and with the smallest ``max`` above it; ``guaranteed`` 0 is the same as
+not named, ``max`` 0 allows nothing.
+
+Comparing each sum with the ``max`` of the queue itself is enough: a sum over a ``max``
+further up is over it there too, or is over a ``guaranteed`` between the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster_core.quantities import format_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from muster_core.config.queues import Quota, WrittenQueue
+
+
+def check_quotas(root: WrittenQueue) -> None:
+    """Report every queue of a tree that contradicts the ones above or below it."""
+    _check_guaranteed(root)
+    _check_max(root, {})
+    _check_applications(root)
+
+
+def _check_guaranteed(queue: WrittenQueue) -> dict[str, int]:
+    """Compare the sums of ``guaranteed``, bottom up; give what the queue counts with."""
+    total: dict[str, int] = {}
+    for child in queue.children:
+        for name, amount in _check_guaranteed(child).items():
+            total[name] = total.get(name, 0) + amount
+    own = {name: amount for name, amount in queue.guaranteed.amounts.items() if amount}
+    _compare(total, own, queue.guaranteed, "guaranteed")
+    _compare(total, queue.max.amounts, queue.max, "max")
+    return total | own
+
+
+def _compare(total: Mapping[str, int], bounds: Mapping[str, int], quota: Quota, what: str) -> None:
+    """Report each type of which the children are guaranteed more than a bound of their parent."""
+    for name, bound in bounds.items():
+        if total.get(name, 0) > bound:
+            guaranteed = format_quantity(name, total[name])
+            quota.fields[name].refuse(
+                f"the children's guaranteed {name}, {guaranteed} together,"
+                f" is over {what} {format_quantity(name, bound)}"
+            )
+
+
+def _check_max(queue: WrittenQueue, above: Mapping[str, int]) -> None:
+    """Compare each ``max`` with the smallest one above it, top down."""
+    smallest = dict(above)
+    for name, amount in queue.max.amounts.items():
+        bound = above.get(name)
+        if bound is not None and amount > bound:
+            queue.max.fields[name].refuse(
+                f"max {format_quantity(name, amount)} of {name}"
+                f" is over the {format_quantity(name, bound)} of a queue above"
+            )
+        smallest[name] = amount if bound is None else min(amount, bound)
+    for child in queue.children:
+        _check_max(child, smallest)
+
+
+def _check_applications(queue: WrittenQueue) -> None:
+    """Compare each ``maxapplications`` with the parent's, if that has a limit."""
+    limit = queue.max_applications
+    for child in queue.children:
+        own = child.max_applications
+        if limit and not own:
+            child.applications_field.refuse(
+                f"maxapplications is not limited, but that of the parent is ({limit})"
+            )
+        elif limit and own > limit:
+            child.applications_field.refuse(f"maxapplications {own} is over the parent's {limit}")
+        _check_applications(child)

@@ -1,0 +1,108 @@
+"""Decisions: the only thing of Muster that the outside sees.
+
+SPEC section 8, the decision log. A decision is announced once, in the order of
+``seq``, and is final.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import final
+
+import attrs
+
+MICROSECONDS = 1_000_000
+"""Microseconds in a second; every instant inside Muster is a whole number of them."""
+
+
+@final
+class Kind(StrEnum):
+    """What was decided."""
+
+    ASSIGNED = "assigned"
+    BOUND = "bound"
+    RELEASED = "released"
+    REJECTED = "rejected"
+    APP_STATE = "app_state"
+    QUEUE_PRIORITY = "queue_priority"
+    CONFIG = "config"
+    WARNING = "warning"
+
+
+@final
+class Reason(StrEnum):
+    """Why an ask was released."""
+
+    COMPLETED = "completed"
+    REMOVED = "removed"
+    NODE_LOST = "node_lost"
+    BIND_FAILED = "bind_failed"
+
+
+@final
+@attrs.frozen
+class Decision:
+    """One line of the decision log, before it has its number and its time.
+
+    Attributes:
+        kind: What was decided.
+        app: The application concerned.
+        ask: The name of the ask concerned, without its application.
+        node: The node concerned.
+        queue: The full path of the queue concerned.
+        reason: Why an ask was released.
+        state: The application's new state.
+        priority: A queue's new priority; None there means that it has none.
+        message: What is to be said to a person.
+        index: The index of the event in the feed, from 0.
+        line: The line of the event in the feed, from 1, where it is known.
+    """
+
+    kind: Kind
+    app: str | None = None
+    ask: str | None = None
+    node: str | None = None
+    queue: str | None = None
+    reason: Reason | None = None
+    state: str | None = None
+    priority: int | None = None
+    message: str | None = None
+    index: int | None = None
+    line: int | None = None
+
+
+@final
+@attrs.frozen
+class Announced:
+    """A decision with its place in the log.
+
+    Attributes:
+        seq: Its number, from 1, without gaps.
+        at_us: The instant of the batch that made it, in microseconds since the start.
+        decision: What was decided.
+    """
+
+    seq: int
+    at_us: int
+    decision: Decision
+
+    def as_map(self) -> dict[str, object]:
+        """Give the line of the log as a map: what is None is left out, but a queue's priority."""
+        decision = self.decision
+        line: dict[str, object] = {"seq": self.seq, "at": seconds(self.at_us)}
+        line["kind"] = decision.kind.value
+        for name in ("app", "ask", "node", "queue", "reason", "state", "priority"):
+            value = getattr(decision, name)
+            if value is not None or (name == "priority" and decision.kind is Kind.QUEUE_PRIORITY):
+                line[name] = value.value if isinstance(value, Reason) else value
+        for name in ("message", "index", "line"):
+            value = getattr(decision, name)
+            if value is not None:
+                line[name] = value
+        return line
+
+
+def seconds(at_us: int) -> int | float:
+    """Give an instant in seconds: an int if it is whole, a float otherwise."""
+    whole, fraction = divmod(at_us, MICROSECONDS)
+    return at_us / MICROSECONDS if fraction else whole

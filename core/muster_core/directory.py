@@ -1,0 +1,397 @@
+"""The directory: which names there are, and who owns what they stand for.
+
+Requests are admitted one after the other, in the order of their entry, and what
+a later one may name depends on the earlier ones: whether a queue exists, whether
+an application's name is free, what a priority class is worth. All of that is
+known here, without asking anybody: which applications a queue has changes only
+by requests and by the timer that completes an application, never by a round.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never, final
+
+import attrs
+
+from muster_core.config.acl import admits, has_acl
+from muster_core.config.dynamic import dynamic_queue
+from muster_core.config.model import Configuration, QueueConfig, Template
+from muster_core.config.names import canonical_path
+from muster_core.errors import RefusedError
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddPriorityClass,
+    Configure,
+    FailBind,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+)
+from muster_core.lifecycle import SKIP_STARTING_TAG
+from muster_core.messages import (
+    AddAsks,
+    AppIdentity,
+    AppRequest,
+    Dismiss,
+    Enlist,
+    Origin,
+    ReleaseAsk,
+    Retire,
+    SetQueue,
+    SpoilBinds,
+    WithdrawAsk,
+)
+from muster_core.priority import BUILT_IN_CLASSES, PriorityClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+@final
+@attrs.frozen
+class StartQueue:
+    """A queue begins to exist."""
+
+    key: int
+    parent: int | None
+    config: QueueConfig
+
+
+@final
+@attrs.frozen
+class TellQueue:
+    """A queue is to be told something."""
+
+    key: int
+    message: SetQueue | Retire
+
+
+@final
+@attrs.frozen
+class StartApp:
+    """An application begins to exist."""
+
+    identity: AppIdentity
+
+
+@final
+@attrs.frozen
+class TellApp:
+    """An application is to be told something."""
+
+    key: int
+    message: AppRequest
+
+
+Route = StartQueue | TellQueue | StartApp | TellApp
+"""What the admission of a request leads to, in this order."""
+
+Admissible = (
+    Configure | AddApp | RemoveApp | AddAsk | RemoveAsk | Release | AddPriorityClass | FailBind
+)
+"""The events that the directory admits; those of nodes are the node index's."""
+
+
+@final
+@attrs.define(eq=False)
+class QueueEntry:
+    """What the directory knows of a queue.
+
+    Attributes:
+        key: Its number.
+        parent: The entry of its parent, or None for the root.
+        config: Its settings.
+        dynamic: It was made on the fly.
+        draining: It takes no new applications.
+        children: Its children by name.
+        apps: How many applications it has.
+    """
+
+    key: int
+    parent: QueueEntry | None
+    config: QueueConfig
+    dynamic: bool = False
+    draining: bool = False
+    children: dict[str, QueueEntry] = attrs.field(factory=dict[str, "QueueEntry"])
+    apps: int = 0
+
+    def upward(self) -> Iterator[QueueEntry]:
+        """Give the queue and its ancestors, nearest first."""
+        entry: QueueEntry | None = self
+        while entry is not None:
+            yield entry
+            entry = entry.parent
+
+    def in_use(self) -> bool:
+        """Say whether there is an application in the queue or below."""
+        return bool(self.apps) or any(child.in_use() for child in self.children.values())
+
+
+@final
+class Directory:
+    """The names that are in use.
+
+    Args:
+        configuration: The first configuration.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        #: The configuration in force.
+        self.configuration = configuration
+        #: Every application that has not completed, by name.
+        self._apps: dict[str, tuple[int, QueueEntry]] = {}
+        #: The name of each application in ``_apps``, by key.
+        self._names: dict[int, str] = {}
+        #: The names of the applications that have completed and did not come again.
+        self.completed: set[str] = set()
+        self._classes = {known.name: known for known in BUILT_IN_CLASSES}
+        #: Every queue by its path.
+        self.queues: dict[str, QueueEntry] = {}
+        self._next_key = 0
+        self._any_acl = has_acl(configuration)
+        self.first_routes = tuple(self._make_tree(None, configuration.root))
+
+    def handle(self, event: Admissible, origin: Origin) -> list[Route]:
+        """Admit an event.
+
+        Args:
+            event: The event.
+            origin: Its place in the input.
+
+        Returns:
+            Who is to be told what, in order.
+
+        Raises:
+            RefusedError: If it makes no sense now; then nothing was changed.
+        """
+        match event:
+            case Configure():
+                return list(self._configure(event.config))
+            case AddApp():
+                return list(self._add_app(event, origin))
+            case RemoveApp():
+                return list(self._remove_app(event, origin))
+            case AddPriorityClass():
+                self._add_class(event)
+                return []
+            case _:
+                return [self._for_app(event, origin)]
+
+    def complete(self, key: int) -> list[Route]:
+        """Let an application's name go, as it completes now."""
+        self.completed.add(self._names[key])
+        return list(self._leave(key))
+
+    def locate(self, app: str) -> int | None:
+        """Give the key of an application by its name, or None."""
+        found = self._apps.get(app)
+        return None if found is None else found[0]
+
+    def knows(self, key: int) -> bool:
+        """Say whether an application has neither been removed nor completed."""
+        return key in self._names
+
+    def _for_app(self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin) -> TellApp:
+        key, _ = self._app(event.app)
+        match event:
+            case AddAsk():
+                return TellApp(key, AddAsks(origin, event, self._priority(event)))
+            case RemoveAsk():
+                return TellApp(key, WithdrawAsk(origin, event.ask))
+            case Release():
+                return TellApp(key, ReleaseAsk(origin, event.ask))
+            case FailBind():
+                return TellApp(key, SpoilBinds(origin, event.ask, event.times))
+            case _:
+                assert_never(event)
+
+    # Applications
+
+    def _app(self, name: str) -> tuple[int, QueueEntry]:
+        found = self._apps.get(name)
+        if found is None:
+            state = "has completed" if name in self.completed else "is unknown"
+            msg = f"app: {name!r} {state}"
+            raise RefusedError(msg)
+        return found
+
+    def _add_app(self, event: AddApp, origin: Origin) -> Iterator[Route]:
+        if event.app in self._apps:
+            msg = f"app: {event.app!r} is already an application"
+            raise RefusedError(msg)
+        nearest, missing = self._locate(event)
+        path = [entry.config for entry in nearest.upward()]
+        if not admits(path, event.user, event.groups, any_acl=self._any_acl):
+            who = "nobody in particular" if event.user is None else repr(event.user)
+            field = "user" if event.user is not None else "queue"
+            msg = f"{field}: {event.queue!r} does not admit {who}; no queue on its path names it"
+            raise RefusedError(msg)
+        for position, name in enumerate(missing):
+            nearest, route = self._make_dynamic(nearest, name, leaf=position == len(missing) - 1)
+            yield route
+        nearest.apps += 1
+        self._apps[event.app] = (origin.seq, nearest)
+        self._names[origin.seq] = event.app
+        self.completed.discard(event.app)
+        skip = event.tags.get(SKIP_STARTING_TAG, "").lower() == "true"
+        identity = AppIdentity(origin.seq, event.app, nearest.key, nearest.config.path, skip)
+        yield StartApp(identity)
+        yield TellApp(origin.seq, Enlist(origin))
+
+    def _remove_app(self, event: RemoveApp, origin: Origin) -> Iterator[Route]:
+        if event.app in self.completed:  # It has nothing left but its name.
+            self.completed.discard(event.app)
+            return
+        key, _ = self._app(event.app)
+        yield TellApp(key, Dismiss(origin))
+        yield from self._leave(key)
+
+    def _leave(self, key: int) -> Iterator[Route]:
+        """Take an application out of its queue, and queues that only it kept out of the tree."""
+        _, entry = self._apps.pop(self._names.pop(key))
+        entry.apps -= 1
+        yield from self._collect(entry)
+
+    def _priority(self, event: AddAsk) -> int:
+        if event.priority_class is None:
+            return 0 if event.priority is None else event.priority
+        known = self._classes.get(event.priority_class)
+        if known is None:
+            msg = f"priority_class: {event.priority_class!r} is unknown"
+            raise RefusedError(msg)
+        if event.priority is not None and event.priority != known.value:
+            msg = (
+                f"priority: {event.priority} is not the value of the priority class "
+                f"{known.name!r}, which is {known.value}; leave one of them out"
+            )
+            raise RefusedError(msg)
+        return known.value
+
+    def _add_class(self, event: AddPriorityClass) -> None:
+        if event.name in self._classes:
+            msg = f"name: {event.name!r} is already a priority class"
+            raise RefusedError(msg)
+        self._classes[event.name] = PriorityClass(event.name, event.value, event.preempts)
+
+    # Queues
+
+    def _locate(self, event: AddApp) -> tuple[QueueEntry, list[str]]:
+        """Find where an application belongs: the nearest queue and the names still missing."""
+        try:
+            names = canonical_path(event.queue).split(".")[1:]
+        except ValueError as error:
+            msg = f"queue: {event.queue!r}: {error}"
+            raise RefusedError(msg) from error
+        entry = self.queues["root"]
+        while names and names[0] in entry.children:
+            entry = entry.children[names.pop(0)]
+        if any(above.draining for above in entry.upward()):
+            msg = f"queue: {event.queue!r} is draining and takes no new application"
+            raise RefusedError(msg)
+        if not names:
+            if entry.config.is_parent:
+                msg = f"queue: {event.queue!r} is a parent; name a leaf below it"
+                raise RefusedError(msg)
+            return entry, names
+        self._check_dynamic(event.queue, entry)
+        return entry, names
+
+    @staticmethod
+    def _check_dynamic(written: str, entry: QueueEntry) -> None:
+        if not entry.config.is_parent:
+            msg = f"queue: {written!r} is unknown, and {entry.config.path!r} above it is a leaf"
+            raise RefusedError(msg)
+        if not entry.config.settings.create:
+            msg = (
+                f"queue: {written!r} is unknown, and queue.create is disabled "
+                f"for {entry.config.path!r}"
+            )
+            raise RefusedError(msg)
+
+    def _make_dynamic(
+        self, parent: QueueEntry, name: str, *, leaf: bool
+    ) -> tuple[QueueEntry, Route]:
+        templates = (above.config.template for above in parent.upward())
+        template: Template | None = next((found for found in templates if found), None)
+        config = dynamic_queue(
+            parent.config, template if leaf else None, name, is_parent=not leaf
+        )
+        entry = self._enter(parent, config, dynamic=True)
+        return entry, StartQueue(entry.key, parent.key, config)
+
+    def _enter(
+        self, parent: QueueEntry | None, config: QueueConfig, *, dynamic: bool = False
+    ) -> QueueEntry:
+        self._next_key += 1
+        entry = QueueEntry(self._next_key, parent, config, dynamic)
+        self.queues[config.path] = entry
+        if parent is not None:
+            parent.children[config.name] = entry
+        return entry
+
+    def _make_tree(self, parent: QueueEntry | None, config: QueueConfig) -> Iterator[Route]:
+        entry = self._enter(parent, config)
+        yield StartQueue(entry.key, None if parent is None else parent.key, config)
+        for child in config.children:
+            yield from self._make_tree(entry, child)
+
+    def _collect(self, entry: QueueEntry) -> Iterator[Route]:
+        """Remove a queue that only lasts while it is in use, then its parent likewise."""
+        for queue in list(entry.upward()):
+            lasting = not (queue.dynamic or queue.draining)
+            if queue.parent is None or lasting or queue.apps or queue.children:
+                return
+            yield self._remove(queue, queue.parent)
+
+    def _remove(self, entry: QueueEntry, parent: QueueEntry) -> Route:
+        del parent.children[entry.config.name]
+        del self.queues[entry.config.path]
+        return TellQueue(entry.key, Retire())
+
+    # Configuration
+
+    def _configure(self, configuration: Configuration) -> Iterator[Route]:
+        root = self.queues["root"]
+        self._check_kinds(root, configuration.root)
+        self.configuration = configuration
+        self._any_acl = has_acl(configuration)
+        yield from self._reconfigure(root, configuration.root)
+
+    def _check_kinds(self, entry: QueueEntry, config: QueueConfig) -> None:
+        """Refuse a configuration that turns a leaf in use into a parent, or the reverse."""
+        if config.is_parent and not entry.config.is_parent and entry.apps:
+            msg = f"config: {config.path!r} has applications and cannot become a parent"
+            raise RefusedError(msg)
+        if not config.is_parent and any(child.in_use() for child in entry.children.values()):
+            msg = f"config: {config.path!r} has children in use and cannot become a leaf"
+            raise RefusedError(msg)
+        for child in config.children:
+            if child.name in entry.children:
+                self._check_kinds(entry.children[child.name], child)
+
+    def _reconfigure(self, entry: QueueEntry, config: QueueConfig) -> Iterator[Route]:
+        changed = entry.draining or entry.config != config
+        entry.config, entry.draining, entry.dynamic = config, False, False
+        if changed:
+            yield TellQueue(entry.key, SetQueue(config, draining=False))
+        named = {child.name for child in config.children}
+        for name in sorted(set(entry.children) - named):
+            yield from self._vanish(entry.children[name], entry)
+        for child in config.children:
+            if child.name in entry.children:
+                yield from self._reconfigure(entry.children[child.name], child)
+            else:
+                yield from self._make_tree(entry, child)
+
+    def _vanish(self, entry: QueueEntry, parent: QueueEntry) -> Iterator[Route]:
+        """Let a queue that the configuration no longer names go, or drain while it is in use."""
+        for child in sorted(entry.children.values(), key=lambda child: child.config.name):
+            yield from self._vanish(child, entry)
+        if entry.dynamic:
+            return
+        if not entry.in_use():
+            yield self._remove(entry, parent)
+        elif not entry.draining:
+            entry.draining = True
+            yield TellQueue(entry.key, SetQueue(entry.config, draining=True))
+

@@ -1,0 +1,154 @@
+"""Events: everything that can come in, typed, checked for form, not yet for sense.
+
+One closed union. The form of a field (a quantity, a name, a number in range) is
+checked where an event is read; whether an event makes sense now (does the queue
+exist, is the name free) is for the machine that owns what it speaks of.
+Times are in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+import attrs
+
+from muster_core.config.model import Configuration
+from muster_core.resources import Resources
+
+
+@final
+@attrs.frozen
+class Configure:
+    """Replace the configuration; ``config`` has been checked by itself already."""
+
+    config: Configuration
+
+
+@final
+@attrs.frozen
+class AddNode:
+    """A node comes with ``capacity`` and the attributes that selectors look at."""
+
+    node: str
+    capacity: Resources
+    attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    schedulable: bool = True
+
+
+@final
+@attrs.frozen
+class UpdateNode:
+    """The fields of a node that are not None replace the present ones."""
+
+    node: str
+    capacity: Resources | None = None
+    attributes: Mapping[str, str] | None = None
+    schedulable: bool | None = None
+
+
+@final
+@attrs.frozen
+class RemoveNode:
+    """A node is lost, with everything on it."""
+
+    node: str
+
+
+@final
+@attrs.frozen
+class AddApp:
+    """An application is submitted to ``queue``, a path as the user wrote it."""
+
+    app: str
+    queue: str
+    user: str | None = None
+    groups: tuple[str, ...] = ()
+    tags: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+
+@final
+@attrs.frozen
+class RemoveApp:
+    """An application goes, with everything it asked for and holds."""
+
+    app: str
+
+
+@final
+@attrs.frozen
+class AddAsk:
+    """An application asks for ``resources``, once or ``count`` times.
+
+    Attributes:
+        priority: The priority as a number, or None.
+        priority_class: The name of a priority class, or None.
+        count: None for one ask of this name; else the members ``ask-0``, ``ask-1``, ….
+        node: The only node on which it may run, or None for any.
+        selector: Attributes that the node must have, as text.
+        run_for_us: It completes by itself this long after it was bound, or None.
+    """
+
+    app: str
+    ask: str
+    resources: Resources
+    priority: int | None = None
+    priority_class: str | None = None
+    count: int | None = None
+    node: str | None = None
+    selector: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    run_for_us: int | None = None
+
+
+@final
+@attrs.frozen
+class RemoveAsk:
+    """A pending ask is withdrawn."""
+
+    app: str
+    ask: str
+
+
+@final
+@attrs.frozen
+class Release:
+    """A bound ask has finished."""
+
+    app: str
+    ask: str
+
+
+@final
+@attrs.frozen
+class AddPriorityClass:
+    """A user's priority class; ``preempts`` is its policy ``PreemptLowerPriority``."""
+
+    name: str
+    value: int
+    preempts: bool = False
+
+
+@final
+@attrs.frozen
+class FailBind:
+    """The next ``times`` binds of an ask fail."""
+
+    app: str
+    ask: str
+    times: int = 1
+
+
+Event = (
+    Configure
+    | AddNode
+    | UpdateNode
+    | RemoveNode
+    | AddApp
+    | RemoveApp
+    | AddAsk
+    | RemoveAsk
+    | Release
+    | AddPriorityClass
+    | FailBind
+)
+"""Everything that can come in and change the state."""

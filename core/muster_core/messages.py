@@ -1,0 +1,406 @@
+"""Messages between the owners of state: one closed union for each receiver.
+
+All are frozen. The coordinator talks to applications and queues directly; what
+they have to say travels upward, from child to parent, as reports.
+
+Identity: every application and every queue has a number of its own (``key``),
+since a name can come again while the one that had it before is still leaving.
+An application's key is the position of the event that created it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+import attrs
+
+from muster_core.config.model import QueueConfig
+from muster_core.decisions import Decision
+from muster_core.events import AddAsk
+from muster_core.lifecycle import AppState
+from muster_core.resources import Resources
+from muster_core.shapes import Shape
+
+Totals = Mapping[str, int]
+"""Sums over many asks, by type; unlike one quantity they have no upper limit."""
+
+
+@final
+@attrs.frozen
+class Origin:
+    """Where a request comes from.
+
+    Attributes:
+        seq: Its position in the input; all order among requests is by it.
+        index: The index of the event in its feed, from 0, or None.
+        line: The line of the event in its feed, from 1, or None.
+    """
+
+    seq: int
+    index: int | None = None
+    line: int | None = None
+
+
+@final
+@attrs.frozen
+class Ask:
+    """One ask, as long as it exists.
+
+    Attributes:
+        name: Its name within its application.
+        resources: What it asks for.
+        priority: Its priority, an int32.
+        order: Its place among the asks of its application, best first: negated
+            priority, creation, gang name, submission, number in a ``count``.
+        shape: What it needs of a node.
+        run_for_us: It completes by itself this long after it was bound, or None.
+    """
+
+    name: str
+    resources: Resources
+    priority: int
+    order: tuple[int, int, str, int, int]
+    shape: Shape
+    run_for_us: int | None = None
+
+
+@final
+@attrs.frozen
+class Allocation:
+    """A bound ask.
+
+    Attributes:
+        ask: The ask.
+        node: The name of its node.
+        number: Its place in the order of all binds.
+    """
+
+    ask: Ask
+    node: str
+    number: int
+
+
+@final
+@attrs.frozen
+class AppIdentity:
+    """What about an application never changes.
+
+    Attributes:
+        key: Its number, the position of the event that created it.
+        name: Its name.
+        leaf: The key of its queue.
+        path: The path of its queue.
+        skip_starting: It goes from Accepted to Running.
+    """
+
+    key: int
+    name: str
+    leaf: int
+    path: str
+    skip_starting: bool = False
+
+
+# What an application is told.
+
+
+@final
+@attrs.frozen
+class Enlist:
+    """The application begins to exist."""
+
+    origin: Origin
+
+
+@final
+@attrs.frozen
+class AddAsks:
+    """Asks come; ``priority`` is what the event's number or class amounts to."""
+
+    origin: Origin
+    event: AddAsk
+    priority: int
+
+
+@final
+@attrs.frozen
+class WithdrawAsk:
+    """A pending ask is to go."""
+
+    origin: Origin
+    ask: str
+
+
+@final
+@attrs.frozen
+class ReleaseAsk:
+    """A bound ask has finished."""
+
+    origin: Origin
+    ask: str
+
+
+@final
+@attrs.frozen
+class SpoilBinds:
+    """The next ``times`` binds of an ask are to fail."""
+
+    origin: Origin
+    ask: str
+    times: int
+
+
+@final
+@attrs.frozen
+class LoseNode:
+    """A node is gone, with everything on it."""
+
+    origin: Origin
+    node: str
+
+
+@final
+@attrs.frozen
+class Complete:
+    """The time of a bound ask that said how long it runs is over."""
+
+    origin: Origin
+    ask: str
+
+
+@final
+@attrs.frozen
+class TimeUp:
+    """The application has been in ``state`` for as long as it may."""
+
+    origin: Origin
+    state: AppState
+
+
+@final
+@attrs.frozen
+class Dismiss:
+    """The application is to go, with everything it asked for and holds."""
+
+    origin: Origin
+
+
+@final
+@attrs.frozen
+class CommitApp:
+    """What the rounds decided about the application.
+
+    Attributes:
+        bound: The new allocations, in the order in which they were made.
+        failed: The asks whose bind failed, once for each time.
+    """
+
+    bound: tuple[Allocation, ...]
+    failed: tuple[str, ...] = ()
+
+
+@final
+@attrs.frozen
+class Close:
+    """The input of an epoch is complete: report what it changed."""
+
+    epoch: int
+
+
+AppRequest = (
+    Enlist
+    | AddAsks
+    | WithdrawAsk
+    | ReleaseAsk
+    | SpoilBinds
+    | LoseNode
+    | Complete
+    | TimeUp
+    | Dismiss
+)
+"""What carries a credit: it is answered with the next report."""
+
+ToApplication = AppRequest | CommitApp | Close
+"""Everything that an application is told."""
+
+
+# What an application does, and says of it.
+
+
+@final
+@attrs.frozen
+class Say:
+    """A decision for the log; ``order`` is its place among those of the batch."""
+
+    order: tuple[int, int, int]
+    decision: Decision
+
+
+@final
+@attrs.frozen
+class Pending:
+    """An ask is pending now: it is new, or it lost its place."""
+
+    ask: Ask
+
+
+@final
+@attrs.frozen
+class Withdrawn:
+    """A pending ask is gone."""
+
+    ask: Ask
+
+
+@final
+@attrs.frozen
+class Freed:
+    """An allocation is gone; its ask is pending again only if that is said too."""
+
+    allocation: Allocation
+
+
+@final
+@attrs.frozen
+class Entered:
+    """The application is in another state now."""
+
+    state: AppState
+
+
+@final
+@attrs.frozen
+class Spoilt:
+    """This many of the next binds of an ask will fail."""
+
+    ask: str
+    times: int
+
+
+AppAction = Say | Pending | Withdrawn | Freed | Entered | Spoilt
+"""What an application did in answer to a message."""
+
+
+@final
+@attrs.frozen
+class Values:
+    """What counts of a child in its queue.
+
+    Attributes:
+        priority: The priority of the child where something is pending in it, else None.
+        pending: What is pending in it.
+        allocated: What is allocated in it.
+    """
+
+    priority: int | None
+    pending: Totals
+    allocated: Totals
+
+
+NO_VALUES = Values(None, {}, {})
+"""The values of a child in which there is nothing."""
+
+
+@final
+@attrs.frozen
+class AppReport:
+    """All that an epoch changed in an application, at once.
+
+    Attributes:
+        identity: Which application.
+        epoch: The epoch.
+        credits: How many requests it answers.
+        actions: What it did, in order.
+        values: What counts of it in its queue.
+        gone: It has ceased to exist.
+    """
+
+    identity: AppIdentity
+    epoch: int
+    credits: int
+    actions: tuple[AppAction, ...]
+    values: Values
+    gone: bool
+
+
+@final
+@attrs.frozen
+class QueueSummary:
+    """What a queue publishes of itself.
+
+    Attributes:
+        key: Its number.
+        parent: The number of its parent, or None for the root.
+        config: Its settings.
+        draining: It takes no new applications.
+        values: What counts of it in its parent.
+        priority: Its ``currentPriority``, or None.
+        gone: It has ceased to exist.
+    """
+
+    key: int
+    parent: int | None
+    config: QueueConfig
+    draining: bool
+    values: Values
+    priority: int | None
+    gone: bool
+
+
+@final
+@attrs.frozen
+class QueueReport:
+    """All that an epoch changed in a queue and below, at once.
+
+    Attributes:
+        key: Which queue.
+        epoch: The epoch.
+        credits: How many requests to applications it answers.
+        queues: The queues that it speaks of, each parent before its children.
+        apps: The applications that it speaks of.
+    """
+
+    key: int
+    epoch: int
+    credits: int
+    queues: tuple[QueueSummary, ...]
+    apps: tuple[AppReport, ...]
+
+
+# What a queue is told.
+
+
+@final
+@attrs.frozen
+class SetQueue:
+    """The queue's settings, from now on."""
+
+    config: QueueConfig
+    draining: bool
+
+
+@final
+@attrs.frozen
+class Retire:
+    """The queue is empty and is to go."""
+
+
+@final
+@attrs.frozen
+class CommitQueue:
+    """What the rounds changed in the children of a queue, by their keys."""
+
+    children: Mapping[int, Values]
+
+
+@final
+@attrs.frozen
+class Expect:
+    """So many children will report for an epoch; then the queue is to report itself."""
+
+    epoch: int
+    children: int
+
+
+ToQueue = SetQueue | Retire | CommitQueue | Expect | AppReport | QueueReport
+"""Everything that a queue is told."""

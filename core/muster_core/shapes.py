@@ -1,0 +1,183 @@
+"""Shapes: asks that any node and any quota treats alike, as bits of one integer.
+
+A shape is what an ask needs of a node: resources, selector, required node. Each
+live shape has a bit, so that "is there anything in this queue that fits there"
+is one ``&`` of integers, whatever the number of asks. Which shapes fit an amount
+of room is one bisection per resource type over masks computed beforehand.
+
+Bit 0 is no shape: the view uses it to have a queue visited (see there).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from muster_core.resources import Resources
+
+EVERY_SHAPE: Final = -1
+"""The mask with every bit set."""
+
+KEPT_IDLE: Final = 64
+"""How many shapes that no pending ask has are kept, in case they come again."""
+
+
+@final
+@attrs.frozen(cache_hash=True)
+class Shape:
+    """What an ask needs of a node.
+
+    Attributes:
+        resources: The amounts that it takes.
+        selector: Attributes that the node must have, sorted by name.
+        node: The only node that will do, or None.
+    """
+
+    resources: Resources
+    selector: tuple[tuple[str, str], ...] = ()
+    node: str | None = None
+
+    def matches(self, name: str, attributes: Mapping[str, str]) -> bool:
+        """Say whether the node may be used at all, whatever is free on it."""
+        if self.node is not None and self.node != name:
+            return False
+        return all(attributes.get(key) == value for key, value in self.selector)
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """Give the positions of the bits that are set in a mask that is not negative."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@final
+class ShapeTable:
+    """The live shapes and their bits.
+
+    A shape keeps its bit while a pending ask has it, and for a while after: the
+    table forgets the one that was idle longest when more are idle than in use.
+    """
+
+    __slots__ = ("_bits", "_free", "_idle", "_prefixes", "_users", "shapes")
+
+    def __init__(self) -> None:
+        #: The shape at each bit; bit 0 and bits that are free are not in it.
+        self.shapes: dict[int, Shape] = {}
+        #: The bit of each shape: the inverse of ``shapes``.
+        self._bits: dict[Shape, int] = {}
+        #: How many pending asks have the shape; zero for all and only the idle ones.
+        self._users: dict[int, int] = {}
+        #: Bits of which no pending ask has the shape, idle longest first.
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        #: Bits that were given back.
+        self._free: list[int] = []
+        #: For each type the amounts asked for and the masks of what asks for no more;
+        #: None while they have to be computed anew.
+        self._prefixes: dict[str, tuple[list[int], list[int]]] | None = None
+
+    def find(self, shape: Shape) -> int | None:
+        """Give the bit of a shape that is in the table, else None."""
+        return self._bits.get(shape)
+
+    def acquire(self, bit: int) -> None:
+        """Count one more pending ask of the shape at ``bit``."""
+        if not self._users[bit]:
+            del self._idle[bit]
+        self._users[bit] += 1
+
+    def add(self, shape: Shape) -> int:
+        """Give a new shape its bit, idle for now."""
+        bit = self._free.pop() if self._free else len(self.shapes) + 1
+        self.shapes[bit] = shape
+        self._bits[shape] = bit
+        self._users[bit] = 0
+        self._idle[bit] = None
+        self._prefixes = None
+        return bit
+
+    def release(self, bit: int) -> None:
+        """Count one pending ask less of the shape at ``bit``."""
+        self._users[bit] -= 1
+        if not self._users[bit]:
+            self._idle[bit] = None
+
+    def forget_idle(self) -> list[int]:
+        """Forget shapes that were idle longest, if there are too many; give their bits."""
+        in_use = len(self.shapes) - len(self._idle)
+        forgotten: list[int] = []
+        while len(self._idle) > max(KEPT_IDLE, in_use):
+            bit, _ = self._idle.popitem(last=False)
+            del self._bits[self.shapes.pop(bit)]
+            del self._users[bit]
+            forgotten.append(bit)
+        if forgotten:
+            self._free.extend(forgotten)
+            self._prefixes = None
+        return forgotten
+
+    def fitting_node(self, free: Mapping[str, int]) -> int:
+        """Give the shapes whose resources fit in ``free``, where a missing type is none."""
+        mask = EVERY_SHAPE
+        for name, (amounts, masks) in self._by_type().items():
+            mask &= masks[bisect_right(amounts, free.get(name, 0))]
+        return mask if mask >= 0 else self._all()
+
+    def fitting_headroom(self, headroom: Mapping[str, int]) -> int:
+        """Give the shapes whose resources fit in ``headroom``, a missing type unlimited.
+
+        Headroom may be below zero, where a ``max`` was lowered under what is allocated;
+        a shape that asks nothing of that type fits all the same.
+        """
+        mask = EVERY_SHAPE
+        prefixes = self._by_type()
+        for name, room in headroom.items():
+            if name in prefixes:
+                amounts, masks = prefixes[name]
+                mask &= masks[bisect_right(amounts, room)]
+        return mask
+
+    def _all(self) -> int:
+        return sum(1 << bit for bit in self.shapes)
+
+    def _by_type(self) -> dict[str, tuple[list[int], list[int]]]:
+        if self._prefixes is None:
+            names = {name for shape in self.shapes.values() for name in shape.resources}
+            self._prefixes = {name: self._prefix(name) for name in sorted(names)}
+        return self._prefixes
+
+    def _prefix(self, name: str) -> tuple[list[int], list[int]]:
+        """Give the amounts of one type in order, and after each the mask of what asks no more."""
+        by_amount: dict[int, int] = {}
+        for bit, shape in self.shapes.items():
+            amount = shape.resources[name]
+            by_amount[amount] = by_amount.get(amount, 0) | 1 << bit
+        mask = by_amount.pop(0, 0)
+        amounts = sorted(by_amount)
+        masks = [mask]
+        for amount in amounts:
+            mask |= by_amount[amount]
+            masks.append(mask)
+        return amounts, masks
+
+    def check(self, pending: Iterable[Shape]) -> None:
+        """Assert the invariants, given the shape of each pending ask; for tests."""
+        users: dict[int, int] = dict.fromkeys(self.shapes, 0)
+        for shape in pending:
+            users[self._bits[shape]] += 1
+        # Each shape is counted once per pending ask.
+        assert users == self._users
+        # All and only the shapes without a pending ask are idle.
+        assert set(self._idle) == {bit for bit, count in users.items() if not count}
+        # Every bit stands for one shape, and bit 0 for none.
+        assert {bit: self._bits[shape] for bit, shape in self.shapes.items()} == {
+            bit: bit for bit in self.shapes
+        }
+        assert 0 not in self.shapes

@@ -1,0 +1,338 @@
+"""Queues as a round sees them: their order, their headroom, and what they could place.
+
+Every queue has a mask of the shapes that it could place now as far as its quota
+and those below it go (``open``). A parent is entered only for a shape that is in
+the mask of one of its children, so that no search ever fails, and nothing is
+placed that the plain algorithm would not place: within a round room only
+shrinks, so an ask that fits when its turn comes would have fitted before, and
+one that does not fit never will.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from typing_extensions import override
+
+from muster_core.config.model import QueueConfig, SortPolicy
+from muster_core.lifecycle import AppState
+from muster_core.messages import Ask, Values
+from muster_core.priority import PriorityTally, current_priority
+from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
+from muster_core.shares import Denominators, dominant_share, fair_share, usage_key
+from muster_core.view.orders import AppOrder, OrderKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from muster_core.view.apps import ViewApp
+
+VISIT: Final = 1
+"""Bit 0: the queue wants to be visited though it may have nothing that fits."""
+
+COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
+"""The states in which an application can have pending asks."""
+
+QueueKey = tuple[float | str, ...]
+
+
+@attrs.define(eq=False)
+class ViewQueue:
+    """A queue; a parent or a leaf.
+
+    Attributes:
+        key: Its number.
+        parent: Its parent, or None for the root.
+        config: Its settings.
+        depth: The number of its ancestors.
+        pending: What is pending in it.
+        allocated: What is allocated in it.
+        tally: The priorities of what is right below it and has something pending.
+        priority: Its ``currentPriority``.
+        counted: The priority with which it counts in its parent.
+        running: How many applications run in it, for ``maxapplications``.
+        open: The shapes that it could place now.
+        order: Its place among its siblings, while ``open`` is not 0.
+        denominators: What its use is compared with; None while not known.
+    """
+
+    key: int
+    parent: ParentView | None
+    config: QueueConfig
+    depth: int = 0
+    pending: dict[str, int] = attrs.field(factory=dict[str, int])
+    allocated: dict[str, int] = attrs.field(factory=dict[str, int])
+    tally: PriorityTally = attrs.field(factory=PriorityTally)
+    priority: int | None = None
+    counted: int | None = None
+    running: int = 0
+    open: int = 0
+    order: QueueKey = ()
+    denominators: Denominators | None = None
+
+    def upward(self) -> Iterator[ViewQueue]:
+        """Give the queue and its ancestors, nearest first."""
+        queue: ViewQueue | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
+    def gates(self) -> tuple[bool, bool]:
+        """Say for whom ``maxapplications`` is used up here: (running ones, others)."""
+        limit = self.config.max_applications
+        return (limit > 0 and self.running > limit, limit > 0 and self.running >= limit)
+
+    def below(self, shapes: ShapeTable) -> int:
+        """Give the shapes that could be placed but for the queue's own ``max``."""
+        raise AssertionError
+
+    def values(self) -> Values:
+        """Give what counts of the queue in its parent."""
+        return Values(self.counted, dict(self.pending), dict(self.allocated))
+
+    def admitted(self, shapes: ShapeTable) -> int:
+        """Give the shapes that fit in the headroom left by the queue's own ``max``."""
+        limits = self.config.max.amounts
+        if not limits:
+            return EVERY_SHAPE
+        allocated = self.allocated
+        headroom = {name: most - allocated.get(name, 0) for name, most in limits}
+        return shapes.fitting_headroom(headroom) | VISIT
+
+    def fair_share(self, total: Mapping[str, int]) -> float:
+        """Give the fair share, where the partition has ``total``."""
+        if self.denominators is None:
+            self.denominators = Denominators([queue.config for queue in self.upward()], total)
+        return fair_share(self.allocated, self.denominators)
+
+    def refresh(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+        """Bring everything that is computed up to date, and tell the parent."""
+        self.priority = current_priority(
+            self.config.settings, self.tally.top(), is_root=self.parent is None
+        )
+        before = self.open
+        self.open = self.below(shapes) & self.admitted(shapes)
+        if self.parent is not None:
+            self.parent.child_changed(self, before, total)
+
+    def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
+        """Compute the queue's place among its siblings (SPEC section 4)."""
+        by_share = (
+            self.fair_share(total), -dominant_share(self.pending, total), self.config.path
+        )
+        if not parent.config.settings.sort_by_priority:
+            return by_share
+        priority = self.counted
+        assert priority is not None, "a queue with something pending has a priority"
+        return (-self.config.settings.queue_priority, -priority, *by_share)
+
+
+@attrs.define(eq=False)
+class ParentView(ViewQueue):
+    """A parent: its children are queues.
+
+    Attributes:
+        children: All children by their keys.
+    """
+
+    children: dict[int, ViewQueue] = attrs.field(factory=dict[int, ViewQueue])
+    #: The children that could place something, in order.
+    _order: list[tuple[QueueKey, ViewQueue]] = attrs.field(
+        factory=list["tuple[QueueKey, ViewQueue]"], init=False
+    )
+    #: How many children could place each shape; no zeros.
+    _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    #: The shapes that some child could place.
+    _below: int = attrs.field(default=0, init=False)
+
+    @override
+    def below(self, shapes: ShapeTable) -> int:
+        """Give the shapes that some child could place."""
+        return self._below
+
+    def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
+        """Take note of what a child could place, of its priority and of its place."""
+        counted = child.priority if child.pending else None
+        self.tally.replace(child.counted, counted)
+        child.counted = counted
+        order = child.key_in(self, total) if child.open else ()
+        if order != child.order:
+            self._unlist(child)
+            child.order = order
+            if child.open:
+                insort(self._order, (order, child))
+        self._count(before, child.open)
+
+    def remove(self, child: ViewQueue) -> None:
+        """Take out a child that has ceased to exist."""
+        del self.children[child.key]
+        self.tally.replace(child.counted, None)
+        self._unlist(child)
+        self._count(child.open, 0)
+
+    def first(self, mask: int) -> ViewQueue:
+        """Give the best child that could place a shape in ``mask``; there must be one."""
+        for _, child in self._order:
+            if child.open & mask:
+                return child
+        msg = "entered a queue in which nothing can be placed"
+        raise AssertionError(msg)
+
+    def _unlist(self, child: ViewQueue) -> None:
+        if child.order:
+            del self._order[bisect_left(self._order, (child.order,))]
+
+    def _count(self, before: int, after: int) -> None:
+        for bit in bits_of(before ^ after):
+            left = self._counts.get(bit, 0) + (1 if after >> bit & 1 else -1)
+            if left:
+                self._counts[bit] = left
+                self._below |= 1 << bit
+            else:
+                del self._counts[bit]
+                self._below &= ~(1 << bit)
+
+
+@attrs.define(eq=False)
+class LeafView(ViewQueue):
+    """A leaf: its children are applications.
+
+    Attributes:
+        apps: All its applications by their keys.
+        starting: How many of them are in Starting.
+        blocked: One of its asks did not fit in this round, and it is a blocking leaf.
+    """
+
+    apps: dict[int, ViewApp] = attrs.field(factory=dict[int, "ViewApp"])
+    starting: int = 0
+    blocked: bool = False
+    #: The queues on the path that have a ``maxapplications``.
+    _limited: list[ViewQueue] = attrs.field(factory=list[ViewQueue], init=False)
+    #: The applications with pending asks, by the state that they are in.
+    _orders: dict[AppState, AppOrder] = attrs.field(
+        factory=dict[AppState, AppOrder], init=False
+    )
+
+    def reorder(self, total: Mapping[str, int]) -> None:
+        """List all applications anew, as the settings or the totals have changed."""
+        self._limited = [queue for queue in self.upward() if queue.config.max_applications]
+        self._orders = {state: AppOrder() for state in COMPETING}
+        for app in self.apps.values():
+            app.order, app.listed = None, 0
+            self.list_app(app, total)
+
+    def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
+        """Bring an application's place up to date, and the priority with which it counts."""
+        priority = app.tally.top()
+        self.tally.replace(app.counted, priority)
+        app.counted = priority
+        order = self._orders.get(app.state) if app.pending else None
+        key = self._key_of(app, total) if order is not None else ()
+        if order is app.order and key == app.key:
+            if order is not None:
+                order.update(app)
+            return
+        if app.order is not None:
+            app.order.remove(app)
+        if order is not None:
+            order.add(app, key)
+
+    def remove(self, app: ViewApp) -> None:
+        """Take out an application that has ceased to exist."""
+        del self.apps[app.identity.key]
+        self.tally.replace(app.counted, None)
+        if app.order is not None:
+            app.order.remove(app)
+
+    @override
+    def below(self, shapes: ShapeTable) -> int:
+        """Give the shapes of the asks that may be tried."""
+        if not self.config.settings.blocking:
+            mask = 0
+            for order in self._open_orders():
+                mask |= order.mask
+            only = self.only()
+            return mask if only is None else mask | only.mask
+        first = None if self.blocked else self.first()
+        if first is None:
+            return 0
+        # Whether the first ask is still the first when the leaf's turn comes can only
+        # change with an ancestor's maxapplications; then the turn has to be waited for.
+        above = any(queue is not self for queue in self._limited)
+        return 1 << first[1] | (VISIT if above else 0)
+
+    def choose(self, mask: int) -> tuple[ViewApp, int, Ask] | None:
+        """Give the ask to be tried among the shapes in ``mask``, or None if it does not fit."""
+        if self.config.settings.blocking:
+            first = self.first()
+            return first if first is not None and mask >> first[1] & 1 else None
+        found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
+        only = self.only()
+        if only is not None and only.mask & mask:
+            found.append(only)
+        app = min(found, key=lambda app: app.key)
+        return (app, *app.best(mask))
+
+    def first(self) -> tuple[ViewApp, int, Ask] | None:
+        """Give the first untried ask of all, fitting or not; for a blocking leaf."""
+        found = [app for order in self._open_orders() for app in self._first_of(order)]
+        only = self.only()
+        if only is not None and only.mask:
+            found.append(only)
+        if not found:
+            return None
+        app = min(found, key=lambda app: app.key)
+        return (app, *app.best(EVERY_SHAPE))
+
+    @staticmethod
+    def _first_of(order: AppOrder) -> Iterator[ViewApp]:
+        for app in order:
+            if app.mask:
+                yield app
+                return
+
+    @property
+    def _state_aware(self) -> bool:
+        return self.config.settings.sort_policy is SortPolicy.STATE_AWARE
+
+    def closed(self) -> tuple[bool, bool]:
+        """Say for whom ``maxapplications`` is used up on the path: (running ones, others)."""
+        running = others = False
+        for queue in self._limited:
+            gates = queue.gates()
+            running, others = running or gates[0], others or gates[1]
+        return running, others
+
+    def _open_orders(self) -> Iterator[AppOrder]:
+        """Give the orders of which every application competes."""
+        running_closed, others_closed = self.closed()
+        if not running_closed:
+            yield self._orders[AppState.RUNNING]
+            if not self._state_aware:
+                yield self._orders[AppState.STARTING]
+        if not others_closed and not self._state_aware:
+            yield self._orders[AppState.ACCEPTED]
+
+    def only(self) -> ViewApp | None:
+        """Give the one application that competes beside the Running ones in a state-aware leaf."""
+        if not self._state_aware:
+            return None
+        running_closed, others_closed = self.closed()
+        state, closed = AppState.ACCEPTED, others_closed
+        if self.starting:
+            state, closed = AppState.STARTING, running_closed
+        return None if closed else next(iter(self._orders[state]), None)
+
+    def _key_of(self, app: ViewApp, total: Mapping[str, int]) -> OrderKey:
+        settings = self.config.settings
+        creation = app.identity.key
+        key: OrderKey = (creation,)
+        if settings.sort_policy is SortPolicy.FAIR:
+            key = (usage_key(app.allocated, self.config.guaranteed, total), creation)
+        if settings.sort_by_priority:
+            priority = app.counted
+            assert priority is not None, "an application with pending asks has a priority"
+            key = (-priority, *key)
+        return key
