@@ -1,0 +1,118 @@
+"""What callers ask of the coordinator, and how they get their answers."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, final
+
+import attrs
+import trio
+
+from muster._errors import ClosedSchedulerError
+from muster_core.errors import MusterError
+from muster_core.events import Event
+from muster_core.snapshots import Snapshot
+
+A = TypeVar("A")
+
+
+@final
+class Reply(Generic[A]):
+    """An answer that will come exactly once: a value, or an error.
+
+    A caller that is cancelled while it waits loses its answer and nothing else.
+    """
+
+    __slots__ = ("_error", "_event", "_values")
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+        self._values: list[A] = []
+        self._error: MusterError | None = None
+
+    def answer(self, value: A) -> None:
+        """Give the value."""
+        self._values.append(value)
+        self._event.set()
+
+    def fail(self, error: MusterError) -> None:
+        """Give an error, unless an answer was given already."""
+        if not self._event.is_set():
+            self._error = error
+            self._event.set()
+
+    async def wait(self) -> A:
+        """Wait for the answer.
+
+        Raises:
+            MusterError: The error that was given.
+        """
+        await self._event.wait()
+        if self._error is not None:
+            raise self._error
+        return self._values[0]
+
+
+@final
+@attrs.frozen
+class Submit:
+    """An event, or the reason why what stands in its place could not be read.
+
+    Attributes:
+        event: The event, or the message of a refusal.
+        at_us: Its time, or None for the present instant.
+        index: Its index in the feed, or None.
+        line: Its line in the feed, or None.
+        reply: Who waits to hear whether it was refused, or None.
+    """
+
+    event: Event | str
+    at_us: int | None = None
+    index: int | None = None
+    line: int | None = None
+    reply: Reply[None] | None = None
+
+
+@final
+@attrs.frozen
+class Settle:
+    """Close the batch, at ``at_us`` or the present instant."""
+
+    at_us: int | None
+    reply: Reply[None]
+
+
+@final
+@attrs.frozen
+class Finish:
+    """Close the batch and go on until no timer is left, or up to ``until_us``."""
+
+    until_us: int | None
+    reply: Reply[None]
+
+
+@final
+@attrs.frozen
+class TakeSnapshot:
+    """Close the batch and give a snapshot."""
+
+    reply: Reply[Snapshot]
+
+
+@final
+@attrs.frozen
+class AskWhy:
+    """Close the batch and say why an ask is pending."""
+
+    app: str
+    ask: str
+    reply: Reply[str | None]
+
+
+Request = Submit | Settle | Finish | TakeSnapshot | AskWhy
+"""Everything that the coordinator is asked."""
+
+
+def refuse_unanswered(request: Request) -> None:
+    """Tell whoever waits for the answer to a request that none will come."""
+    if request.reply is not None:
+        request.reply.fail(ClosedSchedulerError("the scheduler was closed before it answered"))

@@ -1,0 +1,224 @@
+"""The scheduler as a program that embeds it sees it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, final
+
+import trio
+
+from muster._coordinator import Coordinator, Journal
+from muster._errors import ClosedSchedulerError
+from muster._requests import AskWhy, Finish, Reply, Request, Settle, Submit, TakeSnapshot
+from muster_core.conductor import Conductor
+from muster_core.config import default_configuration
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from muster._mailbox import Interleave
+    from muster_core.config.model import Configuration
+    from muster_core.events import Event
+    from muster_core.snapshots import Snapshot, Statistics
+
+ENTRY_BOUND = 1024
+"""How many requests may wait at the entry; a caller beyond that waits for a slot."""
+
+
+@final
+class Scheduler:
+    """A running scheduler, in virtual time; made by :func:`open_scheduler`.
+
+    Time moves when a caller says so: an event with a later ``at_us`` closes the
+    batch of the present instant, and every timer that is due before the event
+    goes off at its own instant. What was decided goes to the journal.
+    """
+
+    def __init__(self, conductor: Conductor, entry: trio.MemorySendChannel[Request]) -> None:
+        self._conductor = conductor
+        self._entry = entry
+
+    async def submit(
+        self,
+        event: Event,
+        *,
+        at_us: int | None = None,
+        index: int | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Let an event in, without waiting for what becomes of it.
+
+        An event that makes no sense is refused: that is a decision, and changes nothing.
+
+        Args:
+            event: The event.
+            at_us: When it happens, in microseconds since the start; default: now.
+            index: Its index in a feed, from 0, for the decision log.
+            line: Its line in a feed, from 1, for the decision log.
+
+        Raises:
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        await self._send(Submit(event, at_us, index, line))
+
+    async def request(
+        self,
+        event: Event,
+        *,
+        at_us: int | None = None,
+        index: int | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Let an event in and wait until its owner has accepted it; the batch stays open.
+
+        Raises:
+            RefusedError: If it makes no sense now; the message names field and value.
+            ClosedSchedulerError: If the scheduler is closed before it answers.
+        """
+        reply: Reply[None] = Reply()
+        await self._send(Submit(event, at_us, index, line, reply))
+        await reply.wait()
+
+    async def refuse(
+        self,
+        message: str,
+        *,
+        at_us: int | None = None,
+        index: int | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Have something refused that could not even be read as an event.
+
+        Args:
+            message: Why; it is the message of the decision.
+            at_us: As for :meth:`submit`.
+            index: As for :meth:`submit`.
+            line: As for :meth:`submit`.
+
+        Raises:
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        await self._send(Submit(message, at_us, index, line))
+
+    async def settle(self, at_us: int | None = None) -> None:
+        """Close the batch and wait until its decisions are announced.
+
+        Args:
+            at_us: The instant of the batch, in microseconds; default: now.
+
+        Raises:
+            RefusedError: If that instant is over.
+            ClosedSchedulerError: If the scheduler is closed before it answers.
+        """
+        reply: Reply[None] = Reply()
+        await self._send(Settle(at_us, reply))
+        await reply.wait()
+
+    async def finish(self, until_us: int | None = None) -> None:
+        """Close the batch and let time pass until no timer is left.
+
+        Args:
+            until_us: Let time pass only up to this instant, in microseconds.
+
+        Raises:
+            ClosedSchedulerError: If the scheduler is closed before it answers.
+        """
+        reply: Reply[None] = Reply()
+        await self._send(Finish(until_us, reply))
+        await reply.wait()
+
+    async def snapshot(self) -> Snapshot:
+        """Close the batch and have every owner publish what it owns.
+
+        Raises:
+            ClosedSchedulerError: If the scheduler is closed before it answers.
+        """
+        reply: Reply[Snapshot] = Reply()
+        await self._send(TakeSnapshot(reply))
+        return await reply.wait()
+
+    async def why_pending(self, app: str, ask: str) -> str | None:
+        """Close the batch and say why an ask is pending.
+
+        Args:
+            app: The name of the application.
+            ask: The name of the ask.
+
+        Returns:
+            A code, a colon and the reason in words; None if the ask is not pending.
+
+        Raises:
+            ClosedSchedulerError: If the scheduler is closed before it answers.
+        """
+        reply: Reply[str | None] = Reply()
+        await self._send(AskWhy(app, ask, reply))
+        return await reply.wait()
+
+    def statistics(self) -> Statistics:
+        """Give how much was done so far."""
+        return self._conductor.statistics()
+
+    async def _send(self, request: Request) -> None:
+        try:
+            await self._entry.send(request)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            msg = "the scheduler is closed"
+            raise ClosedSchedulerError(msg) from None
+
+
+@asynccontextmanager
+async def open_scheduler(
+    configuration: Configuration | None = None,
+    *,
+    journal: Journal | None = None,
+    interleave: Interleave | None = None,
+) -> AsyncIterator[Scheduler]:
+    """Run a scheduler for the time of an ``async with`` block.
+
+    When the block is left normally, every request that was let in is carried out
+    first, and the batch that is open is ended. When it is left by an exception or
+    by cancellation, whoever still waits for an answer gets
+    :class:`ClosedSchedulerError`. In both cases no task is left.
+
+    Args:
+        configuration: The first configuration; default: only ``root``, without limits.
+        journal: What the decisions of each batch are written to. It is called from
+            the coordinator's task, before anybody else learns of the decisions; an
+            exception that it raises ends the scheduler and comes out of the block.
+        interleave: Awaited by every owner before it reads its mailbox; lets tests
+            disturb the order of tasks, which no decision depends on.
+
+    Yields:
+        The scheduler.
+
+    Raises:
+        BrokenSchedulerError: If an owner of state fails, which is a bug.
+    """
+    conductor = Conductor(default_configuration() if configuration is None else configuration)
+    send, receive = trio.open_memory_channel[Request](ENTRY_BOUND)
+    coordinator = Coordinator(conductor, journal, interleave)
+    body_error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            done = trio.Event()
+            nursery.start_soon(coordinator.run, nursery, receive, done)
+            try:
+                yield Scheduler(conductor, send)
+                send.close()
+                await done.wait()
+            except BaseException as error:  # noqa: BLE001 - it is raised again below
+                body_error = error
+            send.close()
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise _only_one(group) from None
+    if body_error is not None:
+        raise body_error
+
+
+def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give the exception in a group of one, else the group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,7 @@
+"""The command ``muster``."""
+
+from __future__ import annotations
+
+from muster.cli._main import main
+
+__all__ = ["main"]

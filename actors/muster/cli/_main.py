@@ -1,0 +1,119 @@
+"""The command ``muster``: its options, and the way out of it."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn, final
+
+import click
+from typing_extensions import override
+
+from muster._version import __version__
+
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C."""
+
+PIPE_CLOSED: Final = 141
+"""The exit status when nobody reads what is written, as of a program that a signal ends."""
+
+# A module is imported when its command is used, or all commands are listed.
+_COMMANDS: Final = ("replay", "check", "validate", "convert")
+
+
+@final
+class Commands(click.Group):
+    """The commands, each in a module of its own."""
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = importlib.import_module(f"muster.cli._{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    @override
+    def invoke(self, ctx: click.Context) -> object:
+        # Here and not around `main`, as click has an end of its own for both of them.
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except BrokenPipeError:
+            return PIPE_CLOSED
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""
+    Completion: put `eval "$(_MUSTER_COMPLETE=bash_source muster)"` into ~/.bashrc; for zsh
+    and fish it is zsh_source and fish_source.
+    """,
+)
+@click.version_option(__version__, prog_name="muster", message="%(prog)s %(version)s")
+def muster() -> None:
+    """Run recorded or scripted events through the scheduler, in virtual time.
+
+    \b
+    Example:
+        muster replay feed.yaml --decisions decisions.jsonl
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and leave the process.
+
+    The exit status is 0 if all is fine, 1 if a difference or a refusal was found, 2 if the
+    arguments or a file cannot be used, 130 after Ctrl-C.
+
+    Args:
+        arguments: The words after ``muster``; None for those of the process.
+
+    Raises:
+        SystemExit: Always, with the exit status.
+    """
+    _mend_streams()
+    status: object
+    try:
+        status = muster.main(
+            None if arguments is None else list(arguments),
+            prog_name="muster",
+            standalone_mode=False,
+        )
+    except click.Abort:
+        status = INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    sys.exit(_flushed(status if isinstance(status, int) else 0))
+
+
+def _mend_streams() -> None:
+    """Make sure that writing a text can fail only if nobody reads it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            # The name of a file need not be Unicode, nor a terminal UTF-8.
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flushed(status: int) -> int:
+    """Write what is left, so that the interpreter has nothing to complain of when it ends."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = PIPE_CLOSED
+    if status == PIPE_CLOSED:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status

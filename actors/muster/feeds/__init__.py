@@ -1,0 +1,52 @@
+"""Feeds: reading them in three encodings, converting between these, writing decision logs.
+
+A feed is read lazily, event by event, so one larger than memory replays. An event that makes
+no sense becomes a :class:`Refused` item; bytes that make no sense raise :class:`FeedError`.
+"""
+
+from __future__ import annotations
+
+from muster.feeds._convert import convert
+from muster.feeds._errors import FeedError
+from muster.feeds._expect import (
+    UNSET,
+    Expect,
+    ExpectedApp,
+    ExpectedGang,
+    ExpectedQueue,
+    Unset,
+)
+from muster.feeds._fields import Field
+from muster.feeds._items import Content, FeedItem, Refused, Settle
+from muster.feeds._log import DecisionLog
+from muster.feeds._ops import AT, OPS, Op
+from muster.feeds._parse import parse, read_feed
+from muster.feeds._raw import Encoding, Plain, Raw, RawEvent
+from muster.feeds._read import read_raw
+
+__all__ = [
+    "AT",
+    "OPS",
+    "UNSET",
+    "Content",
+    "DecisionLog",
+    "Encoding",
+    "Expect",
+    "ExpectedApp",
+    "ExpectedGang",
+    "ExpectedQueue",
+    "FeedError",
+    "FeedItem",
+    "Field",
+    "Op",
+    "Plain",
+    "Raw",
+    "RawEvent",
+    "Refused",
+    "Settle",
+    "Unset",
+    "convert",
+    "parse",
+    "read_feed",
+    "read_raw",
+]

@@ -1,0 +1,144 @@
+"""``configure``: a configuration written in the feed, or in a file beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Final, TypeAlias, cast, final
+
+import attrs
+
+from muster.config_files import read_configuration
+from muster.feeds._fields import field
+from muster.feeds._kinds import NAME, FieldError, Kind, as_written, told
+from muster.feeds._raw import Block, Located, Plain, Raw, Series, is_null
+from muster_core.config import load_configuration
+from muster_core.config.document import Listing, Node, Scalar, Table
+from muster_core.config.model import Configuration
+from muster_core.errors import ConfigError, Problem
+from muster_core.events import Configure
+
+Values: TypeAlias = Mapping[str, object]
+"""The typed values of the fields of one event."""
+
+_TEXTS: Final = frozenset({"adminacl", "checksum", "name", "submitacl"})
+_MAPS_OF_TEXTS: Final = frozenset(
+    {"capability", "guaranteed", "max", "properties", "resourceweights"}
+)
+"""Where ``null`` and ``~`` in a configuration are texts as they stand."""
+
+
+@final
+@attrs.frozen
+class Origin:
+    """Where an event comes from.
+
+    Attributes:
+        base: The folder that names of files are relative to.
+        line: The line of the event, or None.
+    """
+
+    base: Path
+    line: int | None
+
+
+def _parse_config(value: Raw) -> Raw:
+    if not isinstance(value, dict):
+        msg = f"{told(value)} is not a map"
+        raise FieldError(msg)
+    return value
+
+
+def _config_normal(value: Raw, *, is_text: bool = False, has_texts: bool = False) -> Raw:
+    """Give a configuration with its texts as they stand; see :func:`_node`."""
+    match value:
+        case Plain():
+            return None if is_null(value) and not (is_text and value) else str(value)
+        case list():
+            return [_config_normal(part) for part in value]
+        case dict():
+            return {
+                str(key): _config_normal(
+                    part, is_text=has_texts or key in _TEXTS, has_texts=key in _MAPS_OF_TEXTS
+                )
+                for key, part in value.items()
+            }
+        case _:
+            return as_written(value)
+
+
+CONFIGURE_FIELDS: Final = (
+    field(
+        "config",
+        Kind("map", _parse_config, _config_normal),
+        "the configuration, in the form of a configuration file",
+    ),
+    field("file", NAME, "the name of a configuration file, relative to the feed"),
+    field("partition", NAME, "which partition runs; default: `default`, or the only one"),
+)
+"""The fields of ``configure``; it has ``config`` or ``file``."""
+
+
+def configure(values: Values, origin: Origin) -> Configure:
+    """Load the configuration that a ``configure`` event brings.
+
+    Raises:
+        FieldError: If there is not exactly one, or it is refused.
+    """
+    partition = values.get("partition")
+    assert partition is None or isinstance(partition, str)
+    if ("config" in values) == ("file" in values):
+        problem = "and file exclude each other" if "config" in values else "is missing, or file"
+        raise FieldError(problem, "config")
+    if "file" in values:
+        return Configure(_from_file(origin.base / str(values["file"]), partition))
+    return Configure(_inline(cast("Raw", values["config"]), origin.line, partition))
+
+
+def _from_file(path: Path, partition: str | None) -> Configuration:
+    try:
+        return read_configuration(path, partition=partition)
+    except ConfigError as error:
+        raise FieldError("; ".join(str(problem) for problem in error.problems), "file") from error
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise FieldError(f"{str(path)!r} cannot be read: {reason}", "file") from error
+
+
+def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:
+    try:
+        return load_configuration(_node(written, line, count()), partition=partition)
+    except ConfigError as error:
+        raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
+
+
+def _said(problem: Problem, event_line: int | None) -> str:
+    """Write a problem with the path that it has in the event."""
+    path = ".".join(part for part in ("config", problem.path) if part)
+    place = "" if problem.line in {None, event_line} else f" (line {problem.line})"
+    return f"{path}: {problem.message}{place}"
+
+
+def _node(value: Raw, line: int | None, order: Iterator[int]) -> Node:
+    """Make the document of a raw value; what knows its own line keeps it."""
+    place = next(order)
+    if isinstance(value, Block | Series | Located):
+        line = value.line
+    match value:
+        case dict():
+            entries = tuple(
+                (_node(key, line, order), _node(part, line, order)) for key, part in value.items()
+            )
+            return Table(entries, line, place)
+        case list():
+            return Listing(tuple(_node(part, line, order) for part in value), line, place)
+        case str():
+            quoted = not isinstance(value, Plain)
+            return Scalar(str(value), line, place, quoted=quoted)
+        case None:
+            return Scalar("", line, place)
+        case bool():
+            return Scalar("true" if value else "false", line, place)
+        case _:
+            return Scalar(repr(value), line, place)

@@ -1,0 +1,224 @@
+"""``expect``: what a feed says must be so, in typed form. To compare is for who knows the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, Literal, final
+
+import attrs
+
+from muster.feeds._fields import Field, field, record
+from muster.feeds._kinds import (
+    ASK,
+    BOOLEAN,
+    INT32,
+    NAME,
+    RESOURCES,
+    SHARE,
+    TALLY,
+    TEXT,
+    TEXTS,
+    Kind,
+    listed,
+    mapped,
+    one_of,
+    set_of,
+)
+from muster.feeds._raw import Raw, is_null
+from muster_core.resources import Resources
+
+
+@final
+class Unset(Enum):
+    """The type of :data:`UNSET`."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+"""A field that ``expect`` does not name, where null is something that it may name."""
+
+
+@final
+@attrs.frozen
+class ExpectedQueue:
+    """What must be so of a queue; None and :data:`UNSET`: not compared.
+
+    Attributes:
+        priority: Its priority, or null if it must have none.
+        allocated: What is allocated below it, all types.
+        pending: What is pending below it, all types.
+        share: Its fair share; ``math.inf`` for an infinite one.
+        state: ``active`` or ``draining``.
+        exists: Whether it must be there at all.
+    """
+
+    priority: int | Literal[Unset.UNSET] | None = UNSET
+    allocated: Resources | None = None
+    pending: Resources | None = None
+    share: float | None = None
+    state: str | None = None
+    exists: bool | None = None
+
+
+@final
+@attrs.frozen
+class ExpectedApp:
+    """What must be so of an application; None and :data:`UNSET`: not compared.
+
+    Attributes:
+        state: Its state, such as ``Running``.
+        priority: Its priority, or null if nothing of it must be pending.
+    """
+
+    state: str | None = None
+    priority: int | Literal[Unset.UNSET] | None = UNSET
+
+
+@final
+@attrs.frozen
+class ExpectedGang:
+    """What must be so of a gang; None: not compared.
+
+    Attributes:
+        waiting: How many members wait.
+        bound: How many members are bound.
+        satisfied: Whether it is satisfied.
+        timed_out: Whether it is marked as timed out.
+        cycle_valid: Whether its schedule cycle is valid.
+    """
+
+    waiting: int | None = None
+    bound: int | None = None
+    satisfied: bool | None = None
+    timed_out: bool | None = None
+    cycle_valid: bool | None = None
+
+
+@final
+@attrs.frozen
+class Expect:
+    """What must be so now; None: not compared. Asks are written ``app/ask``.
+
+    Attributes:
+        order: The asks bound since the last ``expect``, in order.
+        bound: Exactly the bound asks.
+        waiting: Exactly the waiting asks.
+        pending: Exactly the pending asks.
+        parked: Exactly the parked asks.
+        placed: The nodes of some bound asks.
+        queues: Some queues, by their paths as written.
+        apps: Some applications, by name.
+        gangs: Some gangs, by their names as written.
+        preempted: The victims of preemption since the last ``expect``, in order.
+        reclaimed: The victims of reclaim since the last ``expect``, in order.
+        rejected: Parts of the messages of the refusals since the last ``expect``.
+        warnings: Parts of the warnings since the last ``expect``.
+        reasons: Parts of the reasons for which some asks are pending.
+    """
+
+    order: tuple[str, ...] | None = None
+    bound: frozenset[str] | None = None
+    waiting: frozenset[str] | None = None
+    pending: frozenset[str] | None = None
+    parked: frozenset[str] | None = None
+    placed: Mapping[str, str] | None = None
+    queues: Mapping[str, ExpectedQueue] | None = None
+    apps: Mapping[str, ExpectedApp] | None = None
+    gangs: Mapping[str, ExpectedGang] | None = None
+    preempted: tuple[str, ...] | None = None
+    reclaimed: tuple[str, ...] | None = None
+    rejected: tuple[str, ...] | None = None
+    warnings: tuple[str, ...] | None = None
+    reasons: Mapping[str, str] | None = None
+
+
+def _parse_priority(value: Raw) -> int | None:
+    return None if is_null(value) else INT32.parse(value)
+
+
+_PRIORITY: Final = Kind("int32 or null", _parse_priority, INT32.normal)
+_ASKS: Final = listed(ASK, "list of `app/ask`")
+_ASK_SET: Final = set_of(ASK, "list of `app/ask`, in any order")
+
+QUEUE_FIELDS: Final = (
+    field("priority", _PRIORITY, "its `currentPriority`; null: it has none"),
+    field("allocated", RESOURCES, "what is allocated below it"),
+    field("pending", RESOURCES, "what is pending below it"),
+    field("share", SHARE, 'its fair share; an infinite one is `"inf"`'),
+    field("state", one_of("active", "draining"), "whether it drains"),
+    field("exists", BOOLEAN, "whether there is such a queue"),
+)
+"""What can be expected of a queue."""
+
+APP_FIELDS: Final = (
+    field(
+        "state",
+        one_of("New", "Accepted", "Starting", "Running", "Completing", "Completed"),
+        "its state",
+    ),
+    field("priority", _PRIORITY, "the highest priority of its pending asks; null: none is pending"),
+)
+"""What can be expected of an application."""
+
+GANG_FIELDS: Final = (
+    field("waiting", TALLY, "how many members wait"),
+    field("bound", TALLY, "how many members are bound"),
+    field("satisfied", BOOLEAN, "whether it is satisfied"),
+    field("timed_out", BOOLEAN, "whether it is marked as timed out"),
+    field("cycle_valid", BOOLEAN, "whether its schedule cycle is valid"),
+)
+"""What can be expected of a gang."""
+
+EXPECT_FIELDS: Final[tuple[Field, ...]] = (
+    field("order", _ASKS, "the asks bound since the last `expect`, in order"),
+    field("bound", _ASK_SET, "exactly the asks that are bound now"),
+    field("waiting", _ASK_SET, "exactly the asks that wait now"),
+    field("pending", _ASK_SET, "exactly the asks that are pending now"),
+    field("parked", _ASK_SET, "exactly the asks that are parked now"),
+    field(
+        "placed",
+        mapped(ASK, NAME, "map from `app/ask` to a node"),
+        "on which node an ask is; only those named are compared",
+    ),
+    field(
+        "queues",
+        mapped(
+            NAME,
+            record(QUEUE_FIELDS, ExpectedQueue, "what is expected of a queue"),
+            "map from paths",
+        ),
+        "what is so of some queues",
+    ),
+    field(
+        "apps",
+        mapped(
+            NAME,
+            record(APP_FIELDS, ExpectedApp, "what is expected of an application"),
+            "map from names",
+        ),
+        "what is so of some applications",
+    ),
+    field(
+        "gangs",
+        mapped(
+            NAME, record(GANG_FIELDS, ExpectedGang, "what is expected of a gang"), "map from names"
+        ),
+        "what is so of some gangs",
+    ),
+    field("preempted", _ASKS, "the victims of preemption since the last `expect`, in order"),
+    field("reclaimed", _ASKS, "the victims of reclaim since the last `expect`, in order"),
+    field(
+        "rejected",
+        TEXTS,
+        "parts of the messages of the refused events since the last `expect`, in order and number",
+    ),
+    field("warnings", TEXTS, "parts of the warnings since the last `expect`, in order and number"),
+    field(
+        "reasons",
+        mapped(ASK, TEXT, "map from `app/ask` to a text"),
+        "a part of the reason for which an ask is pending",
+    ),
+)
+"""The fields of ``expect``."""

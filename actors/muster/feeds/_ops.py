@@ -1,0 +1,229 @@
+"""The table of operations: every ``op`` of a feed, its fields, and what it becomes.
+
+The one place that knows the form of events; the reference in the documentation is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, final
+
+import attrs
+
+from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
+from muster.feeds._expect import EXPECT_FIELDS, Expect
+from muster.feeds._fields import Field, field
+from muster.feeds._items import Content, Settle
+from muster.feeds._kinds import (
+    ANNOTATIONS,
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    INSTANT,
+    INT32,
+    NAME,
+    NAMES,
+    OWNED_NAME,
+    RESOURCES,
+    SOME_RESOURCES,
+    WORDS,
+    FieldError,
+    Kind,
+    integer,
+    one_of,
+    told,
+)
+from muster.feeds._raw import Raw
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddNode,
+    AddPriorityClass,
+    FailBind,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.quantities import MIN_INT32
+
+
+@final
+@attrs.frozen
+class Op:
+    """One operation.
+
+    Attributes:
+        name: What stands in ``op``.
+        doc: What it does, for the reference.
+        fields: Its fields by name, without ``op`` and ``at``.
+        build: Makes the content of an item. Raises :class:`FieldError`.
+        null_is_absent: Whether null in an optional field is the same as no field.
+    """
+
+    name: str
+    doc: str
+    fields: Mapping[str, Field]
+    build: Callable[[Values, Origin], Content]
+    null_is_absent: bool = True
+
+
+def _op(
+    name: str,
+    doc: str,
+    fields: Sequence[Field],
+    build: Callable[[Values, Origin], Content],
+    *,
+    null_is_absent: bool = True,
+) -> Op:
+    return Op(name, doc, {known.name: known for known in fields}, build, null_is_absent)
+
+
+def _made(make: Callable[..., Content]) -> Callable[[Values, Origin], Content]:
+    """Make the typed event whose attributes are the fields."""
+    return lambda values, _origin: make(**values)
+
+
+def _add_ask(values: Values, origin: Origin) -> Content:
+    # Annotations speak of gangs only; those that do were refused with their names.
+    kept = {name: value for name, value in values.items() if name != "annotations"}
+    return _made(AddAsk)(kept, origin)
+
+
+# -- kinds that one operation has for itself ------------------------------------------------
+
+_SYSTEM: Final = "system-"
+_MAX_USER_PRIORITY: Final = 1_000_000_000
+_NEVER: Final = "Never"
+_PREEMPTS: Final = "PreemptLowerPriority"
+
+
+def _parse_class_name(value: Raw) -> str:
+    name = NAME.parse(value)
+    if name.startswith(_SYSTEM):
+        msg = f"{told(value)} starts with '{_SYSTEM}', which is for the built-in classes"
+        raise FieldError(msg)
+    return name
+
+
+_CLASS_NAME: Final = Kind("name, not starting with `system-`", _parse_class_name, NAME.normal)
+_CLASS_VALUE: Final = integer(MIN_INT32, _MAX_USER_PRIORITY, f"int32, at most {_MAX_USER_PRIORITY}")
+_POLICY: Final = one_of(_NEVER, _PREEMPTS)
+_CLASS_PREEMPTS: Final = Kind(
+    _POLICY.name, lambda value: _POLICY.parse(value) == _PREEMPTS, _POLICY.normal
+)
+
+# -- fields that several operations have ----------------------------------------------------
+
+OP: Final = field("op", NAME, "which operation it is", required=True)
+AT: Final = field(
+    "at",
+    INSTANT,
+    "when it happens, since the start, to 1 µs; default: the instant of the event before it",
+)
+"""The fields that every event may have."""
+
+_NODE: Final = field("node", NAME, "the name of the node", required=True)
+_ATTRIBUTES: Final = field("attributes", WORDS, "what selectors look at")
+_SCHEDULABLE: Final = field("schedulable", BOOLEAN, "whether it takes asks; at first it does")
+_APP: Final = field("app", OWNED_NAME, "the name of the application", required=True)
+_ASK: Final = field("ask", OWNED_NAME, "the name of the ask", required=True)
+
+_TABLE: Final = (
+    _op("configure", "Replaces the configuration.", CONFIGURE_FIELDS, configure),
+    _op(
+        "add_node",
+        "A node comes.",
+        (
+            _NODE,
+            field("capacity", RESOURCES, "what it has", required=True),
+            _ATTRIBUTES,
+            _SCHEDULABLE,
+        ),
+        _made(AddNode),
+    ),
+    _op(
+        "update_node",
+        "A node changes: only the fields that are named. Nobody is evicted.",
+        (_NODE, field("capacity", RESOURCES, "what it has"), _ATTRIBUTES, _SCHEDULABLE),
+        _made(UpdateNode),
+    ),
+    _op("remove_node", "A node is lost, with everything on it.", (_NODE,), _made(RemoveNode)),
+    _op(
+        "add_app",
+        "An application is submitted to a queue.",
+        (
+            _APP,
+            field(
+                "queue", NAME, "the path of the queue; without `root.` it gets it", required=True
+            ),
+            field("user", NAME, "who submits it"),
+            field("groups", NAMES, "the groups of the user"),
+            field("tags", WORDS, "such as `application.stateaware.disable`"),
+        ),
+        _made(AddApp),
+    ),
+    _op(
+        "remove_app",
+        "An application goes, with everything that it asked for and holds.",
+        (_APP,),
+        _made(RemoveApp),
+    ),
+    _op(
+        "add_ask",
+        "An application asks for resources.",
+        (
+            _APP,
+            _ASK,
+            field("resources", SOME_RESOURCES, "what it needs", required=True),
+            field("priority", INT32, "its priority; default 0"),
+            field("priority_class", NAME, "the class that its priority comes from"),
+            field("count", COUNT, "so many asks: the members `ask-0`, `ask-1`, …"),
+            field("annotations", ANNOTATIONS, "kept out; those that speak of gangs are refused"),
+            field("node", NAME, "the only node on which it may run"),
+            field("selector", WORDS, "attributes that the node must have, as text"),
+            field(
+                "run_for",
+                DURATION,
+                "it completes by itself this long after it was bound",
+                attribute="run_for_us",
+            ),
+        ),
+        _add_ask,
+    ),
+    _op("remove_ask", "An ask that is not bound is withdrawn.", (_APP, _ASK), _made(RemoveAsk)),
+    _op("release", "A bound ask has finished.", (_APP, _ASK), _made(Release)),
+    _op(
+        "add_priority_class",
+        "A priority class comes, or its value for later asks changes.",
+        (
+            field("name", _CLASS_NAME, "its name", required=True),
+            field("value", _CLASS_VALUE, "the priority of its asks", required=True),
+            field(
+                "preemption_policy",
+                _CLASS_PREEMPTS,
+                "whether its asks may preempt; default `Never`",
+                attribute="preempts",
+            ),
+        ),
+        _made(AddPriorityClass),
+    ),
+    _op(
+        "fail_bind",
+        "The next binds of an ask fail.",
+        (_APP, _ASK, field("times", COUNT, "how many binds; default 1")),
+        _made(FailBind),
+    ),
+    _op("settle", "Closes the batch and runs the rounds.", (), _made(Settle)),
+    _op(
+        "expect",
+        "Closes the batch; then `check` compares the fields that it names.",
+        EXPECT_FIELDS,
+        _made(Expect),
+        null_is_absent=False,
+    ),
+)
+
+OPS: Final[Mapping[str, Op]] = {op.name: op for op in _TABLE}
+"""Every operation by its name, in the order of the reference."""

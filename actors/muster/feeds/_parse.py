@@ -1,0 +1,117 @@
+"""Typed parsing: from raw events to items, each at its instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from muster.feeds._configure import Origin
+from muster.feeds._fields import parse_fields
+from muster.feeds._items import Content, FeedItem, Refused
+from muster.feeds._kinds import FieldError, told
+from muster.feeds._ops import AT, OP, OPS, Op
+from muster.feeds._raw import Encoding, Raw, RawEvent, is_null
+from muster.feeds._read import read_input
+from muster.feeds._source import Input, Source
+
+_MOST_PROBLEMS: Final = 10
+"""How many problems of one event are told."""
+
+
+def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[FeedItem]:
+    """Read a feed, item by item, none before it is asked for.
+
+    A ``file`` of a ``configure`` event is relative to the feed, or to the working folder
+    if the feed has no place.
+
+    Args:
+        source: A path, ``-`` for standard input, or a stream of bytes, which stays open.
+        encoding: How it is written; None to find out from its name and its first bytes.
+
+    Yields:
+        Each event, also those that are refused.
+
+    Raises:
+        FeedError: If the feed cannot be opened, or cannot be read on.
+    """
+    feed = Input(source)
+    try:
+        yield from parse(read_input(feed, encoding), base=feed.base)
+    finally:
+        feed.close()
+
+
+def parse(raws: Iterable[RawEvent], *, base: Path | None = None) -> Iterator[FeedItem]:
+    """Make items of raw events.
+
+    Args:
+        raws: The raw events, in order.
+        base: The folder that ``file`` in a ``configure`` event is relative to; None for
+            the working folder.
+
+    Yields:
+        One item for each raw event.
+    """
+    now_us = 0
+    for raw in raws:
+        problems: list[FieldError] = []
+        now_us = _instant(raw.value, now_us, problems)
+        yield FeedItem(raw.index, raw.line, now_us, _content(raw, problems, base or Path()))
+
+
+def _instant(value: Raw, now_us: int, problems: list[FieldError]) -> int:
+    """Give the instant of an event: its own, if that is good, whatever else it says."""
+    written = value.get(AT.name) if isinstance(value, dict) else None
+    if is_null(written):
+        return now_us
+    try:
+        at_us = AT.kind.parse(written)
+    except FieldError as error:
+        problems.append(error.inside(AT.name))
+        return now_us
+    assert isinstance(at_us, int)
+    if at_us < now_us:
+        message = (
+            f"{told(written)} is before the event before it, which is at {now_us / 1e6:.15g} s"
+        )
+        problems.append(FieldError(message, AT.name))
+        return now_us
+    return at_us
+
+
+def _content(raw: RawEvent, problems: list[FieldError], base: Path) -> Content:
+    if raw.problem is not None:
+        return Refused(f"event: {raw.problem}")
+    if not isinstance(raw.value, dict):
+        return Refused(f"event: {told(raw.value)} is not a map")
+    written = {name: value for name, value in raw.value.items() if name not in {"op", "at"}}
+    op = _op(raw.value, problems)
+    if op is None:
+        return _refused(problems)
+    values = parse_fields(op.fields, written, problems, null_is_absent=op.null_is_absent)
+    if problems:
+        return _refused(problems)
+    try:
+        return op.build(values, Origin(base, raw.line))
+    except FieldError as error:
+        return _refused([error])
+
+
+def _op(value: dict[str, Raw], problems: list[FieldError]) -> Op | None:
+    if OP.name not in value:
+        problems.append(FieldError("is missing", OP.name))
+        return None
+    written = value[OP.name]
+    op = OPS.get(written) if isinstance(written, str) else None
+    if op is None:
+        message = f"{told(written)} is no operation; there are: {', '.join(OPS)}"
+        problems.append(FieldError(message, OP.name))
+    return op
+
+
+def _refused(problems: list[FieldError]) -> Refused:
+    told_problems = [str(problem) for problem in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        told_problems.append(f"and {len(problems) - _MOST_PROBLEMS} more problems")
+    return Refused("; ".join(told_problems))

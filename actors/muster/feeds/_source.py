@@ -1,0 +1,151 @@
+"""Where a feed comes from: a file, a stream or standard input, gzip-compressed or not.
+
+A feed is never read as a whole. Whatever goes wrong below (a missing file, a broken gzip
+stream) comes out as a :class:`~muster.feeds.FeedError`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol, TypeAlias, final
+
+from typing_extensions import Buffer, override
+
+from muster.feeds._errors import FeedError
+
+GZIP: Final = b"\x1f\x8b"
+"""The bytes with which every gzip file starts."""
+
+CHUNK_BYTES: Final = 64 * 1024
+"""How much is asked for at once."""
+
+HEAD_BYTES: Final = 64 * 1024
+"""How much of a feed is looked at, at the most, to find out how it is written."""
+
+
+class ByteStream(Protocol):
+    """What a feed can be read from: anything that gives bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Give at most ``size`` bytes; none at the end."""
+        ...
+
+
+Source: TypeAlias = "str | os.PathLike[str] | ByteStream"
+"""A path, ``-`` for standard input, or a stream of bytes."""
+
+
+@final
+class Input:
+    """An open feed.
+
+    Attributes:
+        name: Its name for messages.
+        stream: Its bytes, decompressed.
+        head: Its first bytes, which ``stream`` gives again.
+        base: The folder that ``file`` in a ``configure`` event is relative to.
+    """
+
+    def __init__(self, source: Source) -> None:
+        """Open a feed and look at its first bytes.
+
+        Raises:
+            FeedError: If it cannot be opened, or its first bytes cannot be read.
+        """
+        self._stack = ExitStack()
+        self.name, self.base, opened = _opened(source, self._stack)
+        try:
+            raw = _Checked(opened, self.name)
+            if raw.look(2) == GZIP:
+                raw = _Checked(gzip.GzipFile(fileobj=io.BufferedReader(raw)), self.name)
+            self.head = raw.look_at_line(HEAD_BYTES)
+            self.stream: BinaryIO = io.BufferedReader(raw, CHUNK_BYTES)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close what was opened here; a stream that was given stays open."""
+        self._stack.close()
+
+
+def _opened(source: Source, stack: ExitStack) -> tuple[str, Path, ByteStream]:
+    if not isinstance(source, (str, os.PathLike)):
+        return str(getattr(source, "name", "feed")), Path(), source
+    if source == "-":
+        return "standard input", Path(), sys.stdin.buffer
+    path = Path(source)
+    try:
+        return str(path), path.parent, stack.enter_context(path.open("rb"))
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        raise FeedError(str(path), _said(error)) from error
+
+
+def _said(error: Exception) -> str:
+    """Say what went wrong without the number and the name that an OSError repeats."""
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+
+
+@final
+class _Checked(io.RawIOBase):
+    """A stream whose failures are :class:`FeedError`, and into whose start one can look."""
+
+    def __init__(self, stream: ByteStream, name: str) -> None:
+        super().__init__()
+        # `read` of a buffered stream waits until it has all that was asked for, which is
+        # wrong for a pipe whose writer is waiting for us; `read1` gives what is there.
+        self._read = getattr(stream, "read1", stream.read)
+        self._name = name
+        self._head = b""
+
+    def look(self, size: int) -> bytes:
+        """Give the first ``size`` bytes, fewer at the end, without taking them."""
+        while len(self._head) < size and self._more():
+            pass
+        return self._head[:size]
+
+    def look_at_line(self, limit: int) -> bytes:
+        """Give the start up to the end of the first line that is not blank, without taking it.
+
+        What starts with a byte that starts no text has no lines to wait for.
+        """
+        while len(self._head) < limit and not self._has_line() and self._more():
+            pass
+        return self._head
+
+    def _has_line(self) -> bool:
+        start = self._head.lstrip()
+        return b"\n" in start or start[:1] > b"\x7f"
+
+    def _more(self) -> bool:
+        chunk = self._pull(CHUNK_BYTES)
+        self._head += chunk
+        return bool(chunk)
+
+    def _pull(self, size: int) -> bytes:
+        try:
+            chunk: bytes = self._read(size)
+        except (OSError, EOFError, zlib.error) as error:
+            msg = f"cannot be read: {_said(error)}"
+            raise FeedError(self._name, msg) from error
+        return chunk
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Buffer, /) -> int:
+        view = memoryview(buffer)
+        if self._head:
+            chunk, self._head = self._head[: len(view)], self._head[len(view) :]
+        else:
+            chunk = self._pull(len(view))
+        view[: len(chunk)] = chunk
+        return len(chunk)

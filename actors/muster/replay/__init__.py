@@ -1,0 +1,25 @@
+"""Feeds driven through a scheduler: replaying them, and checking what they expect.
+
+Nothing is decided here. The driver hands every event of a feed to the scheduler at its
+instant; a :class:`Tally` listens and counts, a :class:`Check` compares what is with what
+the feed expects.
+"""
+
+from __future__ import annotations
+
+from muster.replay._check import Check
+from muster.replay._driver import replay
+from muster.replay._expect import Difference, Found
+from muster.replay._summary import QueueSummary, Summary, WaitSummary
+from muster.replay._tally import Tally
+
+__all__ = [
+    "Check",
+    "Difference",
+    "Found",
+    "QueueSummary",
+    "Summary",
+    "Tally",
+    "WaitSummary",
+    "replay",
+]

@@ -1,0 +1,81 @@
+"""The check: a feed is replayed, and at every ``expect`` what is is compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from muster._scheduler import Scheduler, open_scheduler
+from muster.feeds import Expect, FeedItem
+from muster.replay._driver import let_in
+from muster.replay._expect import (
+    Difference,
+    Found,
+    asks_of,
+    compare,
+    compare_reason,
+    compare_refusals,
+    place_of,
+    unexpected,
+)
+from muster.replay._record import Record, Refusal
+
+
+@final
+class Check:
+    """A check of one feed, with what was found so far.
+
+    Attributes:
+        events: Items read.
+        expects: ``expect`` events compared.
+        differences: What is not as expected, in the order in which it was found.
+    """
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.expects = 0
+        self.differences: list[Difference] = []
+        self._record = Record()
+
+    async def run(self, items: Iterable[FeedItem]) -> None:
+        """Replay the feed and compare.
+
+        Args:
+            items: The feed; its instants never go back.
+
+        Raises:
+            FeedError: If the feed cannot be read on; what was found before is there.
+            RefusedError: If the instant of a ``settle`` or ``expect`` is before the one
+                before it.
+            BrokenSchedulerError: If the scheduler fails, which is a bug.
+        """
+        async with open_scheduler(journal=self._record) as scheduler:
+            for item in items:
+                self.events += 1
+                await let_in(scheduler, item)
+                if isinstance(item.content, Expect):
+                    await self._compare(scheduler, item, item.content)
+            await scheduler.finish()
+        for refusal, found in unexpected(self._record.start_anew().refusals):
+            self._differs(refusal, found)
+
+    async def _compare(self, scheduler: Scheduler, item: FeedItem, expect: Expect) -> None:
+        self.expects += 1
+        snapshot = await scheduler.snapshot()
+        record = self._record.start_anew()
+        for refusal, found in compare_refusals(expect, record.refusals):
+            self._differs(refusal or item, found)
+        for found in compare(expect, snapshot, record):
+            self._differs(item, found)
+        asks = asks_of(snapshot) if expect.reasons else {}
+        for name, part in (expect.reasons or {}).items():
+            app, _, ask = name.partition("/")
+            reason = await scheduler.why_pending(app, ask)
+            for found in compare_reason(name, part, reason, place_of(asks.get(name))):
+                self._differs(item, found)
+
+    def _differs(self, place: FeedItem | Refusal, found: Found) -> None:
+        difference = Difference(
+            place.index, place.line, found.field, found.expected, found.found
+        )
+        self.differences.append(difference)

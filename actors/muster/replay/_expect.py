@@ -1,0 +1,245 @@
+"""Comparing what is with what an ``expect`` names. SPEC section 8.
+
+A value in a difference is as one would write it in a feed, made of what JSON knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias, final
+
+import attrs
+
+from muster.feeds import UNSET, Expect, ExpectedApp, ExpectedQueue, Unset
+from muster.replay._record import Record, Refusal
+from muster_core.config.names import canonical_path
+from muster_core.lifecycle import AppState
+from muster_core.quantities import format_quantity
+from muster_core.snapshots import AskSnapshot, QueueSnapshot, Snapshot
+
+Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
+"""What was expected, or found."""
+
+UNKNOWN: Final = "unknown"
+"""What is found instead of something that does not exist."""
+
+NOTHING: Final = "nothing"
+"""What is expected or found in a list that is shorter than the other one."""
+
+
+@final
+@attrs.frozen
+class Found:
+    """A field that is not as expected.
+
+    Attributes:
+        field: The field of the ``expect``, such as ``queues.root.a.share``.
+        expected: What it names.
+        found: What is.
+    """
+
+    field: str
+    expected: Value
+    found: Value
+
+
+@final
+@attrs.frozen
+class Difference:
+    """A difference, with its place in the feed.
+
+    Attributes:
+        index: The index of the event, from 0: of the ``expect``, or of a refused one
+            that no ``expect`` covers.
+        line: Its line, from 1, or None where there are none.
+        field: The field, as in :class:`Found`.
+        expected: What is expected.
+        found: What is.
+    """
+
+    index: int
+    line: int | None
+    field: str
+    expected: Value
+    found: Value
+
+
+def asks_of(snapshot: Snapshot) -> dict[str, AskSnapshot]:
+    """Give every ask by its ``app/ask``."""
+    return {
+        f"{app.name}/{ask.name}": ask for app in snapshot.apps.values() for ask in app.asks
+    }
+
+
+def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Found]:
+    """Compare everything but ``reasons``, and the refusals that are not named.
+
+    Args:
+        expect: What is expected.
+        snapshot: What is.
+        record: What was decided since the last ``expect``.
+
+    Yields:
+        The differences, in the order of the fields in the specification.
+    """
+    asks = asks_of(snapshot)
+    yield from _in_order("order", expect.order, record.bound)
+    for place in ("bound", "waiting", "pending", "parked"):
+        wanted: frozenset[str] | None = getattr(expect, place)
+        found = sorted(name for name, ask in asks.items() if ask.place.value == place)
+        if wanted is not None and wanted != set(found):
+            yield Found(place, sorted(wanted), found)
+    for name, node in (expect.placed or {}).items():
+        yield from _same(f"placed.{name}", node, _place_of(asks.get(name)))
+    for path, queue in (expect.queues or {}).items():
+        yield from _compare_queue(path, queue, snapshot)
+    for name, app in (expect.apps or {}).items():
+        yield from _compare_app(name, app, snapshot)
+    for gang in expect.gangs or {}:
+        yield Found(f"gangs.{gang}", "a gang", UNKNOWN)
+    yield from _in_order("preempted", expect.preempted, record.victims.get("preempted", ()))
+    yield from _in_order("reclaimed", expect.reclaimed, record.victims.get("reclaimed", ()))
+    yield from _in_parts("warnings", expect.warnings, record.warnings)
+
+
+def compare_refusals(
+    expect: Expect, refusals: Sequence[Refusal]
+) -> Iterator[tuple[Refusal | None, Found]]:
+    """Compare the refusals since the last ``expect``.
+
+    Yields:
+        The differences; with the refusal, if it is one that is not expected.
+    """
+    parts = expect.rejected or ()
+    for number, refusal in enumerate(refusals[len(parts) :], len(parts)):
+        field = "rejected" if expect.rejected is None else f"rejected[{number}]"
+        yield refusal, Found(field, NOTHING, refusal.message)
+    messages = [refusal.message for refusal in refusals[: len(parts)]]
+    yield from ((None, found) for found in _in_parts("rejected", parts, messages))
+
+
+def compare_reason(name: str, part: str, reason: str | None, place: str) -> Iterator[Found]:
+    """Compare why an ask is pending.
+
+    Args:
+        name: The ask, as ``app/ask``.
+        part: What the reason is expected to contain.
+        reason: The reason, or None if it is not pending.
+        place: Where it is, if it is not pending.
+    """
+    if reason is None:
+        yield Found(f"reasons.{name}", part, place)
+    elif part not in reason:
+        yield Found(f"reasons.{name}", part, reason)
+
+
+def place_of(ask: AskSnapshot | None) -> str:
+    """Say where an ask is: ``bound``, ``pending``, …, or that it is unknown."""
+    return UNKNOWN if ask is None else ask.place.value
+
+
+def _place_of(ask: AskSnapshot | None) -> str:
+    return place_of(ask) if ask is None or ask.node is None else ask.node
+
+
+def _same(field: str, expected: Value, found: Value) -> Iterator[Found]:
+    if expected != found:
+        yield Found(field, expected, found)
+
+
+def _in_order(field: str, wanted: Sequence[str] | None, found: Sequence[str]) -> Iterator[Found]:
+    if wanted is not None:
+        yield from _same(field, list(wanted), list(found))
+
+
+def _in_parts(field: str, parts: Sequence[str] | None, found: Sequence[str]) -> Iterator[Found]:
+    """Compare texts with parts of them, in order and number."""
+    if parts is None:
+        return
+    for number in range(max(len(parts), len(found))):
+        place = f"{field}[{number}]"
+        if number >= len(found):
+            yield Found(place, parts[number], NOTHING)
+        elif number >= len(parts):
+            yield Found(place, NOTHING, found[number])
+        elif parts[number] not in found[number]:
+            yield Found(place, parts[number], found[number])
+
+
+def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterator[Found]:
+    app = snapshot.apps.get(name)
+    state: str
+    if app is not None:
+        state, priority = app.state.value, app.priority
+    elif name in snapshot.completed:
+        state, priority = AppState.COMPLETED.value, None
+    else:
+        yield Found(f"apps.{name}", "an application", UNKNOWN)
+        return
+    if expected.state is not None:
+        yield from _same(f"apps.{name}.state", expected.state, state)
+    if not isinstance(expected.priority, Unset):
+        yield from _same(f"apps.{name}.priority", expected.priority, priority)
+
+
+def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> Iterator[Found]:
+    queue = _queue(path, snapshot)
+    field = f"queues.{path}"
+    if expected.exists is not None:
+        yield from _same(f"{field}.exists", expected.exists, queue is not None)
+    names_more = expected != ExpectedQueue(exists=expected.exists)
+    if queue is not None:
+        yield from _compare_known_queue(field, expected, queue, snapshot.shares[queue.path])
+    elif expected.exists is None or (names_more and not expected.exists):
+        yield Found(field, "a queue", UNKNOWN)
+
+
+def _queue(path: str, snapshot: Snapshot) -> QueueSnapshot | None:
+    try:
+        return snapshot.queues.get(canonical_path(path))
+    except ValueError:  # a path that no queue can have
+        return None
+
+
+def _compare_known_queue(
+    field: str, expected: ExpectedQueue, queue: QueueSnapshot, share: float
+) -> Iterator[Found]:
+    if expected.priority is not UNSET:
+        yield from _same(f"{field}.priority", expected.priority, queue.priority)
+    if expected.allocated is not None:
+        yield from _same_amounts(f"{field}.allocated", expected.allocated, queue.allocated)
+    if expected.pending is not None:
+        yield from _same_amounts(f"{field}.pending", expected.pending, queue.pending)
+    if expected.share is not None:
+        yield from _same(f"{field}.share", _number(expected.share), _number(share))
+    if expected.state is not None:
+        state = "draining" if queue.draining else "active"
+        yield from _same(f"{field}.state", expected.state, state)
+
+
+def _number(share: float) -> Value:
+    return "inf" if math.isinf(share) else share
+
+
+def _same_amounts(
+    field: str, expected: Mapping[str, int], found: Mapping[str, int]
+) -> Iterator[Found]:
+    if _amounts(expected) != _amounts(found):
+        yield Found(field, _written(expected), _written(found))
+
+
+def _amounts(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _written(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {
+        name: format_quantity(name, amount)
+        for name, amount in sorted(_amounts(amounts).items())
+    }
+
+
+def unexpected(refusals: Iterable[Refusal]) -> Iterator[tuple[Refusal, Found]]:
+    """Give the refusals after the last ``expect``, which nothing covers."""
+    return ((refusal, Found("rejected", NOTHING, refusal.message)) for refusal in refusals)

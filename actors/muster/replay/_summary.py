@@ -1,0 +1,65 @@
+"""The summary of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+import attrs
+
+from muster.replay._waits import WaitSummary
+
+
+@final
+@attrs.frozen
+class QueueSummary:
+    """What became of a leaf's applications and asks.
+
+    Attributes:
+        queue: Its full path.
+        jobs: How many applications were submitted to it.
+        wait: How long the asks that were bound in it waited.
+    """
+
+    queue: str
+    jobs: int
+    wait: WaitSummary
+
+
+@final
+@attrs.frozen
+class Summary:
+    """What a replay did.
+
+    Attributes:
+        events: Events read, the refused ones and the ``expect`` events included.
+        refused: Events refused.
+        asks_bound: Asks that were bound at least once.
+        asks_running: Asks that are bound at the end.
+        asks_pending: Asks that are pending at the end.
+        decisions: Decisions announced.
+        virtual_s: How much time passed in the replay, in seconds.
+        real_s: How long it took, in seconds.
+        wait: How long all asks that were bound waited.
+        queues: The same for each queue that had an application, by path.
+        utilisation: For each resource type of the nodes, how much of what they offered over
+            time was used: the integral of what was used over that of what was there, from 0
+            to 1; None if there was none at any time.
+    """
+
+    events: int
+    refused: int
+    asks_bound: int
+    asks_running: int
+    asks_pending: int
+    decisions: int
+    virtual_s: float
+    real_s: float
+    wait: WaitSummary
+    queues: tuple[QueueSummary, ...]
+    utilisation: Mapping[str, float | None]
+
+    @property
+    def decisions_per_s(self) -> float:
+        """Decisions for each second that it took."""
+        return self.decisions / self.real_s if self.real_s > 0 else 0.0

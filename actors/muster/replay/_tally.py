@@ -1,0 +1,260 @@
+"""The tally: what a replay did, counted while it goes on.
+
+What an event brings is in the feed, what became of it in the decisions, so the tally
+listens to both. It keeps what is alive (applications' asks, nodes) and a number for each
+ask that was bound, never the events or the decisions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Final, TypeAlias, final
+
+import attrs
+
+from muster.feeds import FeedItem
+from muster.replay._summary import QueueSummary, Summary
+from muster.replay._waits import Waits
+from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
+from muster_core.events import AddAsk, AddNode, RemoveNode, UpdateNode
+from muster_core.lifecycle import AppState
+from muster_core.resources import Resources
+from muster_core.totals import add_to, take_from
+
+_Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode
+_Key: TypeAlias = tuple[str, str]
+
+_GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
+"""The reasons after which a released ask is not pending again."""
+
+
+@final
+@attrs.frozen
+class _Ask:
+    """An ask that is alive; the members of one ``count`` share it.
+
+    Attributes:
+        since_us: When it came, in microseconds; None once it has been bound.
+        resources: What it asks for or holds.
+    """
+
+    since_us: int | None
+    resources: Resources
+
+
+@final
+class _Usage:
+    """What there is and what is used of it, over time."""
+
+    def __init__(self) -> None:
+        self._now_us = 0
+        self._nodes: dict[str, Resources] = {}
+        self._there: dict[str, int] = {}
+        self._used: dict[str, int] = {}
+        #: The integrals of the two over time, in base units times microseconds.
+        self._there_area: dict[str, int] = defaultdict(int)
+        self._used_area: dict[str, int] = defaultdict(int)
+
+    def pass_to(self, now_us: int) -> None:
+        """Let time pass."""
+        passed_us = now_us - self._now_us
+        if passed_us <= 0:
+            return
+        self._now_us = now_us
+        for name, amount in self._there.items():
+            self._there_area[name] += amount * passed_us
+        for name, amount in self._used.items():
+            self._used_area[name] += amount * passed_us
+
+    def set_node(self, name: str, capacity: Resources | None) -> None:
+        """Give a node another capacity; None if it goes."""
+        before = self._nodes.pop(name, None)
+        if before is not None:
+            take_from(self._there, before)
+        if capacity is not None:
+            self._nodes[name] = capacity
+            add_to(self._there, capacity)
+            for kind in capacity:
+                self._there_area[kind] += 0  # to be reported even if it is gone at once
+
+    def take(self, amounts: Resources) -> None:
+        """Use some."""
+        add_to(self._used, amounts)
+
+    def give_back(self, amounts: Resources) -> None:
+        """Use some no longer."""
+        take_from(self._used, amounts)
+
+    def utilisation(self) -> dict[str, float | None]:
+        """Give for each type how much of it was used, from 0 to 1."""
+        return {
+            name: self._used_area.get(name, 0) / area if area else None
+            for name, area in sorted(self._there_area.items())
+        }
+
+
+@final
+class Tally:
+    """Counts what a replay does; it is a journal.
+
+    The driver tells it of every item before it hands the item on. The counters may be read
+    from another thread while the replay goes on.
+
+    Attributes:
+        events: Items read.
+        at_us: The instant of the last item or batch, in microseconds since the start.
+        decisions: Decisions announced.
+        refused: Events refused.
+        asks_bound: Asks bound for the first time.
+    """
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.at_us = 0
+        self.decisions = 0
+        self.refused = 0
+        self.asks_bound = 0
+        self._began_s = perf_counter()
+        self._ended_s: float | None = None
+        #: Events that were let in and whose batch has not been announced yet.
+        self._open: deque[tuple[int, int, _Counted]] = deque()
+        #: Every ask is in one of these; in ``_next`` if another one had its name in this batch.
+        self._pending: dict[_Key, _Ask] = {}
+        self._bound: dict[_Key, _Ask] = {}
+        self._next: dict[_Key, deque[_Ask]] = {}
+        self._usage = _Usage()
+        self._waits: dict[str, Waits] = defaultdict(Waits)
+        self._jobs: dict[str, int] = defaultdict(int)
+
+    @property
+    def took_s(self) -> float:
+        """How long it has taken so far, in seconds."""
+        return (perf_counter() if self._ended_s is None else self._ended_s) - self._began_s
+
+    # Listening
+
+    def saw(self, item: FeedItem) -> None:
+        """Take note of an item that is about to be let in."""
+        self.events += 1
+        self.at_us = item.at_us
+        if isinstance(item.content, _Counted):
+            self._open.append((item.at_us, item.index, item.content))
+
+    def write(self, batch: Sequence[Announced], /) -> None:
+        """Count the decisions of a batch."""
+        at_us = batch[0].at_us
+        refused = {
+            announced.decision.index
+            for announced in batch
+            if announced.decision.kind is Kind.REJECTED
+        }
+        self._take_over(at_us, refused)
+        self._usage.pass_to(at_us)
+        for announced in batch:
+            self._count(announced.decision, at_us)
+        self.decisions += len(batch)
+        self.refused += len(refused)
+        self.at_us = max(self.at_us, at_us)
+
+    def end(self, until_us: int | None = None) -> None:
+        """Take note that the replay is over, and that time passed until ``until_us``."""
+        self._ended_s = perf_counter()
+        self.at_us = max(self.at_us, until_us or 0)
+        self._take_over(self.at_us, frozenset())
+        self._usage.pass_to(self.at_us)
+
+    def _take_over(self, until_us: int, refused: set[int | None] | frozenset[int | None]) -> None:
+        """Count the events of a batch, and those of earlier ones that led to no decision.
+
+        The adds of a batch are counted before its decisions. That is what ``_next`` is for:
+        a name that is released and asked for again in one batch.
+        """
+        while self._open and self._open[0][0] <= until_us:
+            at_us, index, event = self._open.popleft()
+            if index in refused:
+                continue
+            self._usage.pass_to(at_us)
+            match event:
+                case AddAsk():
+                    self._add(event, at_us)
+                case AddNode(node, capacity):
+                    self._usage.set_node(node, capacity)
+                case UpdateNode(node, capacity):
+                    if capacity is not None:
+                        self._usage.set_node(node, capacity)
+                case RemoveNode(node):
+                    self._usage.set_node(node, None)
+
+    def _add(self, event: AddAsk, at_us: int) -> None:
+        ask = _Ask(at_us, event.resources)
+        names = [event.ask]
+        if event.count is not None:
+            names = [f"{event.ask}-{member}" for member in range(event.count)]
+        for name in names:
+            key = (event.app, name)
+            if key in self._pending or key in self._bound:
+                self._next.setdefault(key, deque()).append(ask)
+            else:
+                self._pending[key] = ask
+
+    def _count(self, decision: Decision, at_us: int) -> None:
+        match decision:
+            case Decision(kind=Kind.BOUND, app=str(app), ask=str(name), queue=str(queue)):
+                self._bind((app, name), queue, at_us)
+            case Decision(kind=Kind.RELEASED, app=str(app), ask=str(name)):
+                self._release((app, name), gone=decision.reason in _GONE)
+            case Decision(kind=Kind.APP_STATE, state=AppState.NEW, queue=str(queue)):
+                self._jobs[queue] += 1
+            case _:
+                pass
+
+    def _bind(self, key: _Key, queue: str, at_us: int) -> None:
+        ask = self._pending.pop(key)
+        if ask.since_us is not None:
+            self.asks_bound += 1
+            self._waits[queue].add(at_us - ask.since_us)
+            ask = _Ask(None, ask.resources)
+        self._bound[key] = ask
+        self._usage.take(ask.resources)
+
+    def _release(self, key: _Key, *, gone: bool) -> None:
+        ask = self._bound.pop(key, None)
+        if ask is not None:
+            self._usage.give_back(ask.resources)
+        if not gone:
+            if ask is not None:
+                self._pending[key] = ask
+            return
+        self._pending.pop(key, None)
+        following = self._next.get(key)
+        if following:
+            self._pending[key] = following.popleft()
+            if not following:
+                del self._next[key]
+
+    # Telling
+
+    def summary(self) -> Summary:
+        """Say what was done so far."""
+        everything = Waits()
+        for waits in self._waits.values():
+            everything.extend(waits)
+        queues = sorted(self._jobs.keys() | self._waits.keys())
+        return Summary(
+            events=self.events,
+            refused=self.refused,
+            asks_bound=self.asks_bound,
+            asks_running=len(self._bound),
+            asks_pending=len(self._pending),
+            decisions=self.decisions,
+            virtual_s=self.at_us / MICROSECONDS,
+            real_s=self.took_s,
+            wait=everything.summary(),
+            queues=tuple(
+                QueueSummary(queue, self._jobs.get(queue, 0), self._waits[queue].summary())
+                for queue in queues
+            ),
+            utilisation=self._usage.utilisation(),
+        )

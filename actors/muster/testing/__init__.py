@@ -1,0 +1,8 @@
+"""Help for tests of programs that embed Muster, and of Muster itself."""
+
+from __future__ import annotations
+
+from muster.testing._interleaving import Interleaving
+from muster.testing._recording import Recording
+
+__all__ = ["Interleaving", "Recording"]
