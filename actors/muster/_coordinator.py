@@ -84,7 +84,7 @@ class Coordinator:
         """
         self._nursery = nursery
         self._deliver(self._conductor.start())
-        self._open = True
+        self._begin()
         try:
             async for request in entry:
                 self._serving = request

@@ -364,3 +364,26 @@ class Conductor:
             refused=self._refusals,
             decisions=self._announced,
         )
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        self.directory.check()
+        self.view.check()
+        # The view has all and only the queues and applications of which the directory knows.
+        queues = {entry.key: entry.config for entry in self.directory.queues.values()}
+        assert queues == {key: queue.config for key, queue in self.view.queues.items()}
+        assert self.directory.apps() == {
+            app.identity.name: key for key, app in self.view.apps.items()
+        }
+        # It knows whom everybody reports to.
+        assert self._leaves == {key: app.identity.leaf for key, app in self.view.apps.items()}
+        assert self._parents == {
+            key: None if queue.parent is None else queue.parent.key
+            for key, queue in self.view.queues.items()
+        }
+        # Nothing is left over from the last batch.
+        assert not self._told_apps
+        assert not self._told_queues
+        assert not self._credits
+        assert not self._said
+        assert not self._decided

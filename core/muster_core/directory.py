@@ -187,6 +187,10 @@ class Directory:
         found = self._apps.get(app)
         return None if found is None else found[0]
 
+    def apps(self) -> dict[str, int]:
+        """Give the key of every application that has neither been removed nor completed."""
+        return {name: key for name, (key, _) in self._apps.items()}
+
     def knows(self, key: int) -> bool:
         """Say whether an application has neither been removed nor completed."""
         return key in self._names
@@ -362,8 +366,8 @@ class Directory:
         if config.is_parent and not entry.config.is_parent and entry.apps:
             msg = f"config: {config.path!r} has applications and cannot become a parent"
             raise RefusedError(msg)
-        if not config.is_parent and any(child.in_use() for child in entry.children.values()):
-            msg = f"config: {config.path!r} has children in use and cannot become a leaf"
+        if not config.is_parent and entry.children:
+            msg = f"config: {config.path!r} has children and cannot become a leaf"
             raise RefusedError(msg)
         for child in config.children:
             if child.name in entry.children:
@@ -395,3 +399,22 @@ class Directory:
             entry.draining = True
             yield TellQueue(entry.key, SetQueue(entry.config, draining=True))
 
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # Every queue is below its parent, under its name, and has a path of its own.
+        for path, entry in self.queues.items():
+            assert entry.config.path == path
+            above = entry.parent
+            if above is not None:
+                assert self.queues[above.config.path] is above
+                assert above.children[entry.config.name] is entry
+                assert above.config.is_parent
+            # What only lasts while it is in use is in use.
+            assert entry.in_use() or not (entry.dynamic or entry.draining)
+        assert sum(len(entry.children) for entry in self.queues.values()) == len(self.queues) - 1
+        # Every application has one name, one key and one leaf, which counts it.
+        assert self._names == {key: name for name, (key, _) in self._apps.items()}
+        assert not self.completed & set(self._apps)
+        for path, entry in self.queues.items():
+            assert entry.apps == sum(leaf is entry for _, leaf in self._apps.values())
+            assert not (entry.apps and entry.config.is_parent), f"applications in {path}"

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, cast, final
 
 import attrs
 
-from muster.config_files import read_configuration
+from muster.config_files import parse_configuration
 from muster.feeds._fields import field
 from muster.feeds._kinds import NAME, FieldError, Kind, as_written, told
 from muster.feeds._raw import Block, Located, Plain, Raw, Series, is_null
@@ -92,18 +92,19 @@ def configure(values: Values, origin: Origin) -> Configure:
         problem = "and file exclude each other" if "config" in values else "is missing, or file"
         raise FieldError(problem, "config")
     if "file" in values:
-        return Configure(_from_file(origin.base / str(values["file"]), partition))
+        return Configure(_from_file(origin.base, str(values["file"]), partition))
     return Configure(_inline(cast("Raw", values["config"]), origin.line, partition))
 
 
-def _from_file(path: Path, partition: str | None) -> Configuration:
+def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
+    # Messages have the name as it is written, so that a feed says the same wherever it lies.
     try:
-        return read_configuration(path, partition=partition)
+        return parse_configuration((base / name).read_bytes(), file=name, partition=partition)
     except ConfigError as error:
         raise FieldError("; ".join(str(problem) for problem in error.problems), "file") from error
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise FieldError(f"{str(path)!r} cannot be read: {reason}", "file") from error
+        raise FieldError(f"{name!r} cannot be read: {reason}", "file") from error
 
 
 def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:

@@ -45,7 +45,10 @@ def decode(line: bytes) -> tuple[Raw, str | None]:
         made = dict(pairs)
         if len(made) != len(pairs):
             keys = Counter(key for key, _ in pairs)
-            repeated.extend(key for key, times in keys.items() if times > 1)
+            twice = [key for key, times in keys.items() if times > 1]
+            repeated.extend(twice)
+            for key in twice:  # neither of the values counts
+                del made[key]
         return made
 
     try:

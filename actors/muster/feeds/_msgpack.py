@@ -28,8 +28,8 @@ def read_msgpack(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
     Raises:
         FeedError: If the stream is no msgpack, or ends within an event.
     """
-    repeated: list[str] = []
-    unpacker = _unpacker(repeated)
+    problems: list[str] = []
+    unpacker = _unpacker(problems)
     index, fed, taken = 0, 0, 0
     try:
         while chunk := _read(stream):
@@ -37,8 +37,8 @@ def read_msgpack(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
             fed += len(chunk)
             for value in unpacker:
                 taken = unpacker.tell()
-                yield RawEvent(index, None, value, repeated[0] if repeated else trouble(value))
-                repeated.clear()
+                yield RawEvent(index, None, value, problems[0] if problems else trouble(value))
+                problems.clear()
                 index += 1
     except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         problem = (
@@ -54,17 +54,19 @@ def _read(stream: BinaryIO) -> bytes:
     return chunk
 
 
-def _unpacker(repeated: list[str]) -> Any:  # noqa: ANN401 - the stubs are not there for everybody
+def _unpacker(problems: list[str]) -> Any:  # noqa: ANN401 - the stubs are not there for everybody
     def as_map(pairs: list[tuple[object, Raw]]) -> dict[str, Raw]:
         made: dict[str, Raw] = {}
+        twice: set[str] = set()
         for key, value in pairs:
             if not isinstance(key, str):
-                repeated.append(f"the key {ascii(key)[:80]} is no text")
+                problems.append(f"the key {ascii(key)[:80]} is no text")
             elif key in made:
-                repeated.append(f"the key {ascii(key)[:80]} stands twice")
+                problems.append(f"the key {ascii(key)[:80]} stands twice")
+                twice.add(key)
             else:
                 made[key] = value
-        return made
+        return {key: made[key] for key in made if key not in twice} if twice else made
 
     return msgpack.Unpacker(
         object_pairs_hook=as_map,

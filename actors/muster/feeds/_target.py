@@ -10,15 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self, TypeAlias, cast, final
 
-from typing_extensions import Buffer
-
 from muster.feeds._errors import FeedError
 
 
 class ByteSink(Protocol):
     """What can be written to: anything that takes bytes."""
 
-    def write(self, data: Buffer, /) -> object:
+    def write(self, data: bytes, /) -> object:
         """Take the bytes."""
         ...
 

@@ -123,9 +123,20 @@ class _Text:
         self._name = name
         self._decoder: codecs.IncrementalDecoder | None = None
         self._line = 1
+        self._rest = ""
 
     def read(self, size: int) -> str:
         """Give some text, at least one character unless the end is reached."""
+        if self._decoder is not None:
+            text, self._rest = self._rest or self._more(size), ""
+            return text
+        # The parser reads twice before it looks at anything, which would keep the first
+        # events of a pipe back until there are more.
+        first = self._more(size)
+        self._rest = first[2:]
+        return first[:2]
+
+    def _more(self, size: int) -> str:
         while True:
             chunk: bytes = self._read(size)
             if self._decoder is None:

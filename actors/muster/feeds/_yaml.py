@@ -85,6 +85,7 @@ class _Frame:
         height: How deep it goes up to now.
         key: The key whose value comes next, or None if a key comes next.
         merged: What ``<<`` brings in, the first taking precedence.
+        repeated: Keys that stand twice, of which no value counts.
     """
 
     node: Block | Series
@@ -93,6 +94,7 @@ class _Frame:
     height: int = 1
     key: str | None = None
     merged: list[dict[str, Raw]] = attrs.field(factory=list[dict[str, Raw]])
+    repeated: list[str] = attrs.field(factory=list[str])
 
 
 @final
@@ -156,6 +158,8 @@ class _Builder:
     def _close(self, token: Token) -> Raw:
         frame = self._stack.pop()
         if isinstance(frame.node, Block):
+            for key in frame.repeated:
+                frame.node.pop(key, None)
             for merged in frame.merged:
                 for key, value in merged.items():
                     frame.node.setdefault(key, value)
@@ -200,7 +204,7 @@ class _Builder:
         if isinstance(node, Series):
             node.append(value)
         elif frame.key is None:
-            frame.key = self._key(node, token, value)
+            frame.key = self._key(frame, token, value)
         elif isinstance(frame.key, Plain) and frame.key == "<<":
             frame.key = None
             self._merge(frame, token, value)
@@ -208,11 +212,12 @@ class _Builder:
             node[frame.key] = value
             frame.key = None
 
-    def _key(self, node: Block, token: Token, value: Raw) -> str:
+    def _key(self, frame: _Frame, token: Token, value: Raw) -> str:
         if not isinstance(value, str):
             self._complain(token, "a key is no text")
             return ""
-        if value in node:
+        if value in frame.node:
+            frame.repeated.append(value)
             self._complain(token, f"the key {_short(repr(value))} stands twice")
         return value
 

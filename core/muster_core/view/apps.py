@@ -143,6 +143,16 @@ class ViewApp:
         """Assert the invariants; for tests."""
         # An ask is in exactly one place.
         assert not set(self.pending) & set(self.bound)
+        # Only asks that exist can have binds that will fail.
+        assert set(self.spoilt) <= set(self.pending) | set(self.bound)
+        # The maximum and the sums are those that a fresh look gives.
+        assert self.tally.top() == max(
+            (ask.priority for ask in self.pending.values()), default=None
+        )
+        pending: dict[str, int] = {}
+        for ask in self.pending.values():
+            add_to(pending, ask.resources)
+        assert pending == self.pending_total
         # Every pending ask that was not tried is offered.
         offered = {
             entry[1].name

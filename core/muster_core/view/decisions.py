@@ -74,18 +74,20 @@ class DecisionView:
             report: The report of the root queue.
             now_us: The instant of the batch, in microseconds.
         """
-        # First who leaves: a leaf that has lost its last application may be a parent now.
+        # First who leaves, from below: a leaf without applications may be a parent now,
+        # and a parent without children a leaf. Who came and went at once was never here.
         for app in report.apps:
             if app.gone and app.identity.key in self.apps:
                 self._apply_app(app, now_us)
+        for summary in reversed(report.queues):
+            if summary.gone and summary.key in self.queues:
+                self._remove_queue(self.queues[summary.key])
         for summary in report.queues:
-            self._apply_queue(summary)
+            if not summary.gone:
+                self._apply_queue(summary)
         for app in report.apps:
             if not app.gone:
                 self._apply_app(app, now_us)
-        for summary in reversed(report.queues):
-            if summary.gone:
-                self._remove_queue(self.queues[summary.key])
         for bit in self._shapes.forget_idle():
             self.nodes.shape_forgotten(bit)
 
@@ -96,7 +98,7 @@ class DecisionView:
         elif queue.config.is_parent != summary.config.is_parent:
             self._remove_queue(queue)
             queue = self._new_queue(summary)
-        elif queue.config != summary.config:
+        elif queue.config is not summary.config:
             queue.config = summary.config
             self._all_dirty = True
         queue.pending = dict(summary.values.pending)
@@ -123,8 +125,7 @@ class DecisionView:
         parent = queue.parent
         if parent is not None:
             parent.remove(queue)
-            if self.queues.get(parent.key) is parent:  # It may just have become a leaf.
-                self._dirty[parent.key] = parent
+            self._dirty[parent.key] = parent
 
     def _apply_app(self, report: AppReport, now_us: int) -> None:
         identity = report.identity
@@ -404,6 +405,50 @@ class DecisionView:
         self._bound.clear()
         self._failed.clear()
         return apps, {key: CommitQueue(values) for key, values in children.items()}
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        assert not self._dirty
+        assert not self._all_dirty
+        for queue in self.queues.values():
+            queue.check(self._shapes, self._total)
+        # Every application is in its leaf, and nowhere else.
+        in_leaves = {
+            key: app
+            for queue in self.queues.values()
+            if isinstance(queue, LeafView)
+            for key, app in queue.apps.items()
+        }
+        assert in_leaves == self.apps
+        self._shapes.check(ask.shape for app in self.apps.values() for ask in app.pending.values())
+        self._check_nodes()
+        # What was announced is what is.
+        priorities = {queue.config.path: queue.priority for queue in self.queues.values()}
+        assert self._announced == {
+            path: priority for path, priority in priorities.items() if priority is not None
+        }
+        # Nothing that is pending could be placed.
+        assert not self.queues[ROOT_KEY].open & self.nodes.fitting
+
+    def _check_nodes(self) -> None:
+        """Assert that nodes hold all and only the allocations that there are."""
+        used: dict[str, dict[str, int]] = {name: {} for name in self.nodes.nodes}
+        holders: dict[str, dict[int, int]] = {name: {} for name in self.nodes.nodes}
+        for app in self.apps.values():
+            allocated: dict[str, int] = {}
+            for allocation, node in app.bound.values():
+                assert node is self.nodes.nodes[allocation.node]
+                add_to(used[node.name], allocation.ask.resources)
+                add_to(allocated, allocation.ask.resources)
+                holders[node.name][app.identity.key] = (
+                    holders[node.name].get(app.identity.key, 0) + 1
+                )
+            assert app.allocated == allocated
+        for node in self.nodes.nodes.values():
+            assert node.used == used[node.name]
+            assert node.holders == holders[node.name]
+        assert self._total == self.nodes.total
+        self.nodes.check()
 
 
 def _depth(queue: ViewQueue) -> int:

@@ -22,10 +22,11 @@ from muster_core.messages import Ask, Values
 from muster_core.priority import PriorityTally, current_priority
 from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.shares import Denominators, dominant_share, fair_share, usage_key
+from muster_core.totals import add_to
 from muster_core.view.orders import AppOrder, OrderKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.view.apps import ViewApp
 
@@ -128,6 +129,22 @@ class ViewQueue:
         assert priority is not None, "a queue with something pending has a priority"
         return (-self.config.settings.queue_priority, -priority, *by_share)
 
+    def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+        """Assert the invariants of a queue that is up to date; for tests."""
+        # What is cached is what a fresh look gives.
+        assert self.priority == current_priority(
+            self.config.settings, self.tally.top(), is_root=self.parent is None
+        )
+        assert self.open == self.below(shapes) & self.admitted(shapes)
+        assert self.fair_share(total) == fair_share(
+            self.allocated, Denominators([queue.config for queue in self.upward()], total)
+        )
+        # Its parent knows it, and is told of its priority only while something is pending.
+        if self.parent is not None:
+            assert self.parent.children[self.key] is self
+            assert self.counted == (self.priority if self.pending else None)
+        self.tally.check()
+
 
 @attrs.define(eq=False)
 class ParentView(ViewQueue):
@@ -193,6 +210,25 @@ class ParentView(ViewQueue):
             else:
                 del self._counts[bit]
                 self._below &= ~(1 << bit)
+
+    @override
+    def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+        """Assert the invariants of a parent that is up to date; for tests."""
+        ViewQueue.check(self, shapes, total)
+        children = list(self.children.values())
+        assert self.tally.top() == _highest(child.counted for child in children)
+        assert self.pending == _sum(child.pending for child in children)
+        assert self.allocated == _sum(child.allocated for child in children)
+        assert self.running == sum(child.running for child in children)
+        # All and only the children that could place something are listed, in order.
+        order = sorted((child.key_in(self, total), child.key) for child in children if child.open)
+        assert [(key, child.key) for key, child in self._order] == order
+        counts: dict[int, int] = {}
+        for child in children:
+            for bit in bits_of(child.open):
+                counts[bit] = counts.get(bit, 0) + 1
+        assert counts == self._counts
+        assert set(bits_of(self._below)) == set(counts)
 
 
 @attrs.define(eq=False)
@@ -336,3 +372,34 @@ class LeafView(ViewQueue):
             assert priority is not None, "an application with pending asks has a priority"
             key = (-priority, *key)
         return key
+
+    @override
+    def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+        """Assert the invariants of a leaf that is up to date, outside a round; for tests."""
+        ViewQueue.check(self, shapes, total)
+        apps = list(self.apps.values())
+        assert not self.blocked
+        assert self.tally.top() == _highest(app.counted for app in apps)
+        assert self.pending == _sum(app.pending_total for app in apps)
+        assert self.allocated == _sum(app.allocated for app in apps)
+        assert self.starting == sum(app.state is AppState.STARTING for app in apps)
+        assert self.running == sum(app.running for app in apps)
+        for app in apps:
+            assert app.counted == app.tally.top()
+            assert not app.pending or app.key == self._key_of(app, total)
+            app.check()
+        # All and only the applications with pending asks are listed, each by its state.
+        for state, order in self._orders.items():
+            order.check([app for app in apps if app.state is state and app.pending])
+        assert all(app.state in COMPETING for app in apps if app.pending)
+
+
+def _highest(priorities: Iterable[int | None]) -> int | None:
+    return max((priority for priority in priorities if priority is not None), default=None)
+
+
+def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in amounts:
+        add_to(total, part)
+    return total

@@ -17,22 +17,29 @@ if TYPE_CHECKING:
 
 
 @final
-@attrs.frozen(order=True)
+@attrs.frozen
 class Completion:
-    """An allocation ends by itself; completions of one instant go in bind order."""
+    """An allocation ends by itself.
 
-    due_us: int
-    rank: int
+    Attributes:
+        app: The key of its application.
+        ask: The name of its ask.
+    """
+
     app: int
     ask: str
 
 
 @final
-@attrs.frozen(order=True)
+@attrs.frozen
 class StateEnd:
-    """An application has been in a state as long as it may; in order of creation."""
+    """An application has been in a state as long as it may.
 
-    due_us: int
+    Attributes:
+        app: Its key.
+        state: The state.
+    """
+
     app: int
     state: AppState
 
@@ -47,41 +54,43 @@ class Timers:
 
     def __init__(self, apps: Mapping[int, ViewApp]) -> None:
         self._apps = apps
-        self._completions: list[Completion] = []
-        self._state_ends: list[StateEnd] = []
+        #: The instant, the number of the bind, the application's key, the ask's name.
+        self._completions: list[tuple[int, int, int, str]] = []
+        #: The instant, the application's key, the state.
+        self._state_ends: list[tuple[int, int, AppState]] = []
 
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
         """Note when a new allocation will end, if it says how long it runs."""
         run_for_us = allocation.ask.run_for_us
         if run_for_us is not None:
-            entry = Completion(
-                now_us + run_for_us, allocation.number, app.identity.key, allocation.ask.name
-            )
+            due_us = now_us + run_for_us
+            entry = (due_us, allocation.number, app.identity.key, allocation.ask.name)
             heappush(self._completions, entry)
 
     def entered(self, app: ViewApp) -> None:
         """Note when the state that an application has entered will end, if it has an end."""
         limit_us = TIMERS_US.get(app.state)
         if limit_us is not None:
-            heappush(
-                self._state_ends, StateEnd(app.since_us + limit_us, app.identity.key, app.state)
-            )
+            entry = (app.since_us + limit_us, app.identity.key, app.state)
+            heappush(self._state_ends, entry)
 
     def next_us(self) -> int | None:
         """Give the instant of the next deadline, or None if there is none."""
         self._drop_stale()
-        heads = [heap[0].due_us for heap in (self._completions, self._state_ends) if heap]
+        heads = [heap[0][0] for heap in (self._completions, self._state_ends) if heap]
         return min(heads, default=None)
 
     def due(self, now_us: int) -> list[Completion | StateEnd]:
         """Take out what is due: completions in bind order, then the applications' timers."""
         due: list[Completion | StateEnd] = []
         self._drop_stale()
-        while self._completions and self._completions[0].due_us <= now_us:
-            due.append(heappop(self._completions))
+        while self._completions and self._completions[0][0] <= now_us:
+            _, _, app, ask = heappop(self._completions)
+            due.append(Completion(app, ask))
             self._drop_stale()
-        while self._state_ends and self._state_ends[0].due_us <= now_us:
-            due.append(heappop(self._state_ends))
+        while self._state_ends and self._state_ends[0][0] <= now_us:
+            _, app, state = heappop(self._state_ends)
+            due.append(StateEnd(app, state))
             self._drop_stale()
         return due
 
@@ -91,15 +100,17 @@ class Timers:
         while self._state_ends and not self._lasts(self._state_ends[0]):
             heappop(self._state_ends)
 
-    def _holds(self, entry: Completion) -> bool:
-        app = self._apps.get(entry.app)
-        held = None if app is None else app.bound.get(entry.ask)
-        return held is not None and held[0].number == entry.rank
+    def _holds(self, entry: tuple[int, int, int, str]) -> bool:
+        _, number, key, ask = entry
+        app = self._apps.get(key)
+        held = None if app is None else app.bound.get(ask)
+        return held is not None and held[0].number == number
 
-    def _lasts(self, entry: StateEnd) -> bool:
-        app = self._apps.get(entry.app)
+    def _lasts(self, entry: tuple[int, int, AppState]) -> bool:
+        due_us, key, state = entry
+        app = self._apps.get(key)
         return (
             app is not None
-            and app.state is entry.state
-            and app.since_us + TIMERS_US[entry.state] == entry.due_us
+            and app.state is state
+            and app.since_us + TIMERS_US[state] == due_us
         )

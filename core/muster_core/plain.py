@@ -1,0 +1,144 @@
+"""All machines of the core driven by one loop, without tasks.
+
+It decides what the actors decide, since every decision is made in the machines.
+It is there to measure what the tasks cost, and for programs that need decisions
+but no concurrency.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.application import ApplicationMachine
+from muster_core.conductor import Conductor
+from muster_core.config import default_configuration
+from muster_core.directory import Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.queue import QueueMachine
+
+if TYPE_CHECKING:
+    from muster_core.conductor import Closing
+    from muster_core.config.model import Configuration
+    from muster_core.decisions import Announced
+    from muster_core.events import Event
+    from muster_core.messages import QueueReport
+
+
+@final
+class PlainScheduler:
+    """A scheduler in virtual time, one call at a time.
+
+    Args:
+        configuration: The first configuration; default: only ``root``, without limits.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._conductor = Conductor(configuration or default_configuration())
+        self._apps: dict[int, ApplicationMachine] = {}
+        self._queues: dict[int, QueueMachine] = {}
+        #: Everything that was announced so far.
+        self.announced: list[Announced] = []
+        self._open = False
+        self._deliver(self._conductor.start())
+
+    def submit(
+        self, event: Event | str, at_us: int | None = None, index: int | None = None
+    ) -> None:
+        """Let an event in, or the message of a refusal.
+
+        Args:
+            event: The event.
+            at_us: When, in microseconds, never earlier than before; default: now.
+            index: Its index in a feed, or None.
+        """
+        self._advance(at_us)
+        self._begin()
+        if isinstance(event, str):
+            self._conductor.refuse(event, index)
+        else:
+            self._deliver(self._conductor.enter(event, index))
+
+    def settle(self, at_us: int | None = None) -> None:
+        """Close the batch and run its rounds.
+
+        Args:
+            at_us: The instant of the batch, in microseconds; default: now.
+        """
+        self._advance(at_us)
+        self._begin()
+        self._end()
+
+    def finish(self) -> None:
+        """Close the batch and let time pass until no timer is left."""
+        self._end()
+        self._run_timers(None)
+
+    def _advance(self, at_us: int | None) -> None:
+        if at_us is not None and at_us > self._conductor.now_us:
+            self._end()
+            self._run_timers(at_us)
+            self._conductor.now_us = at_us
+
+    def _run_timers(self, before_us: int | None) -> None:
+        while (due_us := self._conductor.next_deadline_us()) is not None:
+            if before_us is not None and due_us >= before_us:
+                break
+            self._conductor.now_us = due_us
+            self._begin()
+            self._end()
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._open = True
+            self._deliver(self._conductor.begin(self._conductor.now_us))
+
+    def _end(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        closing = self._conductor.close()
+        if closing is not None:
+            self._report(closing)
+        for _ in self._conductor.decide():
+            pass
+        outcome = self._conductor.finish()
+        self.announced.extend(outcome.announced)
+        for key, app_commit in outcome.apps.items():
+            self._apps[key].handle(app_commit)
+        for key, queue_commit in outcome.queues.items():
+            self._queues[key].handle(queue_commit)
+
+    def _report(self, closing: Closing) -> None:
+        """Carry the reports of an epoch upward, from the applications to the root."""
+        reports: list[QueueReport] = []
+        for key, expect in closing.queues.items():
+            self._pass_up(self._queues[key].handle(expect), reports)
+        for key, close in closing.apps.items():
+            report = self._apps[key].handle(close)
+            if report is not None:
+                if report.gone:
+                    del self._apps[key]
+                self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
+        for report in reports:
+            self._conductor.apply(report)
+
+    def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
+        while report is not None:
+            summary = report.queues[0]
+            if summary.gone:
+                del self._queues[summary.key]
+            if summary.parent is None:
+                reports.append(report)
+                return
+            report = self._queues[summary.parent].handle(report)
+
+    def _deliver(self, routes: list[Route]) -> None:
+        for route in routes:
+            match route:
+                case TellApp():
+                    self._apps[route.key].handle(route.message)
+                case StartApp(identity):
+                    self._apps[identity.key] = ApplicationMachine(identity)
+                case StartQueue():
+                    self._queues[route.key] = QueueMachine(route.key, route.parent, route.config)
+                case TellQueue():
+                    self._queues[route.key].handle(route.message)

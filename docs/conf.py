@@ -1,0 +1,36 @@
+"""How Sphinx builds the documentation: without network, and without warnings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from muster import __version__
+
+project: Final = "Muster"
+author: Final = "the Muster developers"
+copyright: Final = "the Muster developers; Apache-2.0"
+version = release = __version__
+
+extensions: Final = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinxcontrib_trio",
+]
+exclude_patterns: Final = ["_build"]
+source_suffix: Final = {".md": "markdown"}
+
+html_theme: Final = "furo"
+html_title: Final = f"Muster {__version__}"
+html_static_path: Final = ["_static"]
+
+myst_enable_extensions: Final = ["colon_fence", "deflist", "fieldlist"]
+myst_heading_anchors: Final = 3
+
+autodoc_member_order: Final = "bysource"
+autodoc_typehints: Final = "signature"
+maximum_signature_line_length: Final = 80
+napoleon_google_docstring: Final = True
+napoleon_numpy_docstring: Final = False
+napoleon_use_ivar: Final = True  # attrs classes: one entry for an attribute, not two
+highlight_language: Final = "none"

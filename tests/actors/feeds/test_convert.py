@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from muster.feeds import Encoding, FeedError, FeedItem, Raw, Refused, convert, read_feed, read_raw
+from tests.actors.feeds.strategies import FEEDS, write_feed
+
+YAML, JSONL = Encoding.YAML, Encoding.JSON_LINES
+ENCODINGS = st.sampled_from(list(Encoding))
+
+
+def told(data: bytes, encoding: Encoding) -> list[object]:
+    """Give what a feed comes to, without lines and without the words of refusals."""
+    return [_told(item) for item in read_feed(io.BytesIO(data), encoding=encoding)]
+
+
+def _told(item: FeedItem) -> object:
+    content = Refused if isinstance(item.content, Refused) else item.content
+    return item.index, item.at_us, content
+
+
+def converted(data: bytes, source: Encoding, target: Encoding) -> bytes:
+    out = io.BytesIO()
+    convert(io.BytesIO(data), out, source_encoding=source, target_encoding=target)
+    return out.getvalue()
+
+
+@settings(max_examples=200)
+@given(FEEDS, ENCODINGS, ENCODINGS, ENCODINGS)
+def test_a_converted_feed_replays_the_same(
+    feed: list[Raw], written: Encoding, via: Encoding, to: Encoding
+) -> None:
+    data = write_feed(feed, written, compressed=False)
+    first = converted(data, written, via)
+    assert told(first, via) == told(data, written)
+    assert told(converted(first, via, to), to) == told(data, written)
+
+
+CONVERTED = [
+    ("a.yaml", b"- {op: add_app, app: off, queue: 010}\n- op: settle\n"),
+    ("a.jsonl", b'{"op": "add_app", "app": "off", "queue": "010"}\n{"op": "settle"}\n'),
+    ("a.json", b'{"op": "add_app", "app": "off", "queue": "010"}\n{"op": "settle"}\n'),
+    ("a.msgpack", b"\x83\xa2op\xa7add_app\xa3app\xa3off\xa5queue\xa3010\x81\xa2op\xa6settle"),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), CONVERTED, ids=[name for name, _ in CONVERTED])
+@pytest.mark.parametrize("zipped", ["", ".gz"])
+def test_the_name_says_how_to_write(tmp_path: Path, name: str, data: bytes, zipped: str) -> None:
+    source, target = tmp_path / "source.yaml", tmp_path / f"{name}{zipped}"
+    source.write_bytes(b"- {op: add_app, app: off, queue: 010}\n- {op: settle}\n")
+
+    assert convert(source, target) == 2
+    assert list(read_raw(target))[1].value == {"op": "settle"}
+    written = target.read_bytes()
+    read = gzip.decompress(written) if zipped else written
+    if name != "a.yaml":
+        assert read == data
+    else:
+        assert read == b'- {op: add_app, app: "off", queue: "010"}\n- {op: settle}\n'
+
+
+def test_what_the_fields_make_of_plain_texts() -> None:
+    event = """
+    - op: add_ask
+      at: 1.50
+      app: 010
+      ask: yes
+      resources: {vcore: 010, memory: 8Gi}
+      priority: -5
+      selector: {5: 6, a: on}
+      run_for: 1m30s
+      x: off
+    """
+    data = converted(event.encode(), Encoding.YAML, Encoding.JSON_LINES)
+
+    assert json.loads(data) == {
+        "op": "add_ask",
+        "at": 1.5,
+        "app": "010",
+        "ask": "yes",
+        "resources": {"vcore": "010", "memory": "8Gi"},
+        "priority": -5,
+        "selector": {"5": "6", "a": "on"},
+        "run_for": "1m30s",
+        "x": "off",
+    }
+
+
+def test_what_is_no_event_is_refused_at_the_same_time_for_the_same_reason() -> None:
+    data = converted(b"- {op: settle, at: 5, at: 6}\n- {op: x, op: y, at: 7}\n- foo\n", YAML, JSONL)
+
+    assert data.decode().splitlines() == [
+        """{"op": "refused: line 1: the key 'at' stands twice"}""",
+        """{"op": "refused: line 2: the key 'op' stands twice", "at": 7}""",
+        '"foo"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        (YAML, b"- {op: settle, at: 5, at: 6}\n"),
+        (JSONL, b'{"op": "settle", "at": 5, "at": 6}\n'),
+        (Encoding.MSGPACK, b"\x83\xa2op\xa6settle\xa2at\x05\xa2at\x06"),
+    ],
+)
+def test_a_time_that_stands_twice_does_not_count(encoding: Encoding, data: bytes) -> None:
+    assert told(data, encoding) == [(0, 0, Refused)]
+    assert told(converted(data, encoding, JSONL), JSONL) == [(0, 0, Refused)]
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "a.yaml.zip"])
+def test_a_name_that_does_not_say_how_to_write(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FeedError, match="the name does not say how to write"):
+        convert(io.BytesIO(), tmp_path / name)
+
+    assert not (tmp_path / name).exists()
+
+
+def test_a_source_that_is_not_there_leaves_the_target_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"precious")
+    with pytest.raises(FeedError):
+        convert(tmp_path / "missing", tmp_path / "a.jsonl")
+
+    assert (tmp_path / "a.jsonl").read_bytes() == b"precious"
+
+
+def test_a_source_is_not_its_own_target(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"op": "settle"}\n')
+    (tmp_path / "b.jsonl").symlink_to(path)
+    with pytest.raises(FeedError, match="is the source as well"):
+        convert(path, tmp_path / "b.jsonl")
+
+    assert path.read_bytes() == b'{"op": "settle"}\n'
+
+
+def test_standard_input_to_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"- op: settle\n")))
+    convert("-", "-")
+
+    assert capfdbinary.readouterr().out == b'{"op": "settle"}\n'
+
+
+def test_what_was_read_before_an_error_is_written(tmp_path: Path) -> None:
+    with pytest.raises(FeedError):
+        convert(io.BytesIO(b"- op: settle\n- [\n"), tmp_path / "a.jsonl")
+
+    assert (tmp_path / "a.jsonl").read_bytes() == b'{"op": "settle"}\n'
+
+
+def test_an_empty_feed(tmp_path: Path) -> None:
+    assert convert(io.BytesIO(), tmp_path / "a.yaml") == 0
+    assert (tmp_path / "a.yaml").read_bytes() == b""
+
+
+def test_events_are_written_as_they_are_read() -> None:
+    written: list[bytes] = []
+
+    class Sink:
+        def write(self, data: bytes, /) -> None:
+            written.append(data)
+
+    class Endless:
+        def read(self, _size: int, /) -> bytes:
+            if len(written) > 50:
+                raise OSError(5, "enough")
+            return b'{"op": "settle"}\n'
+
+    with pytest.raises(FeedError, match="enough"):
+        convert(Endless(), Sink())

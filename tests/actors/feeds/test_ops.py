@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from muster.feeds import AT, OPS, Op
+from muster.feeds._configure import Origin
+
+SPEC = {
+    "configure": "config? file? partition?",
+    "add_node": "node capacity attributes? schedulable?",
+    "update_node": "node capacity? attributes? schedulable?",
+    "remove_node": "node",
+    "add_app": "app queue user? groups? tags?",
+    "remove_app": "app",
+    "add_ask": "app ask resources priority? priority_class? count? annotations? node? selector?"
+    " run_for?",
+    "remove_ask": "app ask",
+    "release": "app ask",
+    "add_priority_class": "name value preemption_policy?",
+    "fail_bind": "app ask times?",
+    "settle": "",
+    "expect": "order? bound? waiting? pending? parked? placed? queues? apps? gangs? preempted?"
+    " reclaimed? rejected? warnings? reasons?",
+}
+
+
+def test_the_table_is_that_of_the_contract() -> None:
+    found = {
+        name: " ".join(field.name + "?" * (not field.required) for field in op.fields.values())
+        for name, op in OPS.items()
+    }
+
+    assert found == SPEC
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=list(OPS))
+def test_everything_is_described(op: Op) -> None:
+    assert op.doc.endswith(".")
+    assert all(field.doc and field.kind.name for field in [AT, *op.fields.values()])
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=list(OPS))
+def test_every_field_has_its_place_in_the_typed_event(op: Op) -> None:
+    names = {field.attribute for field in op.fields.values()}
+    if op.name in {"configure", "settle"}:
+        return
+    made = op.build(dict.fromkeys(names), Origin(Path(), None))
+
+    assert {attribute.name for attribute in attrs.fields(type(made))} == names - {"annotations"}

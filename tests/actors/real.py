@@ -1,0 +1,38 @@
+"""Runs a scenario through the real scheduler, under any interleaving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+import muster
+from muster.testing import Interleaving, Recording
+from muster_core.decisions import Announced
+from tests.naive.harness import Marker, Scenario
+
+
+def run(scenario: Scenario, seed: int | None = None) -> Sequence[Announced]:
+    """Give the whole log of a scenario.
+
+    Args:
+        scenario: What comes in.
+        seed: The seed of the delays injected into every mailbox, or None for none.
+    """
+    return trio.run(run_async, scenario, seed)
+
+
+async def run_async(scenario: Scenario, seed: int | None = None) -> Sequence[Announced]:
+    recording = Recording()
+    interleave = None if seed is None else Interleaving(seed)
+    async with muster.open_scheduler(journal=recording, interleave=interleave) as scheduler:
+        for index, step in enumerate(scenario):
+            match step.what:
+                case Marker.SETTLE:
+                    await scheduler.settle(step.at_us)
+                case str() as message:
+                    await scheduler.refuse(message, at_us=step.at_us, index=index)
+                case event:
+                    await scheduler.submit(event, at_us=step.at_us, index=index)
+        await scheduler.finish()
+    return recording.decisions

@@ -1,0 +1,33 @@
+"""The real scheduler decides as the plain algorithm does, whatever comes in.
+
+The suite tries a modest number of scenarios. Many more, new ones each time::
+
+    MUSTER_EXAMPLES=20000 python -m pytest tests/actors/test_against_naive.py \\
+        --hypothesis-profile=thorough
+
+Without ``MUSTER_EXAMPLES`` the profile says how many.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import given, settings, strategies as st
+
+from tests.actors import real
+from tests.naive.harness import Step, compare
+from tests.naive.strategies import scenarios
+
+_EXAMPLES = int(os.environ.get("MUSTER_EXAMPLES", "0")) or settings().max_examples
+
+
+@settings(max_examples=_EXAMPLES)
+@given(scenarios())
+def test_same_decisions(scenario: list[Step]) -> None:
+    compare(scenario, real.run)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(scenarios(), st.integers(0, 2**16))
+def test_same_decisions_under_any_interleaving(scenario: list[Step], seed: int) -> None:
+    compare(scenario, lambda steps: real.run(steps, seed))

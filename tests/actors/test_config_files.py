@@ -1,0 +1,257 @@
+"""Configuration files: every sentence of SPEC sections 1 and 2 about form has a file here.
+
+A file in ``tests/configs/bad`` says at its head what is refused (``# refused: LINE PATH
+message``, ``-`` for no path), one in ``tests/configs/good`` which warnings there are.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from muster.config_files import parse_configuration, parse_document, read_configuration
+from muster_core.config.document import Listing, Node, Scalar, Table
+from muster_core.config.model import Configuration, Limits, QueueConfig
+from muster_core.errors import ConfigError
+from muster_core.resources import Resources
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+GOOD = sorted((CONFIGS / "good").glob("*.yaml"))
+BAD = sorted((CONFIGS / "bad").glob("*.yaml"))
+SOURCES = [path.read_text(encoding="utf-8") for path in (*GOOD, *BAD)]
+
+
+def stem(path: Path) -> str:
+    return path.stem
+
+
+def header(path: Path, label: str) -> list[str]:
+    """Give what the head of a file says after ``# label:``."""
+    text = path.read_text(encoding="utf-8")
+    return re.findall(rf"^# {label}: (.*)$", text, flags=re.MULTILINE)
+
+
+def load(text: str | bytes) -> Configuration:
+    return parse_configuration(text, file="f.yaml")
+
+
+def queues(configuration: Configuration) -> dict[str, QueueConfig]:
+    """Give every queue of a configuration by its path."""
+    found = [configuration.root]
+    for queue in found:
+        found.extend(queue.children)
+    return {queue.path: queue for queue in found}
+
+
+def plain(node: Node) -> object:
+    """Give a document as texts, dicts and lists."""
+    match node:
+        case Scalar():
+            return node.text
+        case Listing():
+            return [plain(item) for item in node.items]
+        case Table():
+            return {plain(key): plain(value) for key, value in node.entries}
+
+
+def test_there_are_enough_files() -> None:
+    assert len(GOOD) + len(BAD) > 100
+
+
+@pytest.mark.parametrize("path", GOOD, ids=stem)
+def test_good_files_load_with_their_warnings(path: Path) -> None:
+    assert list(read_configuration(path).warnings) == header(path, "warnings")
+
+
+@pytest.mark.parametrize("path", BAD, ids=stem)
+def test_bad_files_are_refused_with_line_and_path(path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_configuration(path)
+
+    problems = caught.value.problems
+    found = [f"{problem.line} {problem.path or '-'} {problem.message}" for problem in problems]
+    assert found == header(path, "refused")
+    assert {problem.file for problem in problems} == {str(path)}
+
+
+@pytest.mark.parametrize("path", [*GOOD, *BAD], ids=stem)
+def test_every_file_cites_the_sentence_that_it_is_about(path: Path) -> None:
+    [sentence] = header(path, "SPEC [12]")
+
+    assert sentence
+
+
+def test_quantities_as_they_stand() -> None:
+    path = CONFIGS / "good" / "quantities.yaml"
+
+    assert queues(read_configuration(path))["root.a"].max == Limits.of(
+        {
+            "vcore": 500,
+            "memory": 3 * 2**29,
+            "pods": 10,
+            "a": 1000,
+            "b": 1000,
+            "c": 10**18,
+            "d": 1000,
+            "e": 2**63 - 1,
+            "f": 0,
+            "g": 2500,
+            "h": 7 * 2**60,
+            "nvidia.com/gpu": 8,
+        }
+    )
+
+
+def test_names_are_the_text_that_stands_there() -> None:
+    root = read_configuration(CONFIGS / "good" / "names_are_texts.yaml").root
+
+    names = ["off", "010", "0x10", "1_000", "12:30", "null", "yes", "10"]
+    assert [child.name for child in root.children] == names
+
+
+def test_offsets_are_any_text() -> None:
+    root = read_configuration(CONFIGS / "good" / "offset_is_any_text.yaml").root
+
+    offsets = [5, 5, -5, 7, 0, 2147483647]
+    assert [child.settings.offset for child in root.children] == offsets + [0] * 9
+
+
+def test_merges_and_aliases() -> None:
+    found = queues(read_configuration(CONFIGS / "good" / "anchors_and_merges.yaml"))
+
+    assert attributes(found["root.blue"]) == attributes(found["root.red"])
+    assert found["root.green"].guaranteed == Resources({"vcore": 2000})
+    assert found["root.green"].max == found["root.red"].max
+    most = {"vcore": 2000, "pods": 5, "memory": 2**30}
+    assert found["root.both"].max == Limits.of(most)
+
+
+def attributes(queue: QueueConfig) -> tuple[object, ...]:
+    return queue.max_applications, queue.guaranteed, queue.max, queue.settings
+
+
+def test_json_loads_as_yaml() -> None:
+    configuration = read_configuration(CONFIGS / "good" / "json.yaml")
+
+    queue = queues(configuration)["root.a"]
+    assert (queue.is_parent, queue.max_applications) == (True, 5)
+    assert not configuration.preemption_enabled
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("[off, 010, 1_000, 12:30, ~, '']", ["off", "010", "1_000", "12:30", "~", ""]),
+        ("a: b # c", {"a": "b"}),
+        ("a:\nb: |\n  x\n  y\n", {"a": "", "b": "x\ny\n"}),
+        ("- &x {a: 1}\n- *x", [{"a": "1"}, {"a": "1"}]),
+        ("{a: 1, <<: {a: 2, b: 3}}", {"a": "1", "b": "3"}),
+        ("{<<: [{a: 1}, {a: 2, b: 3}], c: 4}", {"c": "4", "a": "1", "b": "3"}),
+        ("{'<<': 1}", {"<<": "1"}),
+        ("- &x 1\n- &x 2\n- *x", ["1", "2", "2"]),
+        ("", ""),
+        ("# nothing", ""),
+        ("---\n...\n", ""),
+    ],
+)
+def test_documents(text: str, document: object) -> None:
+    assert plain(parse_document(text)) == document
+
+
+def test_every_node_knows_its_line() -> None:
+    document = parse_document("a:\n  - b\n  - c: d\n    e: 'f\n\n      g'\n")
+
+    assert isinstance(document, Table)
+    [(key, value)] = document.entries
+    assert isinstance(value, Listing)
+    table = value.items[1]
+    assert isinstance(table, Table)
+    assert (key.line, value.line, value.items[0].line, table.line) == (1, 2, 2, 3)
+    assert [(name.line, text.line) for name, text in table.entries] == [(3, 3), (4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (codecs.BOM_UTF8 + b"partitions: [{name: \xc3\xa4}]", "ä"),
+        ("partitions: [{name: ä}]".encode("utf-16"), "ä"),
+        (codecs.BOM_UTF16_BE + "partitions: [{name: ä}]".encode("utf-16-be"), "ä"),
+        (codecs.BOM_UTF32_LE + "partitions: [{name: ä}]".encode("utf-32-le"), "ä"),
+    ],
+)
+def test_encodings(data: bytes, name: str) -> None:
+    assert load(data).partition == name
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a: b\nc: \xff\n", "f.yaml:2: byte 0xff is not utf-8: invalid start byte"),
+        (b"\xff\xfea", "f.yaml:1: byte 0x61 is not utf-16: truncated data"),
+        (b"a:\n  b: \x01\n", "f.yaml:2: not YAML: the character U+0001 must not stand there"),
+        (b"a: \x00", "f.yaml:1: not YAML: the character U+0000 must not stand there"),
+        (b'a: "\\ud800"', "f.yaml:1: half a surrogate pair cannot stand in a configuration"),
+        (b'a: "\\UFFFFFFFF"', "f.yaml:1: not YAML: "),
+        (b"%YAML 9.9\n--- a", "f.yaml:1: not YAML: found incompatible YAML document"),
+        (b"a: *\xc3\xa4", "f.yaml:1: "),
+        (b"[" * 100_000, "f.yaml:1: nested deeper than 200 levels"),
+    ],
+)
+def test_what_is_not_yaml(data: bytes, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(data)
+
+    assert str(caught.value).startswith(message)
+
+
+def test_a_partition_can_be_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text("partitions: [{name: a}, {name: b}]", encoding="utf-8")
+
+    assert read_configuration(path, partition="b").partition == "b"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_configuration(tmp_path / "queues.yaml")
+
+
+SNIPPETS = [
+    *("*a", "&a ", "<<: ", "[", "]", "{", "}", "- ", ": ", "\n", "\t", "? ", "|\n", "!!x ", "'"),
+    *('"', "~", "0x10", "-1", "\x00", "\ud800", "\ufeff", "\u2028", "%", "---\n", "ä", "# "),
+    *("name: ", "queues: ", "root", "parent: ", "resources: ", "max: ", "properties: "),
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """Draw a configuration file and damage it."""
+    text = draw(st.sampled_from(SOURCES))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 30)))
+        other = draw(st.sampled_from(SOURCES))
+        what = draw(st.sampled_from([*SNIPPETS, other[start:end]]))
+        text = text[:start] + what + text[end:]
+    return text
+
+
+@given(mutated())
+@settings(max_examples=300)
+def test_damaged_files_are_loaded_or_refused_and_nothing_else(text: str) -> None:
+    for source in (text, text.encode("utf-8", "surrogatepass")):
+        try:
+            load(source)
+        except ConfigError as error:
+            for problem in error.problems:
+                str(problem).encode()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_loaded_or_refused_and_nothing_else(data: bytes) -> None:
+    with pytest.raises(ConfigError):
+        load(data)

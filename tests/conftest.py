@@ -1,0 +1,29 @@
+"""How much Hypothesis tries.
+
+``modest`` is what ``make test`` runs: the same examples every time, so that a red
+suite is red again. ``thorough`` draws new ones and many more; choose it with
+``--hypothesis-profile=thorough`` or ``HYPOTHESIS_PROFILE=thorough``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Whole scheduling histories take long to build, and a shared machine is slow at times:
+# neither says anything about the code under test.
+_PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
+
+settings.register_profile(
+    "modest", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_PATIENT
+)
+settings.register_profile(
+    "thorough",
+    max_examples=20_000,
+    derandomize=False,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=_PATIENT,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "modest"))

@@ -1,0 +1,108 @@
+"""Short ways to make what the tests of the core are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+from muster_core.config import load_configuration
+from muster_core.config.document import from_python
+from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
+from muster_core.events import AddAsk
+from muster_core.messages import Allocation, AppIdentity, Ask
+from muster_core.resources import Resources
+from muster_core.shapes import Shape
+
+_positions = count(1)
+
+Queue = dict[str, object]
+
+
+def queue(name: str, *children: Queue, **fields: object) -> Queue:
+    """Give a queue as a file would have it; ``properties`` with ``_`` for ``.`` in ``props``."""
+    built: Queue = {"name": name, **fields}
+    if children:
+        built["queues"] = list(children)
+    return built
+
+
+def configuration(*queues: Queue, props: Mapping[str, str] | None = None, **partition: object) -> (
+    Configuration
+):
+    """Load a configuration of one partition with these queues below root."""
+    root: Queue = {"name": "root", "queues": list(queues), "properties": dict(props or {})}
+    written = {"name": "default", "queues": [root], **partition}
+    return load_configuration(from_python({"partitions": [written]}))
+
+
+def queue_config(path: str = "root.a", **fields: object) -> QueueConfig:
+    """Give the configuration of one queue; ``max`` as a map, settings by their names."""
+    known = {"guaranteed", "max", "max_applications", "is_parent"}
+    settings = {name: value for name, value in fields.items() if name not in known}
+    limits = fields.get("max", {})
+    assert isinstance(limits, dict)
+    guaranteed = fields.get("guaranteed", {})
+    assert isinstance(guaranteed, dict)
+    return QueueConfig(
+        name=path.rpartition(".")[2],
+        path=path,
+        is_parent=bool(fields.get("is_parent", False)),
+        guaranteed=Resources(guaranteed),
+        max=Limits.of(limits),
+        max_applications=int(str(fields.get("max_applications", 0))),
+        settings=Settings(**settings),  # type: ignore[arg-type]
+    )
+
+
+def shape(node: str | None = None, selector: Sequence[tuple[str, str]] = (), **amounts: int) -> Shape:
+    """Give a shape."""
+    return Shape(Resources(amounts), tuple(selector), node)
+
+
+def ask(
+    name: str = "x",
+    priority: int = 0,
+    *,
+    run_for_us: int | None = None,
+    of: Shape | None = None,
+    **amounts: int,
+) -> Ask:
+    """Give an ask, newer than all that were made before."""
+    position = next(_positions)
+    wanted = of if of is not None else shape(**(amounts or {"vcore": 1}))
+    order = (-priority, position, "", position, 0)
+    return Ask(name, wanted.resources, priority, order, wanted, run_for_us)
+
+
+def allocation(of: Ask, node: str = "n", number: int = 1) -> Allocation:
+    """Give an allocation of an ask."""
+    return Allocation(of, node, number)
+
+
+def identity(key: int = 1, name: str = "app", *, skip_starting: bool = False) -> AppIdentity:
+    """Give an application of the queue root.a."""
+    return AppIdentity(key, name, 2, "root.a", skip_starting)
+
+
+def wish(
+    app: str = "app",
+    name: str = "x",
+    priority: int | None = None,
+    *,
+    count: int | None = None,
+    node: str | None = None,
+    selector: Mapping[str, str] | None = None,
+    run_for_us: int | None = None,
+    **amounts: int,
+) -> AddAsk:
+    """Give the event of an ask, of one millicore if no amount is given."""
+    return AddAsk(
+        app=app,
+        ask=name,
+        resources=Resources(amounts or {"vcore": 1}),
+        priority=priority,
+        count=count,
+        node=node,
+        selector=selector or {},
+        run_for_us=run_for_us,
+    )

@@ -1,0 +1,251 @@
+"""The machines of the core put together without tasks: a mailbox each, any interleaving.
+
+What the actors do, done by hand: one machine that has mail is picked, handles its
+oldest message, and what comes of it is posted. Which one is picked must not matter.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from muster_core.application import ApplicationMachine
+from muster_core.conductor import Conductor, Outcome
+from muster_core.config import default_configuration
+from muster_core.config.model import Configuration
+from muster_core.decisions import Announced, Decision, Kind
+from muster_core.directory import Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.events import AddApp, AddNode, Event
+from muster_core.messages import QueueReport, ToApplication, ToQueue
+from muster_core.queue import QueueMachine
+from muster_core.resources import Resources
+from muster_core.snapshots import Snapshot
+from tests.naive.harness import Marker, Scenario
+
+Pick = Callable[[int], int]
+
+
+def oldest(_: int) -> int:
+    return 0
+
+
+class Tree:
+    """A scheduler without tasks.
+
+    Args:
+        configuration: The first configuration.
+        pick: Chooses which of so many machines with mail is next.
+    """
+
+    def __init__(self, configuration: Configuration | None = None, pick: Pick = oldest) -> None:
+        self.conductor = Conductor(configuration or default_configuration())
+        self.apps: dict[int, ApplicationMachine] = {}
+        self.queues: dict[int, QueueMachine] = {}
+        self.log: list[Announced] = []
+        self._app_mail: dict[int, deque[ToApplication]] = {}
+        self._queue_mail: dict[int, deque[ToQueue]] = {}
+        self._reports: list[QueueReport] = []
+        self._pick = pick
+        self._open = True
+        self._deliver(self.conductor.start())
+
+    # What a program does
+
+    def add_nodes(self, *names: str, **capacity: int) -> None:
+        self.enter(*(AddNode(name, Resources(capacity)) for name in names))
+
+    def add_app(self, name: str, queue: str = "root.a", **tags: str) -> None:
+        self.enter(AddApp(name, queue, tags=tags))
+
+    def enter(self, *events: Event | str, index: int | None = None) -> None:
+        """Let events in, in the present batch."""
+        for event in events:
+            self._begin()
+            if isinstance(event, str):
+                self.conductor.refuse(event, index)
+            else:
+                self._deliver(self.conductor.enter(event, index))
+
+    def settle(self, *events: Event | str) -> list[Decision]:
+        """End the batch, after these events; give what it decided."""
+        self.enter(*events)
+        self._begin()
+        before = len(self.log)
+        self._end()
+        return [announced.decision for announced in self.log[before:]]
+
+    def refused(self, event: Event) -> str:
+        """Enter an event that is to be refused, alone in a batch; give the message."""
+        decisions = self.settle(event)
+        refusals = [one.message for one in decisions if one.kind is Kind.REJECTED]
+        assert len(refusals) == len(decisions) == 1, decisions
+        return refusals[0] or ""
+
+    def hear(self) -> str | None:
+        """Hear the owners in the middle of a batch; give why the last event was refused."""
+        self._hear_owners()
+        return self.conductor.last_refusal()
+
+    def pass_time(self, at_us: int | None) -> None:
+        """End the batch and let time pass up to an instant, its timers not included; None: all."""
+        self._end()
+        while (due_us := self.conductor.next_deadline_us()) is not None:
+            if at_us is not None and due_us >= at_us:
+                break
+            self.conductor.now_us = due_us
+            self._begin()
+            self._end()
+        if at_us is not None:
+            self.conductor.now_us = at_us
+
+    def run(self, scenario: Scenario) -> Sequence[Announced]:
+        """Give the log of a whole scenario."""
+        for index, step in enumerate(scenario):
+            if step.at_us > self.conductor.now_us:
+                self.pass_time(step.at_us)
+            if isinstance(step.what, Marker):
+                self.settle()
+            else:
+                self.enter(step.what, index=index)
+        self.pass_time(None)
+        return self.log
+
+    # What a program sees
+
+    def bound(self) -> list[str]:
+        """Give every bind so far: ``app/ask node``."""
+        bound = (one.decision for one in self.log if one.decision.kind is Kind.BOUND)
+        return [f"{decision.app}/{decision.ask} {decision.node}" for decision in bound]
+
+    def snapshot(self) -> Snapshot:
+        self._work()
+        return self.conductor.snapshot(
+            [app.snapshot() for app in self.apps.values()],
+            [queue.snapshot() for queue in self.queues.values()],
+        )
+
+    def recomputations(self, path: str) -> int:
+        return self.snapshot().queues[path].recomputations
+
+    def check(self) -> None:
+        """Check every machine, and that owners and view agree; at the end of a batch."""
+        assert not self._open, "a batch is open"
+        self._work()
+        self.conductor.check()
+        view = self.conductor.view
+        assert {key: app.values() for key, app in self.apps.items()} == {
+            key: app.values() for key, app in view.apps.items()
+        }
+        assert {key: (queue.values(), queue.current_priority())
+                for key, queue in self.queues.items()} == {
+            key: (queue.values(), queue.priority) for key, queue in view.queues.items()
+        }
+        for key, app in self.apps.items():
+            app.check()
+            seen = view.apps[key]
+            assert app.snapshot().state is seen.state
+            assert {ask.name: ask.node for ask in app.snapshot().asks} == {
+                **dict.fromkeys(seen.pending),
+                **{name: held.node for name, (held, _) in seen.bound.items()},
+            }
+        for queue in self.queues.values():
+            queue.check()
+
+    # What the actors do
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._open = True
+            self._deliver(self.conductor.begin(self.conductor.now_us))
+
+    def _end(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        self._hear_owners()
+        for _ in self.conductor.decide():
+            pass
+        outcome = self.conductor.finish()
+        self.log.extend(outcome.announced)
+        self._check_room(outcome)
+        for key, app_commit in outcome.apps.items():
+            self._app_mail[key].append(app_commit)
+        for key, queue_commit in outcome.queues.items():
+            self._queue_mail[key].append(queue_commit)
+
+    def _check_room(self, outcome: Outcome) -> None:
+        """Check that whatever was bound had room, on its node and in every queue above it."""
+        view = self.conductor.view
+        for key, commit in outcome.apps.items():
+            for held in commit.bound:
+                node = view.nodes.nodes[held.node]
+                for name in held.ask.resources:
+                    assert node.used[name] <= node.capacity[name]
+                    for above in view.queues[view.apps[key].identity.leaf].upward():
+                        limits = dict(above.config.max.amounts)
+                        assert above.allocated[name] <= limits.get(name, above.allocated[name])
+
+    def _deliver(self, routes: list[Route]) -> None:
+        for route in routes:
+            match route:
+                case TellApp():
+                    self._app_mail[route.key].append(route.message)
+                case TellQueue():
+                    self._queue_mail[route.key].append(route.message)
+                case StartApp(identity):
+                    self.apps[identity.key] = ApplicationMachine(identity)
+                    self._app_mail[identity.key] = deque()
+                case StartQueue():
+                    self.queues[route.key] = QueueMachine(route.key, route.parent, route.config)
+                    self._queue_mail[route.key] = deque()
+                case _:
+                    assert_never(route)
+
+    def _hear_owners(self) -> None:
+        closing = self.conductor.close()
+        if closing is None:
+            return
+        for key, expect in closing.queues.items():
+            self._queue_mail[key].append(expect)
+        for key, close in closing.apps.items():
+            self._app_mail[key].append(close)
+        self._work()
+        (report,) = self._reports
+        self._reports.clear()
+        assert report.credits == closing.credits
+        self.conductor.apply(report)
+
+    def _work(self) -> None:
+        """Let the machines handle their mail until none is left."""
+        while True:
+            apps = [key for key, mail in self._app_mail.items() if mail]
+            queues = [key for key, mail in self._queue_mail.items() if mail]
+            if not apps and not queues:
+                return
+            picked = self._pick(len(apps) + len(queues))
+            if picked < len(apps):
+                self._handle_app(apps[picked])
+            else:
+                self._handle_queue(queues[picked - len(apps)])
+
+    def _handle_app(self, key: int) -> None:
+        app = self.apps[key]
+        report = app.handle(self._app_mail[key].popleft())
+        if report is None:
+            return
+        self._queue_mail[app.identity.leaf].append(report)
+        if report.gone:
+            del self.apps[key], self._app_mail[key]
+
+    def _handle_queue(self, key: int) -> None:
+        queue = self.queues[key]
+        report = queue.handle(self._queue_mail[key].popleft())
+        if report is None:
+            return
+        if queue.parent is None:
+            self._reports.append(report)
+        else:
+            self._queue_mail[queue.parent].append(report)
+        if report.queues[0].gone:
+            del self.queues[key], self._queue_mail[key]

@@ -1,0 +1,214 @@
+"""What each event does to the naive model; a bad one is refused before anything is changed."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from muster_core.decisions import Decision, Kind, Reason
+from muster_core.errors import RefusedError
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddNode,
+    AddPriorityClass,
+    Configure,
+    Event,
+    FailBind,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
+from tests.naive import directory, lifecycle
+from tests.naive.properties import INT32_MAX, INT32_MIN
+from tests.naive.state import App, Ask, Node, World
+
+MAX_CLASS_VALUE = 1_000_000_000
+
+
+def arrive(world: World, event: Event, now_us: int) -> None:  # noqa: C901 - one case per event
+    """Apply an event.
+
+    Raises:
+        RefusedError: If it makes no sense now; nothing was changed.
+    """
+    match event:
+        case Configure():
+            _configure(world, event)
+        case AddNode():
+            _add_node(world, event)
+        case UpdateNode():
+            _update_node(world, event)
+        case RemoveNode():
+            _remove_node(world, event)
+        case AddApp():
+            _add_app(world, event)
+        case RemoveApp():
+            _remove_app(world, event)
+        case AddAsk():
+            _add_ask(world, event)
+        case RemoveAsk():
+            _remove_ask(world, event, now_us)
+        case Release():
+            _release(world, event, now_us)
+        case AddPriorityClass():
+            _add_priority_class(world, event)
+        case FailBind():
+            _fail_bind(world, event)
+        case _:
+            assert_never(event)
+
+
+def complete(world: World, ask: Ask, now_us: int) -> None:
+    """A bound ask has finished."""
+    world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.COMPLETED))
+    del ask.app.asks[ask.name]
+    lifecycle.ask_gone(world, ask.app, now_us)
+
+
+def _refuse_if(refused: object, message: str) -> None:
+    if refused:
+        raise RefusedError(message)
+
+
+def _configure(world: World, event: Configure) -> None:
+    directory.check_replacement(world, event.config)
+    directory.replace(world, event.config)
+    world.log.append(Decision(Kind.CONFIG, message=event.config.partition))
+    for warning in event.config.warnings:
+        world.log.append(Decision(Kind.WARNING, message=warning))
+
+
+def _add_node(world: World, event: AddNode) -> None:
+    _refuse_if(event.node in world.nodes, f"node: {event.node!r} is there already")
+    world.nodes[event.node] = Node(
+        event.node, event.capacity, dict(event.attributes), event.schedulable
+    )
+
+
+def _node(world: World, name: str) -> Node:
+    _refuse_if(name not in world.nodes, f"node: {name!r} is unknown")
+    return world.nodes[name]
+
+
+def _update_node(world: World, event: UpdateNode) -> None:
+    node = _node(world, event.node)
+    if event.capacity is not None:
+        node.capacity = event.capacity
+    if event.attributes is not None:
+        node.attributes = dict(event.attributes)
+    if event.schedulable is not None:
+        node.schedulable = event.schedulable
+
+
+def _remove_node(world: World, event: RemoveNode) -> None:
+    node = _node(world, event.node)
+    for ask in world.bound():
+        if ask.node == node.name:
+            world.log.append(ask.say(Kind.RELEASED, node.name, Reason.NODE_LOST))
+            ask.node = None
+            ask.ends_at = None
+    del world.nodes[node.name]
+
+
+def _add_app(world: World, event: AddApp) -> None:
+    known = world.apps.get(event.app)
+    _refuse_if(known and known.state != "Completed", f"app: {event.app!r} is there already")
+    path = directory.canonical(event.queue)
+    directory.check_place(world, path)
+    directory.check_admitted(world, path, event.user, event.groups)
+    directory.make_missing(world, path)
+    skips = event.tags.get("application.stateaware.disable") == "true"
+    app = App(event.app, path, world.positions, skips)
+    world.apps[event.app] = app
+    lifecycle.enter(world, app, "New")
+
+
+def _app(world: World, name: str) -> App:
+    _refuse_if(name not in world.apps, f"app: {name!r} is unknown")
+    return world.apps[name]
+
+
+def _remove_app(world: World, event: RemoveApp) -> None:
+    app = _app(world, event.app)
+    for ask in sorted(app.asks.values(), key=lambda ask: (ask.creation, ask.number)):
+        world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.REMOVED))
+    del world.apps[app.name]
+    directory.remove_empty(world)
+
+
+def _add_ask(world: World, event: AddAsk) -> None:
+    app = _app(world, event.app)
+    _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
+    _refuse_if(not event.resources, "resources: there is nothing in it")
+    _refuse_if(event.count is not None and event.count < 1, f"count: {event.count}")
+    _refuse_if(event.run_for_us is not None and event.run_for_us < 1, "run_for: must be above 0")
+    priority = _priority(world, event)
+    names = [event.ask]
+    if event.count is not None:
+        names = [f"{event.ask}-{number}" for number in range(event.count)]
+    for name in names:
+        _refuse_if(name in app.asks, f"ask: {name!r} is there already")
+    for number, name in enumerate(names):
+        app.asks[name] = Ask(
+            app=app,
+            name=name,
+            resources=event.resources,
+            priority=priority,
+            creation=world.positions,
+            number=number,
+            required=event.node,
+            selector=dict(event.selector),
+            run_for_us=event.run_for_us,
+        )
+    lifecycle.ask_came(world, app)
+
+
+def _priority(world: World, event: AddAsk) -> int:
+    number = event.priority
+    if number is not None:
+        _refuse_if(not INT32_MIN <= number <= INT32_MAX, f"priority: {number}")
+    if event.priority_class is None:
+        return number or 0
+    _refuse_if(
+        event.priority_class not in world.classes,
+        f"priority_class: {event.priority_class!r} is unknown",
+    )
+    value = world.classes[event.priority_class]
+    _refuse_if(number not in {None, value}, f"priority: {number} is not that of the class")
+    return value
+
+
+def _ask(world: World, app_name: str, name: str) -> Ask:
+    app = _app(world, app_name)
+    _refuse_if(name not in app.asks, f"ask: {name!r} is unknown")
+    return app.asks[name]
+
+
+def _remove_ask(world: World, event: RemoveAsk, now_us: int) -> None:
+    ask = _ask(world, event.app, event.ask)
+    _refuse_if(ask.node is not None, f"ask: {event.ask!r} is bound")
+    world.log.append(ask.say(Kind.RELEASED, None, Reason.REMOVED))
+    del ask.app.asks[ask.name]
+    lifecycle.ask_gone(world, ask.app, now_us)
+
+
+def _release(world: World, event: Release, now_us: int) -> None:
+    ask = _ask(world, event.app, event.ask)
+    _refuse_if(ask.node is None, f"ask: {event.ask!r} is not bound")
+    complete(world, ask, now_us)
+
+
+def _add_priority_class(world: World, event: AddPriorityClass) -> None:
+    _refuse_if(event.name in world.classes, f"name: {event.name!r} is there already")
+    _refuse_if(event.name.startswith("system-"), f"name: {event.name!r} is reserved")
+    fine = INT32_MIN <= event.value <= MAX_CLASS_VALUE
+    _refuse_if(not fine, f"value: {event.value} is more than {MAX_CLASS_VALUE}")
+    world.classes[event.name] = event.value
+
+
+def _fail_bind(world: World, event: FailBind) -> None:
+    ask = _ask(world, event.app, event.ask)
+    _refuse_if(event.times < 1, f"times: {event.times} is not above 0")
+    ask.failures += event.times

@@ -1,0 +1,220 @@
+"""Compare the real scheduler's log with the naive model's, decision by decision.
+
+The messages of refusals and of ``config`` are each implementation's own, so only
+the kind, and of a refusal the index, is compared there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import zip_longest
+from typing import Final, cast, final
+
+import attrs
+
+from muster_core.decisions import Announced, Decision, Kind
+from muster_core.events import Event
+from tests.naive.scheduler import NaiveScheduler
+
+
+@final
+class Marker(Enum):
+    """What a step can be besides an event or a refusal."""
+
+    SETTLE = "settle"
+
+
+SETTLE: Final = Marker.SETTLE
+"""Closes the batch and runs the rounds."""
+
+
+What = Event | str | Marker
+
+
+def brief(what: object) -> str:
+    """Give an event, or a part of one, in one line: only what is not as by default."""
+    if isinstance(what, Marker):
+        return what.name
+    if isinstance(what, tuple | list):
+        return f"({', '.join(brief(one) for one in cast('Sequence[object]', what))})"
+    cls = type(what)
+    if not attrs.has(cls):
+        return repr(what)
+    fields = [(field, getattr(what, field.name)) for field in attrs.fields(cls)]
+    told = [f"{field.name}={brief(value)}" for field, value in fields if value != field.default]
+    return f"{cls.__name__}({', '.join(told)})"
+
+
+@final
+@attrs.frozen
+class Step:
+    """One step of a scenario; its index is its place in it, ``SETTLE`` steps counted too.
+
+    Attributes:
+        at_us: When, in microseconds since the start; never before the step before.
+        what: An event, why an event is unusable, or ``SETTLE``.
+    """
+
+    at_us: int
+    what: What = attrs.field(repr=brief)
+
+
+Scenario = Sequence[Step]
+Runner = Callable[[Scenario], Sequence[Announced]]
+
+
+@final
+@attrs.frozen
+class Batch:
+    """One batch of the naive model, with what went in and what was decided."""
+
+    at_us: int
+    entries: tuple[tuple[int, Event | str], ...]
+    decisions: tuple[Decision, ...]
+
+
+class Drive:
+    """Drives a naive scheduler through a scenario, batch by batch.
+
+    Args:
+        model: The scheduler, fresh. Between two steps it shows what the events so far
+            have done, though not yet what the rounds of the open batch will do.
+        after: Called after each batch, for checks.
+    """
+
+    def __init__(
+        self, model: NaiveScheduler, after: Callable[[NaiveScheduler, Batch], None] | None = None
+    ) -> None:
+        self.model = model
+        self._after = after
+        self._now_us = 0
+        self._open: list[tuple[int, Event | str]] | None = None
+        self.batches: list[Batch] = []
+
+    def run(self, scenario: Scenario) -> list[Batch]:
+        """Work off a scenario and all timers after it."""
+        for index, step in enumerate(scenario):
+            self.step(index, step)
+        if self._open is not None:
+            self._close()
+        self._timers(None)
+        return self.batches
+
+    def step(self, index: int, step: Step) -> None:
+        """Take the next step."""
+        if step.at_us > self._now_us:
+            if self._open is not None:
+                self._close()
+            self._timers(step.at_us)
+            self._now_us = step.at_us
+        if self._open is None:
+            self._begin()
+        if isinstance(step.what, Marker):
+            self._close()
+        else:
+            self._enter(index, step.what)
+
+    def _begin(self) -> None:
+        self._open = []
+        self.model.begin(self._now_us)
+
+    def _enter(self, index: int, entry: Event | str) -> None:
+        if self._open is not None:
+            self._open.append((index, entry))
+        self.model.enter(index, entry, self._now_us)
+
+    def _close(self) -> None:
+        decisions = self.model.close(self._now_us)
+        batch = Batch(self._now_us, tuple(self._open or ()), tuple(decisions))
+        self._open = None
+        self.batches.append(batch)
+        if self._after is not None:
+            self._after(self.model, batch)
+
+    def _timers(self, until_us: int | None) -> None:
+        """Run the batches of the timers that are due before an instant, None: all."""
+        while (due := self.model.next_deadline()) is not None:
+            if until_us is not None and due >= until_us:
+                return
+            self._now_us = due
+            self._begin()
+            self._close()
+
+
+def compare(scenario: Scenario, runner: Runner) -> None:
+    """Check that the real scheduler decides as the naive one does.
+
+    Args:
+        scenario: What comes in.
+        runner: The real scheduler: gives its whole log for a scenario.
+
+    Raises:
+        AssertionError: If they differ; the message tells the first difference.
+    """
+    batches = Drive(NaiveScheduler()).run(scenario)
+    expected = [(batch, decision) for batch in batches for decision in batch.decisions]
+    try:
+        actual = list(runner(scenario))
+    except Exception as error:
+        error.add_note("\n".join(["the scenario:", *_told(scenario)]))
+        raise
+    for place, (want, got) in enumerate(zip_longest(expected, actual)):
+        if want is not None and got is not None and _same(want[0].at_us, want[1], got, place + 1):
+            continue
+        raise AssertionError(_difference(scenario, expected, actual, place))
+
+
+def _same(at_us: int, decision: Decision, got: Announced, seq: int) -> bool:
+    same_place = (got.seq, got.at_us) == (seq, at_us)
+    return same_place and comparable(got.decision) == comparable(decision)
+
+
+def comparable(decision: Decision) -> Decision:
+    """Leave out of a decision what each implementation may say in its own words."""
+    index = decision.index if decision.kind is Kind.REJECTED else None
+    keeps_message = decision.kind not in {Kind.REJECTED, Kind.CONFIG}
+    message = decision.message if keeps_message else None
+    return attrs.evolve(decision, message=message, index=index, line=None)
+
+
+def _difference(
+    scenario: Scenario,
+    expected: Sequence[tuple[Batch, Decision]],
+    actual: Sequence[Announced],
+    place: int,
+) -> str:
+    batch = expected[place][0] if place < len(expected) else None
+    at_us = batch.at_us if batch is not None else actual[place].at_us
+    lines = [f"decision {place + 1}, in the batch at {at_us} us", "the scenario:"]
+    lines += _told(scenario)
+    if batch is not None:
+        lines.append(f"this batch's events: {[index for index, _ in batch.entries]}")
+    lines.append("the decisions before it, in both logs:")
+    lines += [f"    {tell(a, d)}" for a, d in _timed(expected)[max(0, place - 12) : place]]
+    lines.append("then the naive model:")
+    lines += [f"  - {tell(a, d)}" for a, d in _timed(expected)[place : place + 5]] or ["  - (end)"]
+    lines.append("and the scheduler:")
+    rest = actual[place : place + 5]
+    lines += [f"  + {tell(got.at_us, got.decision)} (seq {got.seq})" for got in rest]
+    if not rest:
+        lines.append("  + (end)")
+    return "\n".join(lines)
+
+
+def _told(scenario: Scenario) -> list[str]:
+    return [
+        f"  [{index}] {step.at_us} us: {brief(step.what)}" for index, step in enumerate(scenario)
+    ]
+
+
+def _timed(expected: Sequence[tuple[Batch, Decision]]) -> list[tuple[int, Decision]]:
+    return [(batch.at_us, decision) for batch, decision in expected]
+
+
+def tell(at_us: int, decision: Decision) -> str:
+    """Give a decision in one short line."""
+    names = ("app", "ask", "node", "queue", "reason", "state", "priority", "message", "index")
+    values = ((name, getattr(decision, name)) for name in names)
+    said = " ".join(f"{name}={value}" for name, value in values if value is not None)
+    return f"{at_us} us {decision.kind.value} {said}"

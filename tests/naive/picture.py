@@ -1,0 +1,138 @@
+"""Everything that an order needs, computed anew from the asks: totals, priorities, shares.
+
+A picture is of one moment. After every allocation a new one is made and the old
+one thrown away, which is what makes this model slow and hard to get wrong. Within
+one moment nothing changes, so what was computed of it once is remembered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+
+from tests.naive.properties import INT32_MAX, INT32_MIN
+from tests.naive.state import ROOT, RUNNING_STATES, App, Ask, Queue, World, lineage, total, total_of
+
+
+def share(part: int, whole: int) -> float:
+    """Divide, where nothing of nothing is 0 and something of nothing infinite."""
+    if whole == 0:
+        return math.inf if part else 0.0
+    return part / whole
+
+
+def clamp(value: int) -> int:
+    """Bring a priority into the range of an int32."""
+    return max(INT32_MIN, min(INT32_MAX, value))
+
+
+class Picture:
+    """One moment of the world, with everything computed that the orders ask for."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.total = total(node.capacity for node in world.nodes.values())
+        self.asks: dict[str, list[Ask]] = {path: [] for path in world.queues}
+        bound: dict[str, list[Ask]] = {path: [] for path in world.queues}
+        for app in world.in_queues():
+            for path in lineage(app.queue):
+                self.asks[path] += app.pending()
+                bound[path] += app.bound()
+        self.allocated = {path: total_of(asks) for path, asks in bound.items()}
+        self.used = {
+            name: total_of(ask for ask in world.bound() if ask.node == name) for name in world.nodes
+        }
+        self.app_priority = cache(self._app_priority)
+        self.queue_priority = cache(self._queue_priority)
+        self.with_pending = cache(self._with_pending)
+        self.pending_share = cache(self._pending_share)
+        self.fair_share = cache(self._fair_share)
+        self.enters = cache(self._enters)
+        self.kept_out = cache(self._kept_out)
+
+    def _app_priority(self, app: App) -> int | None:
+        """Give the highest priority of the pending asks, tried or not."""
+        return max((ask.priority for ask in app.pending()), default=None)
+
+    def _queue_priority(self, path: str) -> int | None:
+        """Give ``currentPriority``: None where it has none."""
+        settings = self.world.queues[path].settings
+        if settings.fence and path != ROOT:
+            return settings.offset
+        if not self.asks[path]:
+            return None
+        inside = [self.queue_priority(child.path) for child in self.with_pending(path)]
+        inside += [self.app_priority(app) for app in self.apps(path)]
+        best = max(priority for priority in inside if priority is not None)
+        return clamp(best + (0 if path == ROOT else settings.offset))
+
+    def _with_pending(self, path: str) -> list[Queue]:
+        """Give the children of a queue with something pending."""
+        return [child for child in self.world.children(path) if self.asks[child.path]]
+
+    def apps(self, path: str) -> list[App]:
+        """Give the applications of a leaf, the oldest first."""
+        return [app for app in self.world.in_queues() if app.queue == path]
+
+    def pending_amount(self, path: str) -> dict[str, int]:
+        """Give what is pending below a queue."""
+        return total_of(self.asks[path])
+
+    def _pending_share(self, path: str) -> float:
+        """Give the dominant share of what is pending in the partition's total."""
+        pending = self.pending_amount(path)
+        return max((share(pending[t], self.total.get(t, 0)) for t in pending), default=0.0)
+
+    def _fair_share(self, path: str) -> float:
+        """Give the fair share of a queue."""
+        used = self.allocated[path]
+        return max((share(used[t], self._deserved(path, t)) for t in used), default=0.0)
+
+    def _deserved(self, path: str, name: str) -> int:
+        guaranteed = self.world.queues[path].guaranteed[name]
+        if guaranteed:
+            return guaranteed
+        whole = self.total.get(name, 0)
+        limits = [self.world.queues[here].limits for here in lineage(path)]
+        return min((limit[name] for limit in limits if name in limit), default=whole)
+
+    def usage(self, app: App) -> list[float]:
+        """Give an application's usage for ``fair``: its shares, the largest first."""
+        used = total_of(app.bound())
+        guaranteed = self.world.queues[app.queue].guaranteed
+        wholes = {name: guaranteed[name] or self.total.get(name, 0) for name in used}
+        return sorted((share(used[name], wholes[name]) for name in used), reverse=True)
+
+    def fits_headroom(self, ask: Ask) -> bool:
+        """Say whether the quotas of the leaf and all above it leave room for an ask."""
+        return all(
+            within(ask.wants, self.allocated[path], self.world.queues[path].limits)
+            for path in lineage(ask.app.queue)
+        )
+
+    def _enters(self, path: str) -> bool:
+        """Say whether a queue competes: it, or a leaf below, has a pending ask within quota."""
+        return any(self.fits_headroom(ask) for ask in self.asks[path])
+
+    def _kept_out(self, app: App) -> bool:
+        """Say whether ``maxapplications`` of a queue on its path keeps an application waiting."""
+        for path in lineage(app.queue):
+            limit = self.world.queues[path].max_applications
+            running = [
+                other
+                for other in self.world.below(path)
+                if other is not app and other.state in RUNNING_STATES
+            ]
+            if limit and len(running) >= limit:
+                return True
+        return False
+
+
+def within(amount: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> bool:
+    """Say whether an amount fits beside what is used; types without a limit always fit."""
+    return all(
+        used.get(name, 0) + value <= limits[name]
+        for name, value in amount.items()
+        if name in limits
+    )

@@ -1,0 +1,147 @@
+"""The naive scheduler: batches in, decisions out, and the state to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import attrs
+
+from muster_core.decisions import Decision, Kind
+from muster_core.errors import RefusedError
+from muster_core.events import Event
+from tests.naive import lifecycle
+from tests.naive.arrivals import arrive, complete
+from tests.naive.directory import configured
+from tests.naive.picture import Picture
+from tests.naive.rounds import run_rounds
+from tests.naive.state import World
+
+
+@final
+@attrs.frozen
+class QueueState:
+    """What can be read of a queue; of one that does not exist only that it does not."""
+
+    exists: bool
+    priority: int | None = None
+    allocated: dict[str, int] = attrs.field(factory=dict[str, int])
+    pending: dict[str, int] = attrs.field(factory=dict[str, int])
+    share: float = 0.0
+    state: str | None = None
+
+
+@final
+@attrs.frozen
+class AppState:
+    """What can be read of an application."""
+
+    state: str
+    priority: int | None
+
+
+class NaiveScheduler:
+    """The oracle: the specification carried out as it reads, as slowly as it reads."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.queues["root"] = configured(self.world.config.root)
+        self._announced: dict[str, int | None] = {}
+
+    def batch(self, at_us: int, entries: Sequence[tuple[int, Event | str]]) -> list[Decision]:
+        """Work off one batch: the timers due, the events, the rounds.
+
+        Args:
+            at_us: The instant, in microseconds since the start.
+            entries: The index of each event, and the event or why it is unusable.
+
+        Returns:
+            What was decided, in order.
+        """
+        self.begin(at_us)
+        for index, entry in entries:
+            self.enter(index, entry, at_us)
+        return self.close(at_us)
+
+    def begin(self, at_us: int) -> None:
+        """Begin a batch: the timers that are due."""
+        for ask in self.world.bound():
+            if ask.ends_at is not None and ask.ends_at <= at_us:
+                complete(self.world, ask, at_us)
+        lifecycle.timers(self.world, at_us)
+
+    def enter(self, index: int, entry: Event | str, at_us: int) -> None:
+        """Take the next event of the batch, or why it is unusable."""
+        world = self.world
+        world.positions += 1
+        if isinstance(entry, str):
+            world.log.append(Decision(Kind.REJECTED, message=entry, index=index))
+            return
+        try:
+            arrive(world, entry, at_us)
+        except RefusedError as refusal:
+            world.log.append(Decision(Kind.REJECTED, message=str(refusal), index=index))
+
+    def close(self, at_us: int) -> list[Decision]:
+        """Close the batch: the rounds, then the priorities; give what it decided."""
+        run_rounds(self.world, at_us)
+        self._announce_priorities()
+        log, self.world.log = self.world.log, []
+        return log
+
+    def next_deadline(self) -> int | None:
+        """Give the instant of the next timer in microseconds, or None."""
+        ends = [ask.ends_at for ask in self.world.bound()]
+        deadlines = ends + [app.deadline for app in self.world.in_queues()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _announce_priorities(self) -> None:
+        picture = Picture(self.world)
+        now = {path: picture.queue_priority(path) for path in self.world.queues}
+        for path in sorted(now):
+            if now[path] != self._announced.get(path):
+                self.world.log.append(Decision(Kind.QUEUE_PRIORITY, queue=path, priority=now[path]))
+        self._announced = now
+
+    @property
+    def bound(self) -> list[tuple[str, str]]:
+        """The bound asks as ``(app/ask, node)``, in the order in which they were bound."""
+        return [(f"{ask.app.name}/{ask.name}", ask.node or "") for ask in self.world.bound()]
+
+    @property
+    def pending(self) -> set[str]:
+        """The pending asks as ``app/ask``."""
+        return {f"{ask.app.name}/{ask.name}" for ask in self.world.pending()}
+
+    def queue(self, path: str) -> QueueState:
+        """Give what can be read of a queue.
+
+        Args:
+            path: Its full path in lower case.
+        """
+        found = self.world.queues.get(path)
+        if found is None:
+            return QueueState(exists=False)
+        picture = Picture(self.world)
+        return QueueState(
+            exists=True,
+            priority=picture.queue_priority(path),
+            allocated=picture.allocated[path],
+            pending=picture.pending_amount(path),
+            share=picture.fair_share(path),
+            state="draining" if found.draining else "active",
+        )
+
+    @property
+    def queues(self) -> dict[str, QueueState]:
+        """Every queue by its path."""
+        return {path: self.queue(path) for path in sorted(self.world.queues)}
+
+    @property
+    def apps(self) -> dict[str, AppState]:
+        """Every application that is known by its name, a Completed one too."""
+        picture = Picture(self.world)
+        return {
+            name: AppState(app.state, picture.app_priority(app))
+            for name, app in sorted(self.world.apps.items())
+        }

@@ -1,0 +1,125 @@
+"""What a scenario is about: some features on, the others off.
+
+With everything at once a tie is rare, and the rules that decide ties are never
+reached: fair shares count only between queues of equal priority. So each scenario
+leaves out most of what there is. All off is the simplest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from tests.naive.choices import Choices
+
+SECOND_US: Final = 1_000_000
+
+_PRIORITIES: Final = (
+    (None,),
+    (None, 0, 1, 2),
+    (None, None, 0, 1, 1, 2, 5, -1, 1_000_000_000, 2**31 - 1, -(2**31)),
+)
+_OFFSETS: Final = (
+    *("0", "1", "-1", "5", "", "-5", "+3"),
+    *("2147483647", "-2147483648", "x", "2147483648"),
+)
+_GAPS_US: Final = (
+    (*(0,) * 6, SECOND_US),
+    (*(0,) * 16, SECOND_US),
+    (*(0,) * 8, *(SECOND_US,) * 4, 1, 10 * SECOND_US, 20 * SECOND_US, 30 * SECOND_US),
+    (
+        *(0,) * 24,
+        *(30 * SECOND_US, 30 * SECOND_US - 1, 30 * SECOND_US + 1),
+        *(270 * SECOND_US, 299 * SECOND_US, 300 * SECOND_US),
+    ),
+)
+_RUN_FOR_US: Final = (
+    (None,),
+    (None, None, None, 10 * SECOND_US, SECOND_US, 1, 30 * SECOND_US, 300 * SECOND_US),
+)
+_NONE: Final[dict[str, str]] = {}
+_SELECTORS: Final[tuple[tuple[dict[str, str], ...], ...]] = (
+    (_NONE,),
+    (*(_NONE,) * 6, {"zone": "x"}, {"disk": "ssd"}, {"zone": "y", "disk": "ssd"}),
+)
+_CLASSES: Final = (
+    (None,),
+    (
+        *(None,) * 12,
+        *("low", "high", "low", "high", "missing"),
+        *("system-node-critical", "system-cluster-critical"),
+    ),
+)
+_KINDS: Final = (
+    *("add_ask",) * 18,
+    *("release",) * 6,
+    *("settle",) * 2,
+    *("add_app",) * 4,
+    *("remove_ask",) * 2,
+    *("add_node", "remove_app", "fail_bind", "add_priority_class", "refused"),
+)
+_UPHEAVALS: Final = ("remove_node", "update_node", "update_node", "configure", "configure")
+
+Texts = tuple[str | None, ...]
+_OFF: Final[Texts] = (None,)
+
+
+@attrs.frozen
+class Theme:
+    """What the choices of one scenario are made of; the simplest comes first in each.
+
+    Attributes:
+        properties: The values of each property of a queue; None is not named.
+        limits: Queues have a ``max``.
+        guaranteed: Queues have a ``guaranteed``.
+        max_applications: The limits of applications.
+        lists: Queues have access lists.
+        templates: Queues have templates, and applications make queues.
+        hot: How many leaves most applications go to.
+        kinds: The kinds of moves.
+    """
+
+    properties: dict[str, Texts]
+    limits: bool
+    guaranteed: bool
+    max_applications: tuple[int, ...]
+    lists: bool
+    templates: bool
+    hot: int
+    kinds: tuple[str, ...]
+    priorities: tuple[int | None, ...]
+    classes: tuple[str | None, ...]
+    gaps_us: tuple[int, ...]
+    run_for_us: tuple[int | None, ...]
+    selectors: tuple[dict[str, str], ...]
+
+
+def themed(choices: Choices) -> Theme:
+    """Make a theme; it takes some twenty bytes."""
+    policies: tuple[Texts, ...] = (_OFF, ("fair",), ("stateaware",), (None, "fifo", "fair"))
+    switch: Texts = (None, None, "enabled", "disabled")
+    properties: dict[str, Texts] = {
+        "application.sort.policy": choices.of((*policies, ("stateaware", None, "fair"))),
+        "application.sort.priority": choices.of((_OFF, switch, ("disabled",))),
+        "application.sort.blocking": choices.of((_OFF, _OFF, switch)),
+        "priority.policy": choices.of((_OFF, _OFF, (None, None, "default", "fence"))),
+        "priority.offset": choices.of((_OFF, _OFF, (*(None,) * 4, *_OFFSETS))),
+        "queue.priority": choices.of((_OFF, _OFF, (None, None, "0", "1", "7", "2147483647"))),
+        "queue.create": choices.of((_OFF, _OFF, (None, *switch))),
+    }
+    return Theme(
+        properties=properties,
+        limits=choices.one_in(2),
+        guaranteed=choices.one_in(2),
+        max_applications=choices.of(((0,), (0,), (0, 0, 1, 2))),
+        lists=choices.one_in(6),
+        templates=choices.one_in(3),
+        hot=choices.of((1, 2, 5)),
+        kinds=choices.of((_KINDS, _KINDS + _UPHEAVALS)),
+        priorities=choices.of(_PRIORITIES),
+        classes=choices.of((*_CLASSES[:1] * 3, *_CLASSES[1:])),
+        gaps_us=choices.of(_GAPS_US),
+        run_for_us=choices.of(_RUN_FOR_US),
+        selectors=choices.of(_SELECTORS),
+    )

@@ -1,0 +1,91 @@
+"""The documentation says what the code says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.feeds import OPS
+from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
+from muster_core.config.properties import PROPERTIES, resolve
+from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
+from muster_core.decisions import Kind, Reason
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / "reference" / name).read_text(encoding="utf-8")
+
+
+def documented_properties() -> dict[str, str]:
+    """Give each property in the reference with its default."""
+    section = page("config.md").partition("\n## Properties\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:3] == "| `"]
+    return {row[0].strip("`"): row[2].strip("`") for row in rows}
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, DOCS / "generate.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"run docs/generate.py:\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_decision_is_described(kind: Kind) -> None:
+    assert f"\n`{kind.value}`\n: " in page("decisions.md")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_is_described(reason: Reason) -> None:
+    assert f"\n| `{reason.value}` | " in page("decisions.md")
+
+
+def test_every_property_is_described() -> None:
+    assert set(documented_properties()) == set(PROPERTIES)
+
+
+@pytest.mark.parametrize(("name", "default"), documented_properties().items())
+def test_documented_default_of_property_is_the_default(name: str, default: str) -> None:
+    def settings(own: dict[str, str]) -> object:
+        return resolve(own, None, is_parent=False)
+
+    assert settings({name: default}) == settings({})
+
+
+@pytest.mark.parametrize(
+    "field",
+    {
+        *FILE_FIELDS,
+        *PARTITION_FIELDS,
+        *NODE_SORT_FIELDS,
+        *QUEUE_FIELDS,
+        *RESOURCES_FIELDS,
+        *TEMPLATE_FIELDS,
+    },
+)
+def test_every_field_of_a_configuration_is_described(field: str) -> None:
+    assert f"`{field}`" in page("config.md")
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_operation_is_described(op: str) -> None:
+    section = page("feeds.md").partition(f"\n### `{op}`\n")[2].partition("\n### ")[0]
+
+    assert section
+    assert not OPS[op].fields or f"<!-- fields of {op} -->" in section
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for path in DOCS.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+\.md)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
