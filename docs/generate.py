@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -32,9 +31,10 @@ PAGES = (
     DOCS / "reference" / "feeds.md",
     DOCS / "reference" / "python.md",
 )
+SPEED = re.compile(r"in [\d.]+ s \([\d,]+ a second\)")
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")
 QUOTED_FILE = re.compile(r"(<!-- ([\w./-]+) -->\n```\w*\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
-COMMAND = re.compile(r"(^\$ muster ([^\n]*)\n).*?(?=^```$|^\$ )", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"(^\$ (muster [^\n]*)\n).*?(?=^```$|^\$ )", re.DOTALL | re.MULTILINE)
 
 # The states stand below each other; all lengths are in pixels.
 BOX_WIDTH, BOX_HEIGHT, STEP = 120, 34, 84
@@ -173,19 +173,34 @@ def fields_of(op: str) -> str:
     return "\n".join([*rows, ""])
 
 
-def output(arguments: str) -> str:
-    """Give all that ``muster`` says in ``docs/feeds``, as on a terminal without colours."""
+def output(command: str) -> str:
+    """Give what a command says in ``docs/feeds``, as in a shell that finds this ``muster``."""
     done = subprocess.run(
-        [sys.executable, "-c", "from muster.cli import main; main()", *shlex.split(arguments)],
+        command,
+        shell=True,
         cwd=DOCS / "feeds",
-        env={**os.environ, "COLUMNS": "90", "NO_COLOR": "1", "PYTHONUTF8": "1"},
+        env={
+            **os.environ,
+            "COLUMNS": "90",
+            "NO_COLOR": "1",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "PYTHONUTF8": "1",
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         check=False,
     )
-    return done.stdout
+    if "Traceback" in done.stdout:
+        sys.exit(f"{command}\n{done.stdout}")
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
+
+
+def rerun(found: re.Match[str]) -> str:
+    """Give a command with its output as it is now, but for how fast it was."""
+    text, then = output(found[2]), SPEED.search(found[0])
+    return found[1] + (text if then is None else SPEED.sub(then[0], text))
 
 
 def refreshed(page: str) -> str:
@@ -194,7 +209,7 @@ def refreshed(page: str) -> str:
     page = QUOTED_FILE.sub(
         lambda found: found[1] + (PROJECT / found[2]).read_text(encoding="utf-8"), page
     )
-    return COMMAND.sub(lambda found: found[1] + output(found[2]), page)
+    return COMMAND.sub(rerun, page)
 
 
 def files() -> dict[Path, str]:

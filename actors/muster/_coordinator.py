@@ -11,6 +11,8 @@ from muster._mailbox import Interleave, Mailbox
 from muster._owners import ApplicationOwner, QueueOwner, Survey
 from muster._requests import (
     AskWhy,
+    Examine,
+    Examined,
     Finish,
     Request,
     Settle,
@@ -28,7 +30,7 @@ from muster_core.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, QueueSnapshot, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 SLICE_S: Final = 0.002
 """How long a round works before it lets other tasks run, in seconds."""
@@ -122,6 +124,9 @@ class Coordinator:
             case AskWhy(app, ask, reply):
                 await self._settle()
                 reply.answer(self._conductor.why_pending(app, ask))
+            case Examine(examiner, reply):
+                await self._settle()
+                reply.answer(await self._examine(examiner))
             case _:
                 assert_never(request)
 
@@ -269,6 +274,20 @@ class Coordinator:
         return self._conductor.snapshot(
             await _collect(apps, len(self._apps)), await _collect(queues, len(self._queues))
         )
+
+    async def _examine(self, examiner: Callable[[Examined], None]) -> AssertionError | None:
+        snapshot = await self._snapshot()  # Now every owner has read everything it was told.
+        examined = Examined(
+            conductor=self._conductor,
+            apps={key: app.machine for key, app in self._apps.items()},
+            queues={key: queue.machine for key, queue in self._queues.items()},
+            snapshot=snapshot,
+        )
+        try:
+            examiner(examined)
+        except AssertionError as error:
+            return error
+        return None
 
 
 T = TypeVar("T")

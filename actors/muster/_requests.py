@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar, final
 
 import attrs
 import trio
 
 from muster._errors import ClosedSchedulerError
+from muster_core.application import ApplicationMachine
+from muster_core.conductor import Conductor
 from muster_core.errors import MusterError
 from muster_core.events import Event
+from muster_core.queue import QueueMachine
 from muster_core.snapshots import Snapshot
 
 A = TypeVar("A")
@@ -108,7 +112,34 @@ class AskWhy:
     reply: Reply[str | None]
 
 
-Request = Submit | Settle | Finish | TakeSnapshot | AskWhy
+@final
+@attrs.frozen
+class Examined:
+    """The whole state at rest; whoever looks at it must not alter it.
+
+    Attributes:
+        conductor: The coordinator's machine, with the view.
+        apps: The machine of every application, by key.
+        queues: The machine of every queue, by key.
+        snapshot: What the owners published.
+    """
+
+    conductor: Conductor
+    apps: Mapping[int, ApplicationMachine]
+    queues: Mapping[int, QueueMachine]
+    snapshot: Snapshot
+
+
+@final
+@attrs.frozen
+class Examine:
+    """Close the batch and have the state looked at; the answer is what that asserted in vain."""
+
+    examiner: Callable[[Examined], None]
+    reply: Reply[AssertionError | None]
+
+
+Request = Submit | Settle | Finish | TakeSnapshot | AskWhy | Examine
 """Everything that the coordinator is asked."""
 
 

@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, final
 import trio
 
 from muster._coordinator import Coordinator, Journal
-from muster._errors import ClosedSchedulerError
-from muster._requests import AskWhy, Finish, Reply, Request, Settle, Submit, TakeSnapshot
+from muster._errors import BrokenSchedulerError, ClosedSchedulerError
+from muster._requests import (
+    AskWhy,
+    Examine,
+    Finish,
+    Reply,
+    Request,
+    Settle,
+    Submit,
+    TakeSnapshot,
+)
 from muster_core.conductor import Conductor
 from muster_core.config import default_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from muster._mailbox import Interleave
+    from muster._requests import Examined
     from muster_core.config.model import Configuration
     from muster_core.events import Event
     from muster_core.snapshots import Snapshot, Statistics
@@ -154,6 +164,24 @@ class Scheduler:
         await self._send(AskWhy(app, ask, reply))
         return await reply.wait()
 
+    async def examine(self, examiner: Callable[[Examined], None]) -> None:
+        """Close the batch and have the whole state looked at, at rest; for tests.
+
+        :func:`muster.testing.check` is what is meant to use it.
+
+        Args:
+            examiner: Called in the coordinator's task; it may assert, but not alter anything.
+
+        Raises:
+            AssertionError: If the examiner raises it.
+            ClosedSchedulerError: If the scheduler is closed before it answers.
+        """
+        reply: Reply[AssertionError | None] = Reply()
+        await self._send(Examine(examiner, reply))
+        error = await reply.wait()
+        if error is not None:
+            raise error
+
     def statistics(self) -> Statistics:
         """Give how much was done so far."""
         return self._conductor.statistics()
@@ -197,7 +225,7 @@ async def open_scheduler(
     conductor = Conductor(default_configuration() if configuration is None else configuration)
     send, receive = trio.open_memory_channel[Request](ENTRY_BOUND)
     coordinator = Coordinator(conductor, journal, interleave)
-    body_error: BaseException | None = None
+    leaving: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             done = trio.Event()
@@ -207,18 +235,28 @@ async def open_scheduler(
                 send.close()
                 await done.wait()
             except BaseException as error:  # noqa: BLE001 - it is raised again below
-                body_error = error
+                leaving = error
             send.close()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        raise _only_one(group) from None
-    if body_error is not None:
-        raise body_error
+        leaving = _foremost(group, leaving)
+    if leaving is not None:
+        context = leaving.__context__
+        try:
+            raise leaving
+        finally:
+            # It comes out as it was: the group that it was in is not what led to it.
+            leaving.__context__ = context
+            del leaving
 
 
-def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the exception in a group of one, else the group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+def _foremost(
+    group: BaseExceptionGroup[BaseException], leaving: BaseException | None
+) -> BaseException:
+    """Give what to raise when tasks have failed and the body was left because of ``leaving``."""
+    failures = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
+    if not failures:  # All were cancelled from outside; an error of the body outdoes that.
+        return group if leaving is None else leaving
+    if len(failures) == 1 or all(isinstance(one, BrokenSchedulerError) for one in failures):
+        return failures[0]
+    return group.derive(failures)

@@ -47,6 +47,7 @@ from muster_core.priority import BUILT_IN_CLASSES, PriorityClass
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 @final
 @attrs.frozen
 class StartQueue:
@@ -317,9 +318,7 @@ class Directory:
     ) -> tuple[QueueEntry, Route]:
         templates = (above.config.template for above in parent.upward())
         template: Template | None = next((found for found in templates if found), None)
-        config = dynamic_queue(
-            parent.config, template if leaf else None, name, is_parent=not leaf
-        )
+        config = dynamic_queue(parent.config, template if leaf else None, name, is_parent=not leaf)
         entry = self._enter(parent, config, dynamic=True)
         return entry, StartQueue(entry.key, parent.key, config)
 

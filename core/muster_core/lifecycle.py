@@ -68,7 +68,7 @@ SKIP_STARTING_TAG: Final = "application.stateaware.disable"
 
 def next_state(state: AppState, trigger: Trigger, *, skip_starting: bool = False) -> AppState:
     """Give the state after ``trigger``; the same one if the table has no row for it."""
-    after = TRANSITIONS.get((state, trigger), state)
-    if after is AppState.STARTING and skip_starting:
-        return AppState.RUNNING
-    return after
+    after = TRANSITIONS.get((state, trigger))
+    if after is None:
+        return state
+    return AppState.RUNNING if after is AppState.STARTING and skip_starting else after

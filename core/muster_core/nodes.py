@@ -114,9 +114,7 @@ class NodeIndex:
         #: The shapes that some node could take now: all and only the keys of ``_counts``.
         self.fitting = 0
 
-    def configure(
-        self, policy: NodeSortPolicy, weights: tuple[tuple[str, float], ...]
-    ) -> None:
+    def configure(self, policy: NodeSortPolicy, weights: tuple[tuple[str, float], ...]) -> None:
         """Set the order of the nodes."""
         self._policy, self._weights = policy, weights
         nodes = sorted(self.nodes.values(), key=lambda node: node.name)

@@ -118,8 +118,8 @@ class PlainScheduler:
                 if report.gone:
                     del self._apps[key]
                 self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
-        for report in reports:
-            self._conductor.apply(report)
+        for top in reports:
+            self._conductor.apply(top)
 
     def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
         while report is not None:

@@ -8,7 +8,7 @@ its fence.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -20,6 +20,9 @@ MIN_PRIORITY: Final = -(2**31)
 MAX_PRIORITY: Final = 2**31 - 1
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 """The highest value of a priority class that a user may define."""
+
+_STALE: Final = 16
+"""How many entries out of date a tally keeps beside as many as it has priorities."""
 
 
 @final
@@ -97,6 +100,9 @@ class PriorityTally:
         else:
             counts[priority] = times
             heappush(self._heap, -priority)
+            if len(self._heap) > 2 * len(counts) + _STALE:
+                self._heap = [-counted for counted in counts]
+                heapify(self._heap)
 
     def remove(self, priority: int) -> None:
         """Count ``priority`` once less; it must have been counted."""

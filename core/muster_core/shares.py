@@ -30,7 +30,9 @@ def dominant_share(amounts: Mapping[str, int], total: Mapping[str, int]) -> floa
 
 def fair_share(allocated: Mapping[str, int], denominators: Denominators) -> float:
     """Give the fair share of a queue: the largest over the types that it uses."""
-    return max((share(used, denominators.of(name)) for name, used in allocated.items()), default=0.0)
+    return max(
+        (share(used, denominators.of(name)) for name, used in allocated.items()), default=0.0
+    )
 
 
 class Denominators:
@@ -63,7 +65,9 @@ class Denominators:
     def _look_up(self, name: str) -> int:
         if name in self._guaranteed:
             return self._guaranteed[name]
-        maxima = [value for limits in self._maxima for kind, value in limits.amounts if kind == name]
+        maxima = [
+            value for limits in self._maxima for kind, value in limits.amounts if kind == name
+        ]
         return min(maxima) if maxima else self._total.get(name, 0)
 
 
@@ -77,8 +81,11 @@ def usage_key(
     """
     return tuple(
         sorted(
-            (share(used, guaranteed.get(name, 0) or total.get(name, 0))
-             for name, used in allocated.items() if used),
+            (
+                share(used, guaranteed.get(name, 0) or total.get(name, 0))
+                for name, used in allocated.items()
+                if used
+            ),
             reverse=True,
         )
     )
@@ -94,4 +101,7 @@ def utilisation(
         if name in capacity
     ]
     whole = fsum(weight for weight, _ in weighted)
-    return fsum(part for _, part in weighted) / whole if whole else 0.0
+    try:
+        return fsum(part for _, part in weighted) / whole if whole else 0.0
+    except OverflowError:  # More is used than there is, and weighed near the largest double.
+        return inf

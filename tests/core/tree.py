@@ -137,10 +137,12 @@ class Tree:
         assert {key: app.values() for key, app in self.apps.items()} == {
             key: app.values() for key, app in view.apps.items()
         }
-        assert {key: (queue.values(), queue.current_priority())
-                for key, queue in self.queues.items()} == {
-            key: (queue.values(), queue.priority) for key, queue in view.queues.items()
-        }
+        assert self.queues.keys() == view.queues.keys()
+        for key, queue in self.queues.items():
+            queue.check()
+            owned, shown = queue.values(), view.queues[key]
+            assert (owned.pending, owned.allocated) == (shown.pending, shown.allocated)
+            assert queue.current_priority() == shown.priority
         for key, app in self.apps.items():
             app.check()
             seen = view.apps[key]
@@ -149,8 +151,6 @@ class Tree:
                 **dict.fromkeys(seen.pending),
                 **{name: held.node for name, (held, _) in seen.bound.items()},
             }
-        for queue in self.queues.values():
-            queue.check()
 
     # What the actors do
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import zip_longest
-from typing import Final, cast, final
+from typing import Final, Protocol, cast, final
 
 import attrs
 
@@ -30,6 +30,10 @@ SETTLE: Final = Marker.SETTLE
 
 
 What = Event | str | Marker
+
+
+class _Printer(Protocol):
+    def text(self, text: str) -> None: ...
 
 
 def brief(what: object) -> str:
@@ -58,6 +62,10 @@ class Step:
 
     at_us: int
     what: What = attrs.field(repr=brief)
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Keep Hypothesis from spreading a configuration over a hundred lines."""
+        printer.text("..." if cycle else repr(self))
 
 
 Scenario = Sequence[Step]

@@ -50,6 +50,7 @@ _SHAPES: Final = tuple(
 _CAPACITIES: Final = tuple(
     Resources(capacity)
     for capacity in (
+        {"vcore": 9, "memory": 8, "gpu": 3},
         {"vcore": 4, "memory": 4},
         {"vcore": 3},
         {"vcore": 6, "memory": 3, "gpu": 1},
@@ -149,7 +150,7 @@ class _Assembly:
             resources=choices.of(_SHAPES),
             priority=choices.of(self._theme.priorities),
             priority_class=choices.of(self._theme.classes),
-            count=choices.of((None, None, 2, 3, 5, 1)),
+            count=choices.of((None, 2, 3, 5, 1)),
             node=choices.of((*(None,) * 12, *NODES)),
             selector=choices.of(self._theme.selectors),
             run_for_us=choices.of(self._theme.run_for_us),
@@ -220,7 +221,7 @@ def scenarios(draw: st.DrawFn, lists: int = 6) -> list[Step]:
     assembly = _Assembly(theme, configs)
     if not draw(drawn(1)).one_in(16):
         assembly.put(0, Configure(configs[0]))
-    for kind, least, most in (("add_node", 1, 4), ("add_app", 2, 6)):
+    for kind, least, most in (("add_node", 1, 4), ("add_app", 2, 6), ("add_ask", 0, 12)):
         for choices in draw(_lists(least, most)):
             assembly.put(0, assembly.what(kind, choices))
     at_us = 0

@@ -1,10 +1,11 @@
-"""``muster check``: is what happens what the feeds expect?"""
+"""``muster check``: does what happens agree with what the feeds expect?"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from typing import Final, final
 
+import attrs
 import click
 import trio
 
@@ -14,15 +15,40 @@ from muster.cli._options import (
     UNUSABLE,
     Format,
     complain,
+    counted,
     error_map,
     format_option,
+    name_of,
     print_json,
 )
 from muster.feeds import FeedError, read_feed
-from muster.replay import Check, Difference
+from muster.replay import Check, Difference, Value
 
-_MOST_SHOWN = 20
+_MOST_SHOWN: Final = 20
 """How many items of a list are shown."""
+
+
+@final
+@attrs.frozen
+class Verdict:
+    """What there is to say about one feed.
+
+    Attributes:
+        name: Its name.
+        check: What was found.
+        error: Why it cannot be read, or read on, or None.
+    """
+
+    name: str
+    check: Check
+    error: FeedError | None
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if self.error is not None:
+            return UNUSABLE
+        return DIFFERENT if self.check.differences else 0
 
 
 @click.command("check")
@@ -30,45 +56,48 @@ _MOST_SHOWN = 20
 @format_option
 @click.pass_context
 def command(context: click.Context, feeds: tuple[str, ...], output: Format) -> None:
-    """Replay feeds and compare what happens with their `expect` events.
+    r"""Replay feeds, and compare what happens with their `expect` events.
 
-    Prints each difference with the line of the `expect`, or of an event that was refused
-    although no `expect` says so. `-` is standard input.
+    Prints each difference with the line of the `expect`, or that of a refused event if no
+    `expect` says that it is. `-` is standard input.
 
-    Exit status: 0 if there is no difference, 1 if there is, 2 if a feed cannot be read.
+    Exit status: 0 if there is no difference, 1 if there is one, 2 if a feed cannot be read.
 
     \b
     Example:
-        muster check tests/feeds/*.yaml
+        muster check feed.yaml
     """
-    reports: list[dict[str, object]] = []
-    status = 0
+    verdicts: list[Verdict] = []
     for feed in feeds:
-        check = Check()
-        error: FeedError | None = None
-        try:
-            trio.run(check.run, read_feed(feed))
-        except FeedError as unreadable:
-            error = unreadable
-        status = max(status, UNUSABLE if error else DIFFERENT if check.differences else 0)
-        name = "standard input" if feed == "-" else feed
+        verdicts.append(_verdict(feed))
         if output is Format.TEXT:
-            _print(name, check, error)
-        reports.append(_as_map(name, check, error))
+            _print(verdicts[-1])
+    status = max(verdict.status for verdict in verdicts)
     if output is Format.JSON:
-        print_json({"ok": status == 0, "feeds": reports})
+        print_json({"ok": status == 0, "feeds": [_as_map(verdict) for verdict in verdicts]})
     context.exit(status)
 
 
-def _print(name: str, check: Check, error: FeedError | None) -> None:
+def _verdict(feed: str) -> Verdict:
+    check = Check()
+    error: FeedError | None = None
+    try:
+        trio.run(check.run, read_feed(feed))
+    except FeedError as unreadable:
+        error = unreadable
+    return Verdict(name_of(feed), check, error)
+
+
+def _print(verdict: Verdict) -> None:
+    check = verdict.check
     for difference in check.differences:
-        click.echo(f"{_place(name, difference)}: {told(difference)}")
-    if error is not None:
-        complain(error)
+        click.echo(f"{_place(verdict.name, difference)}: {_told(difference)}")
+    if verdict.error is not None:
+        complain(str(verdict.error))
         return
-    found = len(check.differences)
-    verdict = f"{found} difference{'s' if found > 1 else ''}" if found else "ok"
-    click.echo(f"{name}: {verdict} ({check.events} events, {check.expects} expects)")
+    found = counted(len(check.differences), "difference") if check.differences else "ok"
+    events, expects = counted(check.events, "event"), counted(check.expects, "expect")
+    click.echo(f"{verdict.name}: {found} ({events}, {expects})")
 
 
 def _place(name: str, difference: Difference) -> str:
@@ -77,41 +106,33 @@ def _place(name: str, difference: Difference) -> str:
     return f"{name}:{difference.line}"
 
 
-def told(difference: Difference) -> str:
-    """Say a difference in one line."""
+def _told(difference: Difference) -> str:
     expected, found = _shown(difference.expected), _shown(difference.found)
     return f"{difference.field}: expected {expected}, found {found}"
 
 
-def _shown(value: object) -> str:
+def _shown(value: Value) -> str:
     match value:
-        case str() if value.isprintable() and value:
+        case str() if value and value.isprintable():
             return value
         case list():
-            shown = [str(part) for part in value[:_MOST_SHOWN]]
+            items = [_shown(item) for item in value[:_MOST_SHOWN]]
             if len(value) > _MOST_SHOWN:
-                shown.append(f"… {len(value)} in all")
-            return f"[{', '.join(shown)}]"
+                items.append(f"… {len(value)} in all")
+            return f"[{', '.join(items)}]"
         case dict():
-            return f"{{{', '.join(f'{key}: {part}' for key, part in value.items())}}}"
+            return f"{{{', '.join(f'{name}: {part}' for name, part in value.items())}}}"
         case _:
             return json.dumps(value)
 
 
-def _as_map(name: str, check: Check, error: FeedError | None) -> Mapping[str, object]:
+def _as_map(verdict: Verdict) -> dict[str, object]:
+    check = verdict.check
     return {
-        "feed": name,
+        "feed": verdict.name,
+        "ok": verdict.status == 0,
         "events": check.events,
         "expects": check.expects,
-        "differences": [
-            {
-                "index": difference.index,
-                "line": difference.line,
-                "field": difference.field,
-                "expected": difference.expected,
-                "found": difference.found,
-            }
-            for difference in check.differences
-        ],
-        "error": None if error is None else error_map(error),
+        "differences": [attrs.asdict(difference) for difference in check.differences],
+        "error": None if verdict.error is None else error_map(verdict.error),
     }

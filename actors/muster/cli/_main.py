@@ -13,9 +13,7 @@ import click
 from typing_extensions import override
 
 from muster._version import __version__
-
-INTERRUPTED: Final = 130
-"""The exit status after Ctrl-C."""
+from muster.cli._options import INTERRUPTED
 
 PIPE_CLOSED: Final = 141
 """The exit status when nobody reads what is written, as of a program that a signal ends."""
@@ -46,9 +44,9 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            return INTERRUPTED
+            ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            return PIPE_CLOSED
+            ctx.exit(PIPE_CLOSED)
 
 
 @click.command(
@@ -61,7 +59,7 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="muster", message="%(prog)s %(version)s")
 def muster() -> None:
-    """Run recorded or scripted events through the scheduler, in virtual time.
+    r"""Run recorded or scripted events through the scheduler, in virtual time.
 
     \b
     Example:
@@ -102,7 +100,7 @@ def _mend_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             # The name of a file need not be Unicode, nor a terminal UTF-8.
             stream.reconfigure(errors="backslashreplace")

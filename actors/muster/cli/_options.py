@@ -1,4 +1,4 @@
-"""What several commands share: options, kinds of arguments, and saying what went wrong."""
+"""What several commands share: options, kinds of arguments, and ways to say something."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 import click
-from typing_extensions import override
 
 from muster_core.errors import QuantityError
 from muster_core.quantities import parse_duration
@@ -24,6 +23,18 @@ DIFFERENT: Final = 1
 UNUSABLE: Final = 2
 """The exit status when the arguments or a file cannot be used."""
 
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C."""
+
+STDIN: Final = "-"
+"""The name of standard input."""
+
+STDOUT: Final = "-"
+"""The name of standard output."""
+
+FILE: Final = click.Path(allow_dash=True)
+"""The name of a file; whether it can be read or written is for who opens it to say."""
+
 
 @final
 class Format(StrEnum):
@@ -33,38 +44,42 @@ class Format(StrEnum):
     JSON = "json"
 
 
-@final
-class Instant(click.ParamType):
-    """An instant since the start, as seconds or a duration; in microseconds."""
-
-    name = "time"
-
-    @override
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        try:
-            return value if isinstance(value, int) else parse_duration(value)
-        except QuantityError as error:
-            self.fail(str(error), param, ctx)
-
-
-FILE: Final = click.Path(dir_okay=True, allow_dash=True)
-"""A file's name; whether it can be read or written is for who opens it to say."""
+def as_instant(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> int | None:
+    """Read an instant since the start, as seconds or a duration; give microseconds."""
+    try:
+        return None if value is None else parse_duration(value)
+    except QuantityError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def format_option(function: Function) -> Function:
-    """Add ``--format`` to a command."""
+    """Add ``--format`` to a command, as the argument ``output``."""
     option = click.option(
         "--format",
         "output",
         type=click.Choice([form.value for form in Format]),
-        callback=lambda _ctx, _param, value: Format(value),
+        callback=_as_format,
         default=Format.TEXT.value,
         show_default=True,
-        help="For people, or as one JSON object.",
+        help="For people, or one JSON object for programs.",
     )
     return option(function)
+
+
+def _as_format(_context: click.Context, _parameter: click.Parameter, value: str) -> Format:
+    return Format(value)
+
+
+def name_of(source: str) -> str:
+    """Give the name of an input for messages."""
+    return "standard input" if source == STDIN else source
+
+
+def counted(number: int, what: str) -> str:
+    """Say how many there are of something."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def print_json(value: object, *, err: bool = False) -> None:
@@ -72,11 +87,11 @@ def print_json(value: object, *, err: bool = False) -> None:
     click.echo(json.dumps(value, allow_nan=False), err=err)
 
 
-def complain(error: FeedError) -> None:
+def complain(message: str) -> None:
     """Say on standard error why a file cannot be used."""
-    click.echo(f"muster: {error}", err=True)
+    click.echo(message, err=True)
 
 
 def error_map(error: FeedError) -> dict[str, object]:
-    """Give the same for a program."""
+    """Give for a program what is wrong with a feed."""
     return {"file": error.file, "line": error.line, "message": error.problem}

@@ -11,8 +11,9 @@ import attrs
 
 from muster.config_files import parse_configuration
 from muster.feeds._fields import field
-from muster.feeds._kinds import NAME, FieldError, Kind, as_written, told
+from muster.feeds._kinds import FieldError, Kind, as_written, told
 from muster.feeds._raw import Block, Located, Plain, Raw, Series, is_null
+from muster.feeds._texts import NAME
 from muster_core.config import load_configuration
 from muster_core.config.document import Listing, Node, Scalar, Table
 from muster_core.config.model import Configuration

@@ -10,30 +10,15 @@ from typing import Final, final
 
 import attrs
 
+from muster.feeds._collections import ANNOTATIONS, NAMES, RESOURCES, SOME_RESOURCES, WORDS
 from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
 from muster.feeds._expect import EXPECT_FIELDS, Expect
 from muster.feeds._fields import Field, field
 from muster.feeds._items import Content, Settle
-from muster.feeds._kinds import (
-    ANNOTATIONS,
-    BOOLEAN,
-    COUNT,
-    DURATION,
-    INSTANT,
-    INT32,
-    NAME,
-    NAMES,
-    OWNED_NAME,
-    RESOURCES,
-    SOME_RESOURCES,
-    WORDS,
-    FieldError,
-    Kind,
-    integer,
-    one_of,
-    told,
-)
+from muster.feeds._kinds import FieldError, Kind, told
+from muster.feeds._numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, integer
 from muster.feeds._raw import Raw
+from muster.feeds._texts import NAME, OWNED_NAME, one_of
 from muster_core.events import (
     AddApp,
     AddAsk,

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from muster.replay._check import Check
 from muster.replay._driver import replay
-from muster.replay._expect import Difference, Found
-from muster.replay._summary import QueueSummary, Summary, WaitSummary
+from muster.replay._expect import Difference, Found, Value
+from muster.replay._summary import QueueSummary, Refusal, Summary
 from muster.replay._tally import Tally
+from muster.replay._waits import WaitSummary
 
 __all__ = [
     "Check",
     "Difference",
     "Found",
     "QueueSummary",
+    "Refusal",
     "Summary",
     "Tally",
+    "Value",
     "WaitSummary",
     "replay",
 ]

@@ -18,7 +18,8 @@ from muster.replay._expect import (
     place_of,
     unexpected,
 )
-from muster.replay._record import Record, Refusal
+from muster.replay._record import Record
+from muster.replay._summary import Refusal
 
 
 @final
@@ -75,7 +76,5 @@ class Check:
                 self._differs(item, found)
 
     def _differs(self, place: FeedItem | Refusal, found: Found) -> None:
-        difference = Difference(
-            place.index, place.line, found.field, found.expected, found.found
-        )
+        difference = Difference(place.index, place.line, found.field, found.expected, found.found)
         self.differences.append(difference)

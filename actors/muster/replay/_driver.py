@@ -97,8 +97,6 @@ async def let_in(scheduler: Scheduler, item: FeedItem) -> None:
         case Settle() | Expect():
             await scheduler.settle(item.at_us)
         case Refused(message):
-            await scheduler.refuse(
-                message, at_us=item.at_us, index=item.index, line=item.line
-            )
+            await scheduler.refuse(message, at_us=item.at_us, index=item.index, line=item.line)
         case event:
             await scheduler.submit(event, at_us=item.at_us, index=item.index, line=item.line)

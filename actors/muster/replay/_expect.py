@@ -12,7 +12,8 @@ from typing import Final, TypeAlias, final
 import attrs
 
 from muster.feeds import UNSET, Expect, ExpectedApp, ExpectedQueue, Unset
-from muster.replay._record import Record, Refusal
+from muster.replay._record import Record
+from muster.replay._summary import Refusal
 from muster_core.config.names import canonical_path
 from muster_core.lifecycle import AppState
 from muster_core.quantities import format_quantity
@@ -67,9 +68,7 @@ class Difference:
 
 def asks_of(snapshot: Snapshot) -> dict[str, AskSnapshot]:
     """Give every ask by its ``app/ask``."""
-    return {
-        f"{app.name}/{ask.name}": ask for app in snapshot.apps.values() for ask in app.asks
-    }
+    return {f"{app.name}/{ask.name}": ask for app in snapshot.apps.values() for ask in app.asks}
 
 
 def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Found]:
@@ -87,11 +86,15 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
     yield from _in_order("order", expect.order, record.bound)
     for place in ("bound", "waiting", "pending", "parked"):
         wanted: frozenset[str] | None = getattr(expect, place)
-        found = sorted(name for name, ask in asks.items() if ask.place.value == place)
-        if wanted is not None and wanted != set(found):
-            yield Found(place, sorted(wanted), found)
+        if wanted is not None:
+            found = sorted(name for name, ask in asks.items() if ask.place.value == place)
+            yield from _same(place, sorted(wanted), found)
     for name, node in (expect.placed or {}).items():
-        yield from _same(f"placed.{name}", node, _place_of(asks.get(name)))
+        ask = asks.get(name)
+        if ask is None or ask.node is None:
+            yield Found(f"placed.{name}", node, place_of(ask))
+        else:
+            yield from _same(f"placed.{name}", node, ask.node)
     for path, queue in (expect.queues or {}).items():
         yield from _compare_queue(path, queue, snapshot)
     for name, app in (expect.apps or {}).items():
@@ -137,10 +140,6 @@ def compare_reason(name: str, part: str, reason: str | None, place: str) -> Iter
 def place_of(ask: AskSnapshot | None) -> str:
     """Say where an ask is: ``bound``, ``pending``, …, or that it is unknown."""
     return UNKNOWN if ask is None else ask.place.value
-
-
-def _place_of(ask: AskSnapshot | None) -> str:
-    return place_of(ask) if ask is None or ask.node is None else ask.node
 
 
 def _same(field: str, expected: Value, found: Value) -> Iterator[Found]:
@@ -235,8 +234,7 @@ def _amounts(amounts: Mapping[str, int]) -> dict[str, int]:
 
 def _written(amounts: Mapping[str, int]) -> dict[str, str]:
     return {
-        name: format_quantity(name, amount)
-        for name, amount in sorted(_amounts(amounts).items())
+        name: format_quantity(name, amount) for name, amount in sorted(_amounts(amounts).items())
     }
 
 

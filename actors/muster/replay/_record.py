@@ -7,25 +7,10 @@ from typing import Final, final
 
 import attrs
 
+from muster.replay._summary import Refusal
 from muster_core.decisions import Announced, Kind
 
 _VICTIMS: Final = frozenset({"preempted", "reclaimed"})
-
-
-@final
-@attrs.frozen
-class Refusal:
-    """An event that was refused.
-
-    Attributes:
-        message: Why.
-        index: Its index in the feed.
-        line: Its line in the feed, or None where there are none.
-    """
-
-    message: str
-    index: int
-    line: int | None
 
 
 @final
@@ -53,8 +38,7 @@ class Record:
             if decision.kind is Kind.BOUND:
                 self.bound.append(ask)
             elif decision.kind is Kind.REJECTED:
-                refusal = Refusal(decision.message or "", decision.index or 0, decision.line)
-                self.refusals.append(refusal)
+                self.refusals.append(Refusal.of(decision))
             elif decision.kind is Kind.WARNING:
                 self.warnings.append(decision.message or "")
             elif decision.reason is not None and decision.reason.value in _VICTIMS:

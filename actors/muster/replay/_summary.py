@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import final
+from typing import Final, final
 
 import attrs
 
 from muster.replay._waits import WaitSummary
+from muster_core.decisions import Decision
+
+
+@final
+@attrs.frozen
+class Refusal:
+    """An event that was refused.
+
+    Attributes:
+        index: Its index in the feed, from 0.
+        line: Its line in the feed, from 1, or None where there are none.
+        message: Why.
+    """
+
+    index: int
+    line: int | None
+    message: str
+
+    @classmethod
+    def of(cls, decision: Decision) -> Refusal:
+        """Make one of a decision ``rejected``, which has a message and, of a feed, an index."""
+        return cls(decision.index or 0, decision.line, decision.message or "")
+
+
+MOST_REFUSALS: Final = 10
+"""How many refusals a summary names."""
 
 
 @final
@@ -34,6 +60,7 @@ class Summary:
     Attributes:
         events: Events read, the refused ones and the ``expect`` events included.
         refused: Events refused.
+        first_refusals: The first of them, at most :data:`MOST_REFUSALS`.
         asks_bound: Asks that were bound at least once.
         asks_running: Asks that are bound at the end.
         asks_pending: Asks that are pending at the end.
@@ -43,12 +70,13 @@ class Summary:
         wait: How long all asks that were bound waited.
         queues: The same for each queue that had an application, by path.
         utilisation: For each resource type of the nodes, how much of what they offered over
-            time was used: the integral of what was used over that of what was there, from 0
-            to 1; None if there was none at any time.
+            time was used: the integral of what was used over that of what was there; 1 is
+            everything, None says that there was none for any length of time.
     """
 
     events: int
     refused: int
+    first_refusals: tuple[Refusal, ...]
     asks_bound: int
     asks_running: int
     asks_pending: int

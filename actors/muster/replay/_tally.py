@@ -8,14 +8,14 @@ ask that was bound, never the events or the decisions.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set as AbstractSet
 from time import perf_counter
 from typing import Final, TypeAlias, final
 
 import attrs
 
 from muster.feeds import FeedItem
-from muster.replay._summary import QueueSummary, Summary
+from muster.replay._summary import MOST_REFUSALS, QueueSummary, Refusal, Summary
 from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.events import AddAsk, AddNode, RemoveNode, UpdateNode
@@ -116,6 +116,7 @@ class Tally:
         self.decisions = 0
         self.refused = 0
         self.asks_bound = 0
+        self._first_refusals: list[Refusal] = []
         self._began_s = perf_counter()
         self._ended_s: float | None = None
         #: Events that were let in and whose batch has not been announced yet.
@@ -145,17 +146,18 @@ class Tally:
     def write(self, batch: Sequence[Announced], /) -> None:
         """Count the decisions of a batch."""
         at_us = batch[0].at_us
-        refused = {
-            announced.decision.index
+        refusals = [
+            Refusal.of(announced.decision)
             for announced in batch
             if announced.decision.kind is Kind.REJECTED
-        }
-        self._take_over(at_us, refused)
+        ]
+        self._take_over(at_us, {refusal.index for refusal in refusals})
         self._usage.pass_to(at_us)
         for announced in batch:
             self._count(announced.decision, at_us)
         self.decisions += len(batch)
-        self.refused += len(refused)
+        self.refused += len(refusals)
+        self._first_refusals += refusals[: MOST_REFUSALS - len(self._first_refusals)]
         self.at_us = max(self.at_us, at_us)
 
     def end(self, until_us: int | None = None) -> None:
@@ -165,7 +167,7 @@ class Tally:
         self._take_over(self.at_us, frozenset())
         self._usage.pass_to(self.at_us)
 
-    def _take_over(self, until_us: int, refused: set[int | None] | frozenset[int | None]) -> None:
+    def _take_over(self, until_us: int, refused: AbstractSet[int]) -> None:
         """Count the events of a batch, and those of earlier ones that led to no decision.
 
         The adds of a batch are counted before its decisions. That is what ``_next`` is for:
@@ -245,6 +247,7 @@ class Tally:
         return Summary(
             events=self.events,
             refused=self.refused,
+            first_refusals=tuple(self._first_refusals),
             asks_bound=self.asks_bound,
             asks_running=len(self._bound),
             asks_pending=len(self._pending),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.acl import parse_acl
-from muster_core.config.document import Listing, Scalar, Table
+from muster_core.config.document import Listing, Scalar, Table, describe
 from muster_core.config.ignored import read_limits
 from muster_core.config.model import Acl, Limits, QueueConfig, Settings, Template
 from muster_core.config.names import ROOT, check_queue_name
@@ -206,7 +206,9 @@ def _read_children(items: list[Field], parent: str) -> tuple[WrittenQueue, ...]:
         child = read_queue(item, parent)
         if child.name in seen:
             first = seen[child.name].path
-            child.name_field.refuse(f"the name {child.name!r} is used twice, first in {first}")
+            child.name_field.refuse(
+                f"the name {describe(child.name_field.node)} is used twice, first in {first}"
+            )
         elif child.name:
             seen[child.name] = child.name_field
         children.append(child)

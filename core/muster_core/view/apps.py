@@ -12,37 +12,33 @@ from muster_core.messages import Allocation, AppIdentity, Ask, Values
 from muster_core.priority import PriorityTally
 from muster_core.shapes import bits_of
 from muster_core.totals import add_to, take_from
+from muster_core.view.orders import Listed
 
 if TYPE_CHECKING:
     from muster_core.nodes import Node
-    from muster_core.view.orders import AppOrder, OrderKey
 
 
 @final
 @attrs.define(eq=False)
-class ViewApp:
+class ViewApp(Listed):
     """One application.
 
     Attributes:
         identity: What about it never changes.
         state: Its state.
-        since_us: When it entered the state, in microseconds.
+        stay: How many states it has entered: tells one stay in a state from another.
         pending: All and only its pending asks by name, those tried in this round included.
         bound: All and only its allocations by the ask's name, with their nodes.
         spoilt: How many of the next binds of an ask will fail.
         tally: The priorities of the pending asks.
         pending_total: The sum of the pending asks.
         allocated: The sum of the allocations.
-        mask: The shapes of the pending asks that were not tried in this round.
-        order: The order of its leaf that it is listed in, or None.
-        key: Its place there.
-        listed: The mask with which it is listed there.
         counted: The priority with which it counts in its leaf.
     """
 
     identity: AppIdentity
     state: AppState = AppState.NEW
-    since_us: int = 0
+    stay: int = 0
     pending: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
     bound: dict[str, tuple[Allocation, Node]] = attrs.field(
         factory=dict[str, "tuple[Allocation, Node]"]
@@ -51,10 +47,6 @@ class ViewApp:
     tally: PriorityTally = attrs.field(factory=PriorityTally)
     pending_total: dict[str, int] = attrs.field(factory=dict[str, int])
     allocated: dict[str, int] = attrs.field(factory=dict[str, int])
-    mask: int = 0
-    order: AppOrder | None = None
-    key: OrderKey = ()
-    listed: int = 0
     counted: int | None = None
     #: For each shape of the mask a heap of its untried pending asks; the top is always one.
     _heaps: dict[int, list[tuple[tuple[int, int, str, int, int], Ask]]] = attrs.field(

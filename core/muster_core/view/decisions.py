@@ -101,6 +101,8 @@ class DecisionView:
         elif queue.config is not summary.config:
             queue.config = summary.config
             self._all_dirty = True
+            if isinstance(queue, LeafView):  # Keys of the old policy and of the new do not mix.
+                queue.reorder(self._total)
         queue.pending = dict(summary.values.pending)
         queue.allocated = dict(summary.values.allocated)
         self._dirty[queue.key] = queue
@@ -307,8 +309,8 @@ class DecisionView:
     def _enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int) -> None:
         was_running = app.running
         leaf.starting += (state is AppState.STARTING) - (app.state is AppState.STARTING)
-        app.state, app.since_us = state, now_us
-        self.timers.entered(app)
+        app.state = state
+        self.timers.entered(app, now_us)
         if app.running != was_running:
             self._count_running(leaf, 1 if app.running else -1)
 
@@ -390,15 +392,15 @@ class DecisionView:
         apps: dict[int, CommitApp] = {}
         children: dict[int, dict[int, Values]] = {}
         for key in sorted(self._bound.keys() | self._failed.keys()):
-            apps[key] = CommitApp(
-                tuple(self._bound.get(key, ())), tuple(self._failed.get(key, ()))
-            )
+            apps[key] = CommitApp(tuple(self._bound.get(key, ())), tuple(self._failed.get(key, ())))
         for key in sorted(self._bound):
             app = self.apps[key]
             children.setdefault(app.identity.leaf, {})[key] = app.values()
         for key in list(children):
             for queue in self.queues[key].upward():
-                siblings = None if queue.parent is None else children.setdefault(queue.parent.key, {})
+                siblings = (
+                    None if queue.parent is None else children.setdefault(queue.parent.key, {})
+                )
                 if siblings is None or queue.key in siblings:
                     break
                 siblings[queue.key] = queue.values()

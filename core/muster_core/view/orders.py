@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+
+import attrs
 
 from muster_core.shapes import bits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from muster_core.view.apps import ViewApp
 
 OrderKey = tuple[float | tuple[float, ...], ...]
 """The place of an application: the tuple of what is compared, the creation last."""
@@ -24,8 +24,28 @@ _FRONT: Final = 4
 """How many applications at the front are looked at one by one."""
 
 
+@attrs.define(eq=False)
+class Listed:
+    """What an order has to know of an application.
+
+    Attributes:
+        mask: The shapes of the pending asks that were not tried in this round.
+        order: The order that it is listed in, or None.
+        key: Its place there.
+        listed: The mask with which it is listed there.
+    """
+
+    mask: int = attrs.field(default=0, init=False)
+    order: object = attrs.field(default=None, init=False)
+    key: OrderKey = attrs.field(default=(), init=False)
+    listed: int = attrs.field(default=0, init=False)
+
+
+A = TypeVar("A", bound=Listed)
+
+
 @final
-class AppOrder:
+class AppOrder(Generic[A]):
     """Applications of one leaf in order, all and only those listed that have pending asks.
 
     One list ranks all of them. For each shape there is also a heap of the
@@ -41,24 +61,24 @@ class AppOrder:
         self.mask = 0
         #: How many applications offer each shape; no zeros.
         self._counts: dict[int, int] = {}
-        self._heaps: dict[int, list[tuple[OrderKey, int, ViewApp]]] = {}
+        self._heaps: dict[int, list[tuple[OrderKey, int, A]]] = {}
         #: Breaks the tie between an entry and a copy of it that is out of date.
         self._numbers = count()
-        self._ranks: list[tuple[OrderKey, int, ViewApp]] = []
+        self._ranks: list[tuple[OrderKey, int, A]] = []
 
-    def add(self, app: ViewApp, key: OrderKey) -> None:
+    def add(self, app: A, key: OrderKey) -> None:
         """List an application that is listed nowhere."""
         app.order, app.key, app.listed = self, key, 0
         insort(self._ranks, (key, 0, app))
         self.update(app)
 
-    def remove(self, app: ViewApp) -> None:
+    def remove(self, app: A) -> None:
         """Take an application of this order out."""
         del self._ranks[bisect_left(self._ranks, (app.key,))]
         self._count(app.listed, -1)
         app.order, app.listed = None, 0
 
-    def update(self, app: ViewApp) -> None:
+    def update(self, app: A) -> None:
         """Bring the shapes with which an application is listed up to date."""
         gained = app.mask & ~app.listed
         self._count(app.listed & ~app.mask, -1)
@@ -67,38 +87,38 @@ class AppOrder:
         for bit in bits_of(gained):
             self._push(bit, app)
 
-    def best(self, mask: int) -> ViewApp | None:
+    def best(self, mask: int) -> A | None:
         """Give the first application that offers a shape in ``mask``."""
         if not mask & self.mask:
             return None
         for _, _, app in self._ranks[:_FRONT]:
             if app.mask & mask:
                 return app
-        best: tuple[OrderKey, int, ViewApp] | None = None
+        best: tuple[OrderKey, int, A] | None = None
         for bit in bits_of(mask & self.mask):
             top = self._top(bit)
             if best is None or top < best:
                 best = top
         return None if best is None else best[2]
 
-    def __iter__(self) -> Iterator[ViewApp]:
+    def __iter__(self) -> Iterator[A]:
         """Give the applications, best first."""
         for _, _, app in self._ranks:
             yield app
 
-    def _push(self, bit: int, app: ViewApp) -> None:
+    def _push(self, bit: int, app: A) -> None:
         heap = self._heaps.setdefault(bit, [])
         heappush(heap, (app.key, next(self._numbers), app))
         if len(heap) > 2 * self._counts[bit] + _STALE:
-            current = {entry[2].identity.key: entry for entry in heap if self._valid(bit, entry)}
+            current = {entry[0]: entry for entry in heap if self._valid(bit, entry)}
             heap[:] = current.values()
             heapify(heap)
 
-    def _valid(self, bit: int, entry: tuple[OrderKey, int, ViewApp]) -> bool:
+    def _valid(self, bit: int, entry: tuple[OrderKey, int, A]) -> bool:
         key, _, app = entry
         return app.order is self and app.key == key and bool(app.listed >> bit & 1)
 
-    def _top(self, bit: int) -> tuple[OrderKey, int, ViewApp]:
+    def _top(self, bit: int) -> tuple[OrderKey, int, A]:
         heap = self._heaps[bit]
         while not self._valid(bit, heap[0]):
             heappop(heap)
@@ -115,7 +135,7 @@ class AppOrder:
                 self._heaps.pop(bit, None)
                 self.mask &= ~(1 << bit)
 
-    def check(self, apps: list[ViewApp]) -> None:
+    def check(self, apps: list[A]) -> None:
         """Assert the invariants, given the applications that should be listed; for tests."""
         assert all(app.order is self and app.listed == app.mask for app in apps)
         counts: dict[int, int] = {}

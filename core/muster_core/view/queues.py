@@ -23,12 +23,12 @@ from muster_core.priority import PriorityTally, current_priority
 from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.shares import Denominators, dominant_share, fair_share, usage_key
 from muster_core.totals import add_to
+from muster_core.view.apps import ViewApp
 from muster_core.view.orders import AppOrder, OrderKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from muster_core.view.apps import ViewApp
 
 VISIT: Final = 1
 """Bit 0: the queue wants to be visited though it may have nothing that fits."""
@@ -120,9 +120,7 @@ class ViewQueue:
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's place among its siblings (SPEC section 4)."""
-        by_share = (
-            self.fair_share(total), -dominant_share(self.pending, total), self.config.path
-        )
+        by_share = (self.fair_share(total), -dominant_share(self.pending, total), self.config.path)
         if not parent.config.settings.sort_by_priority:
             return by_share
         priority = self.counted
@@ -241,20 +239,20 @@ class LeafView(ViewQueue):
         blocked: One of its asks did not fit in this round, and it is a blocking leaf.
     """
 
-    apps: dict[int, ViewApp] = attrs.field(factory=dict[int, "ViewApp"])
+    apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
     starting: int = 0
     blocked: bool = False
     #: The queues on the path that have a ``maxapplications``.
     _limited: list[ViewQueue] = attrs.field(factory=list[ViewQueue], init=False)
     #: The applications with pending asks, by the state that they are in.
-    _orders: dict[AppState, AppOrder] = attrs.field(
-        factory=dict[AppState, AppOrder], init=False
+    _orders: dict[AppState, AppOrder[ViewApp]] = attrs.field(
+        factory=dict[AppState, AppOrder[ViewApp]], init=False
     )
 
     def reorder(self, total: Mapping[str, int]) -> None:
         """List all applications anew, as the settings or the totals have changed."""
         self._limited = [queue for queue in self.upward() if queue.config.max_applications]
-        self._orders = {state: AppOrder() for state in COMPETING}
+        self._orders = {state: AppOrder[ViewApp]() for state in COMPETING}
         for app in self.apps.values():
             app.order, app.listed = None, 0
             self.list_app(app, total)
@@ -270,8 +268,7 @@ class LeafView(ViewQueue):
             if order is not None:
                 order.update(app)
             return
-        if app.order is not None:
-            app.order.remove(app)
+        self._unlist(app)
         if order is not None:
             order.add(app, key)
 
@@ -279,8 +276,12 @@ class LeafView(ViewQueue):
         """Take out an application that has ceased to exist."""
         del self.apps[app.identity.key]
         self.tally.replace(app.counted, None)
-        if app.order is not None:
-            app.order.remove(app)
+        self._unlist(app)
+
+    def _unlist(self, app: ViewApp) -> None:
+        for order in self._orders.values():
+            if app.order is order:
+                order.remove(app)
 
     @override
     def below(self, shapes: ShapeTable) -> int:
@@ -323,7 +324,7 @@ class LeafView(ViewQueue):
         return (app, *app.best(EVERY_SHAPE))
 
     @staticmethod
-    def _first_of(order: AppOrder) -> Iterator[ViewApp]:
+    def _first_of(order: AppOrder[ViewApp]) -> Iterator[ViewApp]:
         for app in order:
             if app.mask:
                 yield app
@@ -341,7 +342,7 @@ class LeafView(ViewQueue):
             running, others = running or gates[0], others or gates[1]
         return running, others
 
-    def _open_orders(self) -> Iterator[AppOrder]:
+    def _open_orders(self) -> Iterator[AppOrder[ViewApp]]:
         """Give the orders of which every application competes."""
         running_closed, others_closed = self.closed()
         if not running_closed:

@@ -56,8 +56,8 @@ class Timers:
         self._apps = apps
         #: The instant, the number of the bind, the application's key, the ask's name.
         self._completions: list[tuple[int, int, int, str]] = []
-        #: The instant, the application's key, the state.
-        self._state_ends: list[tuple[int, int, AppState]] = []
+        #: The instant, the application's key, which of its stays, the state.
+        self._state_ends: list[tuple[int, int, int, AppState]] = []
 
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
         """Note when a new allocation will end, if it says how long it runs."""
@@ -67,11 +67,12 @@ class Timers:
             entry = (due_us, allocation.number, app.identity.key, allocation.ask.name)
             heappush(self._completions, entry)
 
-    def entered(self, app: ViewApp) -> None:
+    def entered(self, app: ViewApp, now_us: int) -> None:
         """Note when the state that an application has entered will end, if it has an end."""
+        app.stay += 1
         limit_us = TIMERS_US.get(app.state)
         if limit_us is not None:
-            entry = (app.since_us + limit_us, app.identity.key, app.state)
+            entry = (now_us + limit_us, app.identity.key, app.stay, app.state)
             heappush(self._state_ends, entry)
 
     def next_us(self) -> int | None:
@@ -89,7 +90,7 @@ class Timers:
             due.append(Completion(app, ask))
             self._drop_stale()
         while self._state_ends and self._state_ends[0][0] <= now_us:
-            _, app, state = heappop(self._state_ends)
+            _, app, _, state = heappop(self._state_ends)
             due.append(StateEnd(app, state))
             self._drop_stale()
         return due
@@ -106,11 +107,7 @@ class Timers:
         held = None if app is None else app.bound.get(ask)
         return held is not None and held[0].number == number
 
-    def _lasts(self, entry: tuple[int, int, AppState]) -> bool:
-        due_us, key, state = entry
+    def _lasts(self, entry: tuple[int, int, int, AppState]) -> bool:
+        _, key, stay, _ = entry
         app = self._apps.get(key)
-        return (
-            app is not None
-            and app.state is state
-            and app.since_us + TIMERS_US[state] == due_us
-        )
+        return app is not None and app.stay == stay

@@ -24,6 +24,9 @@ TEXTS = st.one_of(
         "\u2028", "\x85", "\ufeff", "-0", "0", "a" * 1100, "gang.scheduling.koordinator.sh/name",
         "9" * 60 + ".5", "{", "[", "&a", "*a", "!x", "|", ">", "%", "@", "`", "? a",
     ]),
+    st.from_regex(
+        r"\A[+-]?[0-9]{0,3}\.?[0-9]{0,25}([eE][+-]?[0-9]{1,3})?(ns|us|ms|s|m|h|k|Ki)?\Z"
+    ),
     st.text(max_size=8),
 )  # fmt: skip
 """Texts, most of them traps."""

@@ -7,9 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from muster.feeds import Encoding, FeedError, FeedItem, Raw, Refused, convert, read_feed, read_raw
+from muster.feeds import (
+    Encoding,
+    FeedError,
+    FeedItem,
+    Raw,
+    Refused,
+    convert,
+    parse,
+    read_feed,
+    read_raw,
+)
 from tests.actors.feeds.strategies import FEEDS, write_feed
 
 YAML, JSONL = Encoding.YAML, Encoding.JSON_LINES
@@ -32,7 +42,6 @@ def converted(data: bytes, source: Encoding, target: Encoding) -> bytes:
     return out.getvalue()
 
 
-@settings(max_examples=200)
 @given(FEEDS, ENCODINGS, ENCODINGS, ENCODINGS)
 def test_a_converted_feed_replays_the_same(
     feed: list[Raw], written: Encoding, via: Encoding, to: Encoding
@@ -41,6 +50,23 @@ def test_a_converted_feed_replays_the_same(
     first = converted(data, written, via)
     assert told(first, via) == told(data, written)
     assert told(converted(first, via, to), to) == told(data, written)
+
+
+FEEDS_HERE = Path(__file__).parents[2] / "feeds"
+KEPT = sorted(path for path in FEEDS_HERE.rglob("*") if path.suffix in {".yaml", ".jsonl"})
+
+
+@pytest.mark.parametrize("path", KEPT, ids=[str(path.relative_to(FEEDS_HERE)) for path in KEPT])
+def test_every_feed_of_the_suite_is_the_same_in_every_encoding(path: Path) -> None:
+    items = list(read_feed(path))
+    for encoding in Encoding:
+        out = io.BytesIO()
+        convert(path, out, target_encoding=encoding)
+        raws = read_raw(io.BytesIO(out.getvalue()), encoding=encoding)
+
+        assert [_told(item) for item in parse(raws, base=path.parent)] == [
+            _told(item) for item in items
+        ]
 
 
 CONVERTED = [
@@ -115,6 +141,14 @@ def test_what_is_no_event_is_refused_at_the_same_time_for_the_same_reason() -> N
 def test_a_time_that_stands_twice_does_not_count(encoding: Encoding, data: bytes) -> None:
     assert told(data, encoding) == [(0, 0, Refused)]
     assert told(converted(data, encoding, JSONL), JSONL) == [(0, 0, Refused)]
+
+
+@pytest.mark.parametrize("at", ["-1", "'5'", "soon", "[]"])
+def test_where_the_time_is_bad_too_it_does_not_count(at: str) -> None:
+    data = f"- {{op: a, op: b, at: {at}}}\n".encode()
+
+    assert converted(data, YAML, JSONL).startswith(b'{"op": "refused: line 1')
+    assert list(json.loads(converted(data, YAML, JSONL))) == ["op"]
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.yaml.zip"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from muster.feeds import Encoding, FeedError, FeedItem, Raw, convert, read_feed
 from tests.actors.feeds.strategies import FEEDS, write_feed
@@ -49,7 +49,6 @@ def until_the_end(data: bytes, encoding: Encoding | None) -> tuple[list[FeedItem
 
 
 @given(mutated(), st.one_of(st.none(), ENCODINGS))
-@settings(max_examples=150)
 def test_every_feed_comes_to_a_clean_end(data: bytes, encoding: Encoding | None) -> None:
     found, _ = until_the_end(data, encoding)
 
@@ -59,7 +58,6 @@ def test_every_feed_comes_to_a_clean_end(data: bytes, encoding: Encoding | None)
 
 
 @given(mutated(), ENCODINGS, ENCODINGS)
-@settings(max_examples=150)
 def test_every_feed_that_can_be_read_can_be_converted(
     data: bytes, encoding: Encoding, target: Encoding
 ) -> None:

@@ -1,26 +1,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from muster.feeds import OPS, Plain, Raw
-from muster.feeds._kinds import (
-    BOOLEAN,
-    INSTANT,
-    INT32,
-    SHARE,
-    TEXT,
-    WORD,
-    FieldError,
-    Kind,
-    as_written,
-    told,
-)
+from muster.feeds import AT, OPS, Plain, Raw
+from muster.feeds._kinds import FieldError, Kind, as_written, told
+from muster.feeds._numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, SHARE
+from muster.feeds._texts import ASK, TEXT, WORD
 from tests.actors.feeds.strategies import LEAVES, VALUES
 
-KINDS: list[Kind[object]] = [field.kind for op in OPS.values() for field in op.fields.values()]
+KINDS: list[Kind[object]] = [
+    AT.kind,
+    *(field.kind for op in OPS.values() for field in op.fields.values()),
+]
+SCALARS: list[Kind[Any]] = [INSTANT, DURATION, INT32, COUNT, BOOLEAN, SHARE, TEXT, WORD, ASK]
 
 
 def typed(value: object) -> str:
@@ -34,13 +30,18 @@ def outcome(kind: Kind[object], value: Raw) -> object:
         return FieldError
 
 
+@given(st.sampled_from(SCALARS), LEAVES)
+def test_the_normal_form_of_a_scalar_means_the_same(kind: Kind[Any], value: Raw) -> None:
+    assert outcome(kind, kind.normal(value)) == outcome(kind, value)
+
+
 @given(st.sampled_from(KINDS), VALUES)
 def test_the_normal_form_means_the_same(kind: Kind[object], value: Raw) -> None:
     assert outcome(kind, kind.normal(value)) == outcome(kind, value)
 
 
-@given(st.sampled_from(KINDS), LEAVES.map(lambda leaf: Plain(str(leaf))))
-def test_the_normal_form_of_plain_text_means_the_same(kind: Kind[object], value: Raw) -> None:
+@given(st.sampled_from(SCALARS), LEAVES.map(lambda leaf: Plain(str(leaf))))
+def test_the_normal_form_of_plain_text_means_the_same(kind: Kind[Any], value: Raw) -> None:
     normal = kind.normal(value)
 
     assert not isinstance(normal, Plain)
@@ -66,7 +67,12 @@ def test_the_normal_form_of_plain_text_means_the_same(kind: Kind[object], value:
         (INSTANT, "1m", "1m"),
         (INSTANT, "1.00000000000000000001", "1.00000000000000000001s"),
         (INSTANT, "1.000000000000000000001e3", "1000.000000000000000001s"),
-        (INSTANT, "1e400", "1e400s"),
+        (INSTANT, "1e400", "1e400"),
+        (INSTANT, "1e-400", 0),
+        (INSTANT, "+5", "+5"),
+        (INSTANT, "5.", "5."),
+        (INSTANT, "1." + "0" * 1500, "1." + "0" * 1500),
+        (INSTANT, "1." + "3" * 990 + "e-9", "0.000000001" + "3" * 988 + "s"),
         (SHARE, "0.25", 0.25),
         (SHARE, ".inf", ".inf"),
         (SHARE, "1e400", "inf"),
@@ -124,6 +130,13 @@ def test_what_is_no_share(value: Raw) -> None:
 )
 def test_how_values_are_told(value: object, message: str) -> None:
     assert told(value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "normal"), [(10**309, "inf"), (3, 3.0), ("inf", "inf")], ids=typed
+)
+def test_shares_as_numbers(value: Raw, normal: Raw) -> None:
+    assert SHARE.normal(value) == normal
 
 
 def test_what_no_field_expects_is_kept() -> None:

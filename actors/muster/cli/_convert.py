@@ -1,0 +1,77 @@
+"""``muster convert``: the same feed in another encoding."""
+
+from __future__ import annotations
+
+import click
+
+from muster.cli._options import (
+    FILE,
+    STDOUT,
+    UNUSABLE,
+    Format,
+    complain,
+    counted,
+    error_map,
+    format_option,
+    name_of,
+    print_json,
+)
+from muster.feeds import Encoding, FeedError, convert
+
+ENCODING = click.Choice([encoding.value for encoding in Encoding])
+
+
+@click.command("convert")
+@click.argument("source", type=FILE, metavar="IN")
+@click.argument("target", type=FILE, metavar="OUT")
+@click.option(
+    "--from",
+    "source_encoding",
+    type=ENCODING,
+    help="How IN is written. [default: found out from its name and its first bytes]",
+)
+@click.option(
+    "--to",
+    "target_encoding",
+    type=ENCODING,
+    help="How to write OUT. [default: as its name says; jsonl for standard output]",
+)
+@format_option
+@click.pass_context
+def command(
+    context: click.Context,
+    source: str,
+    target: str,
+    source_encoding: str | None,
+    target_encoding: str | None,
+    output: Format,
+) -> None:
+    r"""Write a feed in another encoding; it replays the same.
+
+    The name of OUT says how to write: .yaml, .jsonl or .msgpack, with .gz behind it for gzip.
+    `-` is standard input or output. `file` of a `configure` event stays as it is, relative to
+    the feed.
+
+    Exit status: 0, or 2 if IN cannot be read or OUT cannot be written.
+
+    \b
+    Example:
+        muster convert feed.yaml feed.msgpack.gz
+    """
+    to_stdout = target == STDOUT
+    try:
+        events = convert(
+            source,
+            target,
+            source_encoding=None if source_encoding is None else Encoding(source_encoding),
+            target_encoding=None if target_encoding is None else Encoding(target_encoding),
+        )
+    except FeedError as error:
+        complain(str(error))
+        if output is Format.JSON:
+            print_json({"error": error_map(error)}, err=to_stdout)
+        context.exit(UNUSABLE)
+    if output is Format.JSON:
+        print_json({"in": name_of(source), "out": target, "events": events}, err=to_stdout)
+    elif not to_stdout:
+        click.echo(f"{target}: {counted(events, 'event')} from {name_of(source)}")

@@ -1,0 +1,118 @@
+"""Kinds of lists and maps, and what is special to one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from muster.feeds._kinds import FieldError, Kind, as_written, refused, told
+from muster.feeds._raw import Raw, is_null
+from muster.feeds._texts import NAME, TEXT, WORD
+from muster_core.errors import QuantityError
+from muster_core.quantities import parse_quantity
+from muster_core.resources import Resources
+
+T = TypeVar("T")
+
+_GANG_KEYS: Final = re.compile(
+    r"gang\.scheduling\.koordinator\.sh/.*"
+    r"|pod-group\.scheduling\.sigs\.k8s\.io(/.*)?"
+    r"|scheduling\.x-k8s\.io/pod-group"
+    r"|scheduling\.k8s\.io/group-name",
+    re.DOTALL,
+)
+
+
+def listed(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
+    """Make the kind of a list of values of one kind."""
+
+    def parse(value: Raw) -> tuple[T, ...]:
+        if not isinstance(value, list):
+            raise refused(value, "is not a list")
+        return tuple(_inside(f"[{index}]", kind, part) for index, part in enumerate(value))
+
+    def normal(value: Raw) -> Raw:
+        return (
+            [kind.normal(part) for part in value] if isinstance(value, list) else as_written(value)
+        )
+
+    return Kind(name, parse, normal)
+
+
+def set_of(kind: Kind[T], name: str) -> Kind[frozenset[T]]:
+    """Make the kind of a list whose order means nothing."""
+    ordered = listed(kind, name)
+    return Kind(name, lambda value: frozenset(ordered.parse(value)), ordered.normal)
+
+
+def mapped(keys: Kind[str], values: Kind[T], name: str) -> Kind[Mapping[str, T]]:
+    """Make the kind of a map from texts of one kind to values of another."""
+
+    def parse(value: Raw) -> Mapping[str, T]:
+        if not isinstance(value, dict):
+            raise refused(value, "is not a map")
+        made: dict[str, T] = {}
+        for key, part in value.items():
+            place = f".{key}"
+            made[_inside(place, keys, str(key))] = _inside(place, values, part)
+        return made
+
+    def normal(value: Raw) -> Raw:
+        if not isinstance(value, dict):
+            return as_written(value)
+        return {str(key): values.normal(part) for key, part in value.items()}
+
+    return Kind(name, parse, normal)
+
+
+def _inside(place: str, kind: Kind[T], value: Raw) -> T:
+    try:
+        return kind.parse(value)
+    except FieldError as error:
+        raise error.inside(place) from None
+
+
+def _parse_amounts(value: Raw) -> Resources:
+    if not isinstance(value, dict):
+        raise refused(value, "is not a map of resource types and quantities")
+    return Resources({name: _parse_amount(name, part) for name, part in value.items()})
+
+
+def _parse_amount(name: str, value: Raw) -> int:
+    if not name:
+        raise FieldError("a resource type has an empty name")
+    if is_null(value) or isinstance(value, bool | list | dict):
+        raise FieldError(f"{told(value)} is not a quantity", f".{name}")
+    try:
+        return parse_quantity(name, value)
+    except QuantityError as error:
+        raise FieldError(str(error), f".{name}") from None
+
+
+def _parse_some_amounts(value: Raw) -> Resources:
+    amounts = _parse_amounts(value)
+    if not amounts:
+        raise FieldError("an ask has at least one type above 0")
+    return amounts
+
+
+def _amounts_normal(value: Raw) -> Raw:
+    return as_written(value)
+
+
+RESOURCES: Final = Kind("map of quantities", _parse_amounts, _amounts_normal)
+SOME_RESOURCES: Final = Kind("map of quantities, one above 0", _parse_some_amounts, _amounts_normal)
+NAMES: Final = listed(NAME, "list of names")
+TEXTS: Final = listed(TEXT, "list of texts")
+WORDS: Final = mapped(NAME, WORD, "map of texts")
+
+
+def _parse_annotation_key(value: Raw) -> str:
+    name = NAME.parse(value)
+    if _GANG_KEYS.fullmatch(name):
+        raise refused(value, "speaks of a gang, which this version does not have")
+    return name
+
+
+ANNOTATIONS: Final = mapped(Kind("name", _parse_annotation_key, NAME.normal), WORD, "map of texts")

@@ -1,0 +1,66 @@
+"""Small programs for the tests of the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import trio
+
+from muster_core.decisions import Announced, Kind
+from muster_core.events import AddApp, AddAsk, AddNode
+from muster_core.resources import Resources
+
+ONE = Resources({"vcore": 1})
+NODE = AddNode("n", Resources({"vcore": 4}))
+APP = AddApp("a", "root.q")
+S = 1_000_000
+"""A second in microseconds."""
+
+
+def ask(name: str = "k", *, app: str = "a", count: int | None = None) -> AddAsk:
+    return AddAsk(app, name, ONE, count=count)
+
+
+def bound(log: Sequence[Announced]) -> list[str]:
+    """Give the asks that were bound, in order."""
+    decisions = [announced.decision for announced in log]
+    return [f"{one.app}/{one.ask}" for one in decisions if one.kind is Kind.BOUND]
+
+
+def refusals(log: Sequence[Announced]) -> list[str]:
+    """Give the messages of what was refused, in order."""
+    return [one.decision.message or "" for one in log if one.decision.kind is Kind.REJECTED]
+
+
+@contextmanager
+def watchdog(seconds: float = 30) -> Iterator[None]:
+    """Fail, by the real clock, what hangs; tests of liveness stand inside of it."""
+    with trio.fail_after(seconds):
+        yield
+
+
+async def settled(times: int = 20) -> None:
+    """Let all tasks run until they wait; deterministic, and without a clock."""
+    for _ in range(times):
+        await trio.lowlevel.checkpoint()
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps of all tasks, and cancels a scope at one of them.
+
+    Args:
+        scope: What is cancelled.
+        at: Before which step, from 1; 0 for never.
+    """
+
+    def __init__(self, scope: trio.CancelScope, at: int = 0) -> None:
+        self._scope = scope
+        self._at = at
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        del task
+        self.count += 1
+        if self.count == self._at:
+            self._scope.cancel()

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+import trio
+
+import muster
+from muster.testing import Interleaving, Recording, check
+from muster_core.config.loader import load_configuration
+from muster_core.decisions import Announced, Decision, Kind
+from muster_core.events import AddApp, AddAsk, Configure, RemoveNode, UpdateNode
+from muster_core.lifecycle import AppState
+from muster_core.resources import Resources
+from tests.actors.program import APP, NODE, ONE, ask
+
+if TYPE_CHECKING:
+    from muster._requests import Examined
+
+
+async def counted(interleaving: Interleaving, times: int) -> list[int]:
+    counts: list[int] = []
+    for _ in range(times):
+        before = interleaving.checkpoints
+        await interleaving()
+        counts.append(interleaving.checkpoints - before)
+    return counts
+
+
+async def test_interleavings_of_one_seed_are_alike() -> None:
+    first, second = [await counted(Interleaving(7), 50) for _ in range(2)]
+
+    assert first == second
+    assert set(first) == {0, 1, 2, 3}
+    assert await counted(Interleaving(8), 50) != first
+
+
+async def test_interleavings_have_a_limit() -> None:
+    assert set(await counted(Interleaving(1, longest=1), 50)) == {0, 1}
+    assert set(await counted(Interleaving(1, longest=0), 50)) == {0}
+
+
+async def test_interleaving_lets_others_run() -> None:
+    ran: list[int] = []
+
+    async def other() -> None:
+        while True:
+            ran.append(1)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        await counted(Interleaving(1), 20)
+        nursery.cancel_scope.cancel()
+
+    assert len(ran) > 10
+
+
+def test_recording_keeps_everything_in_order() -> None:
+    recording = Recording()
+    first, second, third = (Announced(seq, 0, Decision(Kind.CONFIG)) for seq in (1, 2, 3))
+
+    recording.write([first, second])
+    recording.write([third])
+
+    assert recording.decisions == [first, second, third]
+
+
+# The invariants
+
+
+async def test_check_gives_the_snapshot_and_closes_the_batch() -> None:
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        await scheduler.submit(ask(count=6))
+        before = await check(scheduler)
+        await scheduler.submit(AddApp("b", "root.q"))
+        after = await check(scheduler, before)
+
+        assert after == await scheduler.snapshot()
+        assert before.nodes["n"].used == {"vcore": 4}
+        assert before.apps.keys() == {"a"}
+        assert after.apps.keys() == {"a", "b"}
+
+
+async def test_check_after_closing() -> None:
+    async with muster.open_scheduler() as scheduler:
+        pass
+
+    with pytest.raises(muster.ClosedSchedulerError):
+        await check(scheduler)
+
+
+async def test_lowering_what_is_in_use_is_no_violation() -> None:
+    config = load_configuration(
+        "partitions: [{name: default, queues: [{name: root, queues: ["
+        "{name: q, resources: {max: {vcore: 1m}}}]}]}]",
+        "here",
+    )
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        await scheduler.submit(ask(count=3))
+        before = await check(scheduler)
+        await scheduler.submit(UpdateNode("n", Resources({"vcore": 1})))
+        await scheduler.submit(Configure(config))
+        after = await check(scheduler, before)
+
+    assert after.nodes["n"].used == {"vcore": 3}
+    assert after.queues["root.q"].allocated == {"vcore": 3}
+
+
+def take_the_node_too_much(state: Examined) -> None:
+    state.conductor.view.nodes.nodes["n"].used["vcore"] += 1
+
+
+def forget_the_order_of_nodes(state: Examined) -> None:
+    state.conductor.view.nodes.nodes["n"].order = (0.75, "n")
+
+
+def let_the_view_forget_an_ask(state: Examined) -> None:
+    app = next(iter(state.conductor.view.apps.values()))
+    app.bound.popitem()
+
+
+def let_the_view_forget_a_state(state: Examined) -> None:
+    app = next(iter(state.conductor.view.apps.values()))
+    app.state = AppState.ACCEPTED
+
+
+def let_an_owner_forget_an_ask(state: Examined) -> None:
+    next(iter(state.apps.values()))._pending.popitem()
+
+
+def let_a_queue_forget_a_child(state: Examined) -> None:
+    state.queues[1]._children.popitem()
+
+
+def let_the_view_forget_a_priority(state: Examined) -> None:
+    state.conductor.view.queues[1].priority = 7
+
+
+def let_a_queue_keep_an_old_priority(state: Examined) -> None:
+    state.queues[2]._priority = 7
+
+
+def let_a_name_go(state: Examined) -> None:
+    state.conductor.directory._apps.clear()
+
+
+def let_a_queue_go(state: Examined) -> None:
+    del state.conductor.directory.queues["root.q"]
+
+
+def give_a_node_room(state: Examined) -> None:
+    node = state.conductor.view.nodes.nodes["n"]
+    node.capacity = Resources({"vcore": 9})
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        take_the_node_too_much,
+        forget_the_order_of_nodes,
+        let_the_view_forget_an_ask,
+        let_the_view_forget_a_state,
+        let_an_owner_forget_an_ask,
+        let_a_queue_forget_a_child,
+        let_the_view_forget_a_priority,
+        let_a_queue_keep_an_old_priority,
+        let_a_name_go,
+        let_a_queue_go,
+        give_a_node_room,
+    ],
+)
+async def test_check_finds_what_is_wrong(spoil: Callable[[Examined], None]) -> None:
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        await scheduler.submit(ask(count=6))
+        await check(scheduler)
+
+        await scheduler.examine(spoil)
+
+        with pytest.raises((AssertionError, KeyError)):
+            await check(scheduler)
+
+
+async def test_check_finds_what_was_placed_beyond_the_capacity() -> None:
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        before = await check(scheduler)
+        await scheduler.submit(ask(count=3))
+        await scheduler.settle()
+        await scheduler.submit(UpdateNode("n", Resources({"vcore": 2})))  # a second batch
+
+        with pytest.raises(AssertionError):
+            await check(scheduler, before)
+
+
+async def test_check_finds_what_was_placed_beyond_a_max() -> None:
+    config = load_configuration(
+        "partitions: [{name: default, queues: [{name: root, queues: ["
+        "{name: q, resources: {max: {vcore: 1m}}}]}]}]",
+        "here",
+    )
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        before = await check(scheduler)
+        await scheduler.submit(ask(count=3))
+        await scheduler.settle()
+        await scheduler.submit(Configure(config))  # a second batch
+
+        with pytest.raises(AssertionError):
+            await check(scheduler, before)
+
+
+async def test_an_examiner_that_asserts_in_vain_does_not_end_the_scheduler() -> None:
+    def deny(state: Examined) -> None:
+        raise AssertionError(state.snapshot.at_us)
+
+    recording = Recording()
+    async with muster.open_scheduler(journal=recording) as scheduler:
+        with pytest.raises(AssertionError, match="^0$"):
+            await scheduler.examine(deny)
+        await scheduler.submit(AddAsk("nobody", "k", ONE))
+        await scheduler.submit(RemoveNode("n"))
+    assert [attrs.evolve(one.decision, message=None).kind for one in recording.decisions] == [
+        Kind.REJECTED,
+        Kind.REJECTED,
+    ]

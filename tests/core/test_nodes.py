@@ -1,0 +1,437 @@
+"""The nodes in their order, and what fits where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from muster_core.config.model import NodeSortPolicy
+from muster_core.nodes import BLOCK_SIZE, Node, NodeIndex
+from muster_core.resources import Resources
+from muster_core.shapes import KEPT_IDLE, Shape, ShapeTable
+from tests.core.building import shape
+
+EVEN = (("memory", 1.0), ("vcore", 1.0))
+ONE = Resources({"vcore": 1})
+
+
+class Nodes:
+    """An index with its table of shapes, told of shapes as the view tells it."""
+
+    def __init__(self) -> None:
+        self.shapes = ShapeTable()
+        self.index = NodeIndex(self.shapes)
+
+    def add(
+        self,
+        *names: str,
+        attributes: Mapping[str, str] | None = None,
+        schedulable: bool = True,
+        **capacity: int,
+    ) -> None:
+        for name in names:
+            self.index.add(name, Resources(capacity), attributes or {}, schedulable=schedulable)
+
+    def update(
+        self,
+        name: str,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        schedulable: bool | None = None,
+        **capacity: int,
+    ) -> None:
+        self.index.update(
+            name, Resources(capacity) if capacity else None, attributes, schedulable=schedulable
+        )
+
+    def find(self, wanted: Shape) -> str | None:
+        bit = self.shapes.find(wanted)
+        if bit is None:
+            bit = self.shapes.add(wanted)
+            self.index.shape_added(bit)
+        node = self.index.find(bit)
+        return None if node is None else node.name
+
+    def take(self, name: str, app: int = 1, **amounts: int) -> Node:
+        node = self.index.nodes[name]
+        self.index.take(node, Resources(amounts), app)
+        return node
+
+    def order(self) -> list[str]:
+        self.index.check()
+        return [node.name for node in self.index.in_order()]
+
+
+def test_without_nodes_nothing_is_found() -> None:
+    assert Nodes().find(shape(vcore=1)) is None
+
+
+def test_equal_scores_are_told_apart_by_code_point() -> None:
+    nodes = Nodes()
+    nodes.add("n10", "n2", "é", "Z", "a", vcore=4)
+
+    assert nodes.order() == ["Z", "a", "n10", "n2", "é"]
+    assert nodes.find(shape(vcore=1)) == "Z"
+
+
+def test_fair_takes_the_least_utilised() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", "c", vcore=4)
+    nodes.take("a", vcore=2)
+    nodes.take("b", vcore=1)
+
+    assert nodes.order() == ["c", "b", "a"]
+
+
+def test_binpacking_takes_the_most_utilised() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", "c", vcore=4)
+    nodes.take("b", vcore=3)
+    nodes.index.configure(NodeSortPolicy.BINPACKING, EVEN)
+
+    assert nodes.order() == ["b", "a", "c"]
+    assert nodes.find(shape(vcore=2)) == "a"
+
+
+def test_types_that_a_node_lacks_are_not_in_its_average() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    nodes.add("b", vcore=4, memory=4)
+    nodes.take("a", vcore=1)
+    nodes.take("b", vcore=1)
+
+    assert nodes.order() == ["b", "a"]
+
+
+def test_weights_make_the_order() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4, memory=4, gpu=4)
+    nodes.take("a", vcore=2)
+    nodes.take("b", memory=1, gpu=4)
+    assert nodes.order() == ["b", "a"]
+
+    nodes.index.configure(NodeSortPolicy.FAIR, (("gpu", 1.0),))
+    assert nodes.order() == ["a", "b"]
+
+
+def test_with_weights_of_zero_only_the_names_count() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4)
+    nodes.take("a", vcore=4)
+    nodes.index.configure(NodeSortPolicy.FAIR, (("memory", 0.0), ("vcore", 0.0)))
+
+    assert nodes.order() == ["a", "b"]
+    assert nodes.find(shape(vcore=1)) == "b"
+
+
+def test_a_node_without_capacity() -> None:
+    nodes = Nodes()
+    nodes.add("a")
+
+    assert nodes.order() == ["a"]
+    assert nodes.find(shape(vcore=1)) is None
+
+
+def test_the_first_that_fits_is_taken() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=1)
+    nodes.add("b", vcore=2, gpu=1)
+    nodes.add("c", vcore=4)
+
+    assert nodes.find(shape(vcore=1)) == "a"
+    assert nodes.find(shape(vcore=2)) == "b"
+    assert nodes.find(shape(vcore=3)) == "c"
+    assert nodes.find(shape(vcore=1, gpu=2)) is None
+
+
+def test_selector_and_required_node() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4)
+    nodes.add("c", vcore=4, attributes={"zone": "x"})
+
+    assert nodes.find(shape("b", vcore=1)) == "b"
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=1)) == "c"
+    assert nodes.find(shape("b", [("zone", "x")], vcore=1)) is None
+
+
+def test_new_attributes_change_what_matches() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, attributes={"zone": "x"})
+    wanted = shape(selector=[("zone", "x")], vcore=1)
+    assert nodes.find(wanted) == "a"
+
+    nodes.update("a", attributes={"zone": "y"})
+    assert nodes.find(wanted) is None
+    nodes.index.check()
+
+
+def test_an_unschedulable_node_takes_nothing_but_counts_in_the_total() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, schedulable=False)
+    assert nodes.find(shape(vcore=1)) is None
+    assert nodes.index.total == {"vcore": 4}
+
+    nodes.update("a", schedulable=True)
+    assert nodes.find(shape(vcore=1)) == "a"
+
+
+def test_capacity_below_use_evicts_nobody_and_takes_nothing() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, memory=4)
+    nodes.take("a", vcore=3)
+    nodes.update("a", vcore=2, memory=4)
+
+    assert nodes.index.nodes["a"].used == {"vcore": 3}
+    assert nodes.find(shape(vcore=1)) is None
+    assert nodes.find(shape(memory=4)) == "a"
+    assert nodes.index.total == {"vcore": 2, "memory": 4}
+
+
+def test_a_type_that_goes_while_in_use() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, gpu=1)
+    node = nodes.take("a", gpu=1)
+    nodes.update("a", vcore=4)
+    assert nodes.index.total == {"vcore": 4}
+
+    nodes.index.give_back(node, Resources({"gpu": 1}), 1)
+    assert nodes.find(shape(gpu=1)) is None
+    assert nodes.order() == ["a"]
+
+
+def test_an_update_of_nothing_changes_nothing() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, attributes={"zone": "x"})
+    before = attrs.asdict(nodes.index.nodes["a"])
+    nodes.update("a")
+
+    assert attrs.asdict(nodes.index.nodes["a"]) == before
+
+
+def test_holders_are_counted() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    node = nodes.take("a", app=7, vcore=1)
+    nodes.take("a", app=7, vcore=1)
+    nodes.take("a", app=8, vcore=1)
+    assert node.holders == {7: 2, 8: 1}
+
+    nodes.index.give_back(node, ONE, 7)
+    nodes.index.give_back(node, ONE, 7)
+    assert (node.holders, node.used) == ({8: 1}, {"vcore": 1})
+
+
+def test_what_was_on_a_lost_node_can_be_given_back() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    nodes.take("a", vcore=1)
+    lost = nodes.index.remove("a")
+    nodes.index.give_back(lost, ONE, 1)
+
+    assert not lost.present
+    assert (lost.used, nodes.index.total, nodes.order()) == ({}, {}, [])
+
+
+def test_a_node_of_the_same_name_is_another_one() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    nodes.take("a", vcore=4)
+    lost = nodes.index.remove("a")
+    nodes.add("a", vcore=4)
+    nodes.index.give_back(lost, Resources({"vcore": 4}), 1)
+
+    assert nodes.index.nodes["a"].used == {}
+    assert nodes.find(shape(vcore=4)) == "a"
+
+
+def test_a_shape_that_is_forgotten_leaves_no_trace() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=1000)
+    for amount in range(KEPT_IDLE + 1):
+        nodes.find(shape(vcore=amount + 1))
+    (bit,) = nodes.shapes.forget_idle()
+    nodes.index.shape_forgotten(bit)
+    nodes.index.check()
+
+    assert nodes.find(shape(gpu=1)) is None
+    assert nodes.shapes.find(shape(gpu=1)) == bit
+
+
+def test_hundreds_of_nodes_stay_in_order() -> None:
+    nodes = Nodes()
+    names = [f"n{number:03}" for number in range(5 * BLOCK_SIZE)]
+    nodes.add(*reversed(names), vcore=10)
+    for number, name in enumerate(names):
+        if number % 11:
+            nodes.take(name, vcore=number % 11)
+
+    expected = sorted(names, key=lambda name: (int(name[1:]) % 11, name))
+    assert nodes.order() == expected
+
+
+def test_hundreds_of_nodes_fill_up_and_empty_again() -> None:
+    nodes = Nodes()
+    nodes.add(*(f"n{number:03}" for number in range(3 * BLOCK_SIZE)), vcore=2)
+    found: list[str] = []
+    while (name := nodes.find(shape(vcore=2))) is not None:
+        found.append(name)
+        nodes.take(name, vcore=2)
+    assert found == sorted(nodes.index.nodes)
+
+    nodes.index.give_back(nodes.index.nodes["n100"], Resources({"vcore": 2}), 1)
+    assert nodes.find(shape(vcore=2)) == "n100"
+    for name in found:
+        nodes.index.remove(name)
+    assert nodes.order() == []
+
+
+@attrs.define
+class PlainNode:
+    capacity: dict[str, int]
+    attributes: dict[str, str]
+    schedulable: bool
+    used: dict[str, int] = attrs.field(factory=dict[str, int])
+
+    def fits(self, name: str, wanted: Shape) -> bool:
+        return (
+            self.schedulable
+            and wanted.matches(name, self.attributes)
+            and all(
+                self.used.get(kind, 0) + amount <= self.capacity.get(kind, 0)
+                for kind, amount in wanted.resources.items()
+            )
+        )
+
+    def score(self) -> float:
+        kinds = [kind for kind in ("memory", "vcore") if self.capacity.get(kind)]
+        parts = [self.used.get(kind, 0) / self.capacity[kind] for kind in kinds]
+        return sum(parts) / len(parts) if parts else 0.0
+
+
+NAMES = st.integers(0, 150).map(lambda number: f"n{number}")
+CAPACITIES = st.fixed_dictionaries(
+    {}, optional={"vcore": st.integers(1, 4), "memory": st.integers(1, 4), "gpu": st.just(1)}
+)
+WANTED = st.sampled_from(
+    [
+        shape(vcore=1),
+        shape(vcore=3),
+        shape(memory=2),
+        shape(vcore=1, gpu=1),
+        shape("n1", vcore=1),
+        shape(selector=[("zone", "x")], vcore=1),
+    ]
+)
+ATTRIBUTES = st.sampled_from([{}, {"zone": "x"}, {"zone": "y"}])
+
+
+class Indexes(RuleBasedStateMachine):
+    """An index beside a plain list of nodes that is sorted for each search."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes = Nodes()
+        self.plain: dict[str, PlainNode] = {}
+        self.taken: list[tuple[Node, PlainNode, Shape, int]] = []
+        self.sign = 1.0
+        self.app = 0
+
+    def find(self, wanted: Shape) -> str | None:
+        fitting = [name for name, node in self.plain.items() if node.fits(name, wanted)]
+        return min(fitting, key=self.rank, default=None)
+
+    def rank(self, name: str) -> tuple[float, str]:
+        return (self.sign * self.plain[name].score(), name)
+
+    @rule(name=NAMES, capacity=CAPACITIES, attributes=ATTRIBUTES, schedulable=st.booleans())
+    def add(
+        self,
+        name: str,
+        capacity: dict[str, int],
+        attributes: dict[str, str],
+        schedulable: bool,  # noqa: FBT001
+    ) -> None:
+        if name not in self.plain:
+            self.nodes.add(name, attributes=attributes, schedulable=schedulable, **capacity)
+            self.plain[name] = PlainNode(capacity, attributes, schedulable)
+
+    @rule(first=st.integers(0, 60), vcore=st.integers(1, 3))
+    def add_many(self, first: int, vcore: int) -> None:
+        for number in range(first, first + BLOCK_SIZE):
+            if f"n{number}" not in self.plain:
+                self.nodes.add(f"n{number}", vcore=vcore)
+                self.plain[f"n{number}"] = PlainNode({"vcore": vcore}, {}, schedulable=True)
+
+    @precondition(lambda self: self.plain)
+    @rule(
+        data=st.data(),
+        capacity=st.none() | CAPACITIES,
+        attributes=st.none() | ATTRIBUTES,
+        schedulable=st.none() | st.booleans(),
+    )
+    def update(
+        self,
+        data: st.DataObject,
+        capacity: dict[str, int] | None,
+        attributes: dict[str, str] | None,
+        schedulable: bool | None,  # noqa: FBT001
+    ) -> None:
+        name = data.draw(st.sampled_from(sorted(self.plain)))
+        node = self.plain[name]
+        self.nodes.index.update(
+            name,
+            None if capacity is None else Resources(capacity),
+            attributes,
+            schedulable=schedulable,
+        )
+        node.capacity = node.capacity if capacity is None else capacity
+        node.attributes = node.attributes if attributes is None else attributes
+        node.schedulable = node.schedulable if schedulable is None else schedulable
+
+    @precondition(lambda self: self.plain)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.plain)))
+        self.nodes.index.remove(name)
+        del self.plain[name]
+
+    @rule(wanted=WANTED, times=st.integers(1, 20))
+    def take(self, wanted: Shape, times: int) -> None:
+        for _ in range(times):
+            name = self.nodes.find(wanted)
+            assert name == self.find(wanted)
+            if name is None:
+                return
+            self.app = (self.app + 1) % 3
+            node = self.nodes.take(name, self.app, **wanted.resources)
+            plain = self.plain[name]
+            for kind, amount in wanted.resources.items():
+                plain.used[kind] = plain.used.get(kind, 0) + amount
+            self.taken.append((node, plain, wanted, self.app))
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        number = data.draw(st.integers(0, len(self.taken) - 1))
+        node, plain, wanted, app = self.taken.pop(number)
+        self.nodes.index.give_back(node, wanted.resources, app)
+        for kind, amount in wanted.resources.items():
+            plain.used[kind] -= amount
+
+    @rule(policy=st.sampled_from(NodeSortPolicy))
+    def configure(self, policy: NodeSortPolicy) -> None:
+        self.sign = 1.0 if policy is NodeSortPolicy.FAIR else -1.0
+        self.nodes.index.configure(policy, EVEN)
+
+    @invariant()
+    def in_order(self) -> None:
+        self.nodes.index.check()
+        names = [node.name for node in self.nodes.index.in_order()]
+        assert names == sorted(self.plain, key=self.rank)
+
+
+Indexes.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+TestIndexes = Indexes.TestCase
