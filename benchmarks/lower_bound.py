@@ -27,13 +27,13 @@ def seconds_per_allocation(asks: int = 50_000) -> float:
     heapq.heapify(heap)
     nodes = [(0.0, number) for number in range(NODES)]
     placed: dict[int, int] = {}
-    start = time.perf_counter()
+    start = time.process_time()
     while heap:
         _, ask = heapq.heappop(heap)
         score, node = nodes.pop(0)
         placed[ask] = node
         insort(nodes, (score + 0.001, node))
-    return (time.perf_counter() - start) / asks
+    return (time.process_time() - start) / asks
 
 
 def main() -> None:

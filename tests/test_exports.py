@@ -21,6 +21,10 @@ def public_modules() -> list[str]:
     return [name for name in names if not any(part.startswith("_") for part in name.split("."))]
 
 
+def is_package(name: str) -> bool:
+    return hasattr(importlib.import_module(name), "__path__")
+
+
 def exports(module: ModuleType) -> list[str]:
     return list(getattr(module, "__all__", ()))
 
@@ -40,8 +44,10 @@ def test_exports_are_named_once_and_are_public(name: str) -> None:
     assert [export for export in names if export.startswith("_") and export != "__version__"] == []
 
 
-def test_the_package_says_what_it_exports() -> None:
-    visible = {name for name in vars(muster) if not name.startswith("_")}
-    modules = {name for name in visible if isinstance(getattr(muster, name), ModuleType)}
+@pytest.mark.parametrize("name", [name for name in public_modules() if is_package(name)])
+def test_packages_say_what_they_export(name: str) -> None:
+    package = importlib.import_module(name)
+    visible = {member for member in vars(package) if not member.startswith("_")}
+    modules = {member for member in visible if isinstance(getattr(package, member), ModuleType)}
 
-    assert visible - modules - {"annotations"} == set(muster.__all__) - {"__version__"}
+    assert visible - modules - {"annotations"} == set(exports(package)) - {"__version__"}

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import trio
+from trio._core import _run
+from typing_extensions import override
 
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddApp, AddAsk, AddNode
@@ -40,6 +42,19 @@ def watchdog(seconds: float = 30) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def shuffled(seed: int) -> Iterator[None]:
+    """Have trio shuffle the tasks that are ready as the seed says; for runs begun inside."""
+    allowed, state = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r.getstate()
+    _run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    _run._r.seed(seed)
+    try:
+        yield
+    finally:
+        _run._ALLOW_DETERMINISTIC_SCHEDULING = allowed  # type: ignore[misc]
+        _run._r.setstate(state)
+
+
 async def settled(times: int = 20) -> None:
     """Let all tasks run until they wait; deterministic, and without a clock."""
     for _ in range(times):
@@ -59,6 +74,7 @@ class Steps(trio.abc.Instrument):
         self._at = at
         self.count = 0
 
+    @override
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         del task
         self.count += 1

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 import muster
+from muster.config_files import parse_configuration
 from muster.testing import Interleaving, Recording, check
-from muster_core.config.loader import load_configuration
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, Configure, RemoveNode, UpdateNode
 from muster_core.lifecycle import AppState
@@ -18,6 +18,12 @@ from tests.actors.program import APP, NODE, ONE, ask
 
 if TYPE_CHECKING:
     from muster._requests import Examined
+
+
+SMALL = parse_configuration(
+    "partitions: [{name: default, queues: [{name: root, queues: ["
+    "{name: q, resources: {max: {vcore: 1m}}}]}]}]"
+)
 
 
 async def counted(interleaving: Interleaving, times: int) -> list[int]:
@@ -95,18 +101,13 @@ async def test_check_after_closing() -> None:
 
 
 async def test_lowering_what_is_in_use_is_no_violation() -> None:
-    config = load_configuration(
-        "partitions: [{name: default, queues: [{name: root, queues: ["
-        "{name: q, resources: {max: {vcore: 1m}}}]}]}]",
-        "here",
-    )
     async with muster.open_scheduler() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=3))
         before = await check(scheduler)
         await scheduler.submit(UpdateNode("n", Resources({"vcore": 1})))
-        await scheduler.submit(Configure(config))
+        await scheduler.submit(Configure(SMALL))
         after = await check(scheduler, before)
 
     assert after.nodes["n"].used == {"vcore": 3}
@@ -185,7 +186,7 @@ async def test_check_finds_what_is_wrong(spoil: Callable[[Examined], None]) -> N
 
         await scheduler.examine(spoil)
 
-        with pytest.raises((AssertionError, KeyError)):
+        with pytest.raises(AssertionError):
             await check(scheduler)
 
 
@@ -203,18 +204,13 @@ async def test_check_finds_what_was_placed_beyond_the_capacity() -> None:
 
 
 async def test_check_finds_what_was_placed_beyond_a_max() -> None:
-    config = load_configuration(
-        "partitions: [{name: default, queues: [{name: root, queues: ["
-        "{name: q, resources: {max: {vcore: 1m}}}]}]}]",
-        "here",
-    )
     async with muster.open_scheduler() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         before = await check(scheduler)
         await scheduler.submit(ask(count=3))
         await scheduler.settle()
-        await scheduler.submit(Configure(config))  # a second batch
+        await scheduler.submit(Configure(SMALL))  # a second batch
 
         with pytest.raises(AssertionError):
             await check(scheduler, before)
@@ -226,7 +222,7 @@ async def test_an_examiner_that_asserts_in_vain_does_not_end_the_scheduler() -> 
 
     recording = Recording()
     async with muster.open_scheduler(journal=recording) as scheduler:
-        with pytest.raises(AssertionError, match="^0$"):
+        with pytest.raises(AssertionError, match=r"^0$"):
             await scheduler.examine(deny)
         await scheduler.submit(AddAsk("nobody", "k", ONE))
         await scheduler.submit(RemoveNode("n"))

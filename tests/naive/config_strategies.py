@@ -20,6 +20,7 @@ from muster_core.config.model import (
     NodeSortPolicy,
     QueueConfig,
     Settings,
+    SortPolicy,
     Template,
 )
 from muster_core.resources import Resources
@@ -37,6 +38,7 @@ _ACLS: Final = (
     Acl(groups=frozenset({"g1"})),
 )
 _WIDTHS: Final = ((1, 2, 3, 2), (0, 1, 2, 2), (0, 0, 1, 2), (0, 0, 1), (0,))
+_EMPTY_TEMPLATE: Final = Template(Resources(), Limits(), 0, ())
 _QUEUE_BYTES: Final = 40
 
 
@@ -76,12 +78,13 @@ def _template(choices: Choices, theme: Theme) -> Template | None:
     guaranteed = _amounts(choices, 0, 3) if theme.guaranteed else {}
     for name in set(limits) & set(guaranteed):
         guaranteed[name] = min(guaranteed[name], limits[name])
-    return Template(
+    template = Template(
         guaranteed=Resources(guaranteed),
         max=Limits(tuple(sorted(limits.items()))),
         max_applications=choices.of(theme.max_applications),
         properties=tuple(sorted(_properties(choices, theme).items())),
     )
+    return None if template == _EMPTY_TEMPLATE else template
 
 
 @st.composite
@@ -169,11 +172,12 @@ def built(
 ) -> QueueConfig:
     """Make the typed configuration of a mended tree."""
     path = raw.name if above is None else f"{above}.{raw.name}"
-    settings = resolve(raw.properties, settings_above)
+    is_parent = above is None or raw.says_parent or bool(raw.children)
+    settings = _without_idle(resolve(raw.properties, settings_above), path, is_parent=is_parent)
     return QueueConfig(
         name=raw.name,
         path=path,
-        is_parent=above is None or raw.says_parent or bool(raw.children),
+        is_parent=is_parent,
         guaranteed=Resources(raw.guaranteed),
         max=Limits(tuple(sorted(raw.limits.items()))),
         max_applications=raw.max_applications,
@@ -184,6 +188,15 @@ def built(
         admin_acl=raw.admin_acl,
         children=tuple(built(child, path, settings) for child in raw.children),
     )
+
+
+def _without_idle(settings: Settings, path: str, *, is_parent: bool) -> Settings:
+    """Leave out what a queue may say but what does nothing there, as the loader does."""
+    if is_parent:
+        settings = attrs.evolve(settings, sort_policy=SortPolicy.FIFO, blocking=False)
+    if path == "root":
+        settings = attrs.evolve(settings, fence=False, offset=0)
+    return settings
 
 
 @st.composite

@@ -51,6 +51,8 @@ _CAPACITIES: Final = tuple(
     Resources(capacity)
     for capacity in (
         {"vcore": 9, "memory": 8, "gpu": 3},
+        {"vcore": 5, "memory": 9, "gpu": 9},
+        {"vcore": 20, "memory": 20, "gpu": 5},
         {"vcore": 4, "memory": 4},
         {"vcore": 3},
         {"vcore": 6, "memory": 3, "gpu": 1},
@@ -84,7 +86,7 @@ class _Assembly:
         made = [f"{path}.{name}" for path in known for name in ("x", "y.a-1", "y")]
         odd = [known[-1].upper(), leaves[0].removeprefix("root."), "root..a", "root", "made.up", ""]
         first = [leaf for leaf in paths(configs[0].root) if leaf in leaves][: theme.hot] or leaves
-        others = leaves * 2 + odd[:2] + (made if theme.templates else made[:1])
+        others = leaves * 2 + odd[:2] + (made * 2 if theme.templates else made[:1])
         self._queues = first * (1 + 2 * len(others) // len(first)) + others + odd
         self._apps = 0
         self._asks = 0
@@ -151,7 +153,7 @@ class _Assembly:
             priority=choices.of(self._theme.priorities),
             priority_class=choices.of(self._theme.classes),
             count=choices.of((None, 2, 3, 5, 1)),
-            node=choices.of((*(None,) * 12, *NODES)),
+            node=choices.of((*(None,) * 40, *NODES)),
             selector=choices.of(self._theme.selectors),
             run_for_us=choices.of(self._theme.run_for_us),
         )
@@ -172,6 +174,9 @@ class _Assembly:
             return Release(app, ask)
         if kind == "remove_ask":
             return RemoveAsk(app, ask)
+        newest = sorted(self._drive.model.world.pending(), key=lambda ask: -ask.creation)[:3]
+        if newest and not choices.one_in(8):
+            app, ask = choices.of([(one.app.name, one.name) for one in newest])
         return FailBind(app, ask, times=choices.of((1, 1, 2)))
 
     def _about_a_node(self, kind: str, choices: Choices) -> What:
@@ -221,7 +226,7 @@ def scenarios(draw: st.DrawFn, lists: int = 6) -> list[Step]:
     assembly = _Assembly(theme, configs)
     if not draw(drawn(1)).one_in(16):
         assembly.put(0, Configure(configs[0]))
-    for kind, least, most in (("add_node", 1, 4), ("add_app", 2, 6), ("add_ask", 0, 12)):
+    for kind, least, most in (("add_node", 1, 4), ("add_app", 2, 7), ("add_ask", 0, 12)):
         for choices in draw(_lists(least, most)):
             assembly.put(0, assembly.what(kind, choices))
     at_us = 0

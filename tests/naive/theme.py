@@ -61,6 +61,10 @@ _KINDS: Final = (
 )
 _UPHEAVALS: Final = ("remove_node", "update_node", "update_node", "configure", "configure")
 
+_POLICY: Final = "application.sort.policy"
+_BY_PRIORITY: Final = "application.sort.priority"
+_STRICT: Final = "application.sort.blocking"
+
 Texts = tuple[str | None, ...]
 _OFF: Final[Texts] = (None,)
 
@@ -96,19 +100,20 @@ class Theme:
 
 
 def themed(choices: Choices) -> Theme:
-    """Make a theme; it takes some twenty bytes."""
+    """Make a theme: one that some rule needs to be reached often, or any."""
+    focus = choices.of((_as_it_is, _state_aware, _fair, _shares, _nodes, _made, _few, _blocking))
     policies: tuple[Texts, ...] = (_OFF, ("fair",), ("stateaware",), (None, "fifo", "fair"))
     switch: Texts = (None, None, "enabled", "disabled")
     properties: dict[str, Texts] = {
-        "application.sort.policy": choices.of((*policies, ("stateaware", None, "fair"))),
-        "application.sort.priority": choices.of((_OFF, switch, ("disabled",))),
-        "application.sort.blocking": choices.of((_OFF, _OFF, switch)),
+        _POLICY: choices.of((*policies, ("stateaware", None, "fair"))),
+        _BY_PRIORITY: choices.of((_OFF, switch, ("disabled",))),
+        _STRICT: choices.of((_OFF, _OFF, switch)),
         "priority.policy": choices.of((_OFF, _OFF, (None, None, "default", "fence"))),
         "priority.offset": choices.of((_OFF, _OFF, (*(None,) * 4, *_OFFSETS))),
         "queue.priority": choices.of((_OFF, _OFF, (None, "0", "1", "7", "2147483647"))),
         "queue.create": choices.of((_OFF, _OFF, (None, *switch))),
     }
-    return Theme(
+    theme = Theme(
         properties=properties,
         limits=choices.one_in(2),
         guaranteed=choices.one_in(2),
@@ -122,4 +127,96 @@ def themed(choices: Choices) -> Theme:
         gaps_us=choices.of(_GAPS_US),
         run_for_us=choices.of(_RUN_FOR_US),
         selectors=choices.of(_SELECTORS),
+    )
+    return focus(theme)
+
+
+def _as_it_is(theme: Theme) -> Theme:
+    return theme
+
+
+def _with(theme: Theme, name: str, values: Texts) -> dict[str, Texts]:
+    return {**theme.properties, name: values}
+
+
+def _state_aware(theme: Theme) -> Theme:
+    """Many applications in one leaf, in all states; nothing else that keeps them out."""
+    properties = {**_with(theme, _POLICY, ("stateaware",)), _STRICT: _OFF}
+    return attrs.evolve(
+        theme, properties=properties, limits=False, max_applications=(0,), lists=False, hot=1
+    )
+
+
+def _fair(theme: Theme) -> Theme:
+    """Applications of one priority, with unlike usage of several types."""
+    properties = {**_with(theme, _POLICY, ("fair",)), _STRICT: _OFF}
+    return attrs.evolve(
+        theme,
+        properties=properties,
+        limits=False,
+        guaranteed=True,
+        max_applications=(0,),
+        lists=False,
+        hot=1,
+        priorities=(None,),
+    )
+
+
+def _shares(theme: Theme) -> Theme:
+    """Queues that only their shares tell apart."""
+    return attrs.evolve(
+        theme,
+        properties={_BY_PRIORITY: theme.properties[_BY_PRIORITY]},
+        limits=True,
+        guaranteed=True,
+        max_applications=(0,),
+        lists=False,
+        hot=4,
+        priorities=(None,),
+    )
+
+
+def _nodes(theme: Theme) -> Theme:
+    """Nodes that come and go below a few applications."""
+    return attrs.evolve(
+        theme,
+        properties={},
+        limits=False,
+        lists=False,
+        hot=1,
+        kinds=_KINDS + ("add_node", "remove_node", "remove_node", "update_node") * 2,
+        classes=(None,),
+    )
+
+
+def _made(theme: Theme) -> Theme:
+    """Queues made on the fly, and configurations that change around them."""
+    properties = _with(theme, _BY_PRIORITY, (None, "enabled", "disabled"))
+    return attrs.evolve(
+        theme,
+        properties=properties,
+        templates=True,
+        lists=False,
+        hot=2,
+        kinds=_KINDS + _UPHEAVALS * 2,
+    )
+
+
+def _few(theme: Theme) -> Theme:
+    """Limits of applications everywhere."""
+    return attrs.evolve(
+        theme, max_applications=(0, 1, 2), lists=False, kinds=_KINDS + _UPHEAVALS, hot=3
+    )
+
+
+def _blocking(theme: Theme) -> Theme:
+    """Strict leaves with quotas, and binds that fail."""
+    return attrs.evolve(
+        theme,
+        properties=_with(theme, _STRICT, ("enabled", "enabled", None)),
+        limits=True,
+        max_applications=(0,),
+        lists=False,
+        hot=1,
+        kinds=_KINDS + ("fail_bind",) * 5,
     )

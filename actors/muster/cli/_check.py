@@ -17,6 +17,7 @@ from muster.cli._options import (
     complain,
     counted,
     error_map,
+    example,
     format_option,
     name_of,
     print_json,
@@ -51,21 +52,17 @@ class Verdict:
         return DIFFERENT if self.check.differences else 0
 
 
-@click.command("check")
+@click.command("check", epilog=example("muster check feed.yaml"))
 @click.argument("feeds", nargs=-1, required=True, type=FILE, metavar="FEED...")
 @format_option
 @click.pass_context
 def command(context: click.Context, feeds: tuple[str, ...], output: Format) -> None:
-    r"""Replay feeds, and compare what happens with their `expect` events.
+    """Replay feeds, and compare with their `expect` events.
 
     Prints each difference with the line of the `expect`, or that of a refused event if no
     `expect` says that it is. `-` is standard input.
 
     Exit status: 0 if there is no difference, 1 if there is one, 2 if a feed cannot be read.
-
-    \b
-    Example:
-        muster check feed.yaml
     """
     verdicts: list[Verdict] = []
     for feed in feeds:

@@ -12,6 +12,7 @@ from muster.cli._options import (
     complain,
     counted,
     error_map,
+    example,
     format_option,
     name_of,
     print_json,
@@ -21,7 +22,7 @@ from muster.feeds import Encoding, FeedError, convert
 ENCODING = click.Choice([encoding.value for encoding in Encoding])
 
 
-@click.command("convert")
+@click.command("convert", epilog=example("muster convert feed.yaml feed.msgpack.gz"))
 @click.argument("source", type=FILE, metavar="IN")
 @click.argument("target", type=FILE, metavar="OUT")
 @click.option(
@@ -46,17 +47,13 @@ def command(
     target_encoding: str | None,
     output: Format,
 ) -> None:
-    r"""Write a feed in another encoding; it replays the same.
+    """Write a feed in another encoding; it replays the same.
 
     The name of OUT says how to write: .yaml, .jsonl or .msgpack, with .gz behind it for gzip.
     `-` is standard input or output. `file` of a `configure` event stays as it is, relative to
     the feed.
 
     Exit status: 0, or 2 if IN cannot be read or OUT cannot be written.
-
-    \b
-    Example:
-        muster convert feed.yaml feed.msgpack.gz
     """
     to_stdout = target == STDOUT
     try:

@@ -57,13 +57,14 @@ class Interrupt:
             yield item
 
     def _handle(self, _signal: int, _frame: FrameType | None) -> None:
-        if self.hit and not self._reading:
-            os._exit(128 + signal.SIGINT)  # whoever presses it twice wants no order
         self.hit = True
         if self._reading:
             raise KeyboardInterrupt
-        if self._scope is not None and self._token is not None:
-            self._token.run_sync_soon(self._scope.cancel)
+        if self._scope is None or self._token is None:
+            return  # `scope` looks at `hit`
+        if self._scope.cancel_called:
+            os._exit(128 + signal.SIGINT)  # whoever presses it once more wants no order
+        self._token.run_sync_soon(self._scope.cancel)
 
     def __enter__(self) -> Self:
         if self._is_main:

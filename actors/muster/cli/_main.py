@@ -13,7 +13,7 @@ import click
 from typing_extensions import override
 
 from muster._version import __version__
-from muster.cli._options import INTERRUPTED
+from muster.cli._options import INTERRUPTED, example
 
 PIPE_CLOSED: Final = 141
 """The exit status when nobody reads what is written, as of a program that a signal ends."""
@@ -49,22 +49,22 @@ class Commands(click.Group):
             ctx.exit(PIPE_CLOSED)
 
 
+_EPILOG: Final = f"""\
+{example("muster replay feed.yaml --decisions decisions.jsonl")}
+
+Completion: put `eval "$(_MUSTER_COMPLETE=bash_source muster)"` into ~/.bashrc; for zsh and
+fish it is zsh_source and fish_source.
+"""
+
+
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""
-    Completion: put `eval "$(_MUSTER_COMPLETE=bash_source muster)"` into ~/.bashrc; for zsh
-    and fish it is zsh_source and fish_source.
-    """,
+    epilog=_EPILOG,
 )
 @click.version_option(__version__, prog_name="muster", message="%(prog)s %(version)s")
 def muster() -> None:
-    r"""Run recorded or scripted events through the scheduler, in virtual time.
-
-    \b
-    Example:
-        muster replay feed.yaml --decisions decisions.jsonl
-    """
+    """Run recorded or scripted events through the scheduler, in virtual time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -72,6 +72,11 @@ def _as_format(_context: click.Context, _parameter: click.Parameter, value: str)
     return Format(value)
 
 
+def example(command: str) -> str:
+    """Give the end of a command's help, with an example of it."""
+    return f"\b\nExample:\n  {command}"  # click leaves a paragraph alone that starts so
+
+
 def name_of(source: str) -> str:
     """Give the name of an input for messages."""
     return "standard input" if source == STDIN else source

@@ -24,7 +24,9 @@ from muster.cli._options import (
     Format,
     as_instant,
     complain,
+    counted,
     error_map,
+    example,
     format_option,
     name_of,
     print_json,
@@ -60,7 +62,7 @@ class Arguments:
         return self.decisions == STDOUT
 
 
-@click.command("replay")
+@click.command("replay", epilog=example("muster replay feed.yaml --decisions decisions.jsonl"))
 @click.argument("feed", type=FILE)
 @click.option(
     "--decisions",
@@ -89,7 +91,7 @@ def command(
     strict: bool,
     output: Format,
 ) -> None:
-    r"""Replay a feed in virtual time, and sum up what happened.
+    """Replay a feed in virtual time, and sum up what happened.
 
     FEED is YAML, JSON Lines or msgpack, gzip-compressed or not; `-` is standard input. In the
     summary a job is an application, and an ask waits from when it came until it is bound for
@@ -97,10 +99,6 @@ def command(
 
     Exit status: 0 if all is fine, 1 if an event was refused, 2 if the feed cannot be read or
     the log cannot be written, 130 after Ctrl-C.
-
-    \b
-    Example:
-        muster replay feed.yaml --decisions decisions.jsonl
     """
     arguments = Arguments(feed, decisions, until_us, strict)
     tally, interrupt = Tally(), Interrupt()
@@ -174,5 +172,6 @@ def _report(arguments: Arguments, tally: Tally, interrupt: Interrupt, output: Fo
         place = f"event {refusal.index}" if refusal.line is None else refusal.line
         click.echo(f"{name_of(arguments.feed)}:{place}: refused: {refusal.message}", err=True)
     if len(summary.first_refusals) < summary.refused:
-        click.echo("…", err=True)
+        refused = counted(summary.refused, "event")
+        click.echo(f"{name_of(arguments.feed)}: … {refused} were refused", err=True)
     print_summary(summary, interrupted=interrupt.hit, err=err)

@@ -17,6 +17,7 @@ from muster.cli._options import (
     Format,
     complain,
     counted,
+    example,
     format_option,
     name_of,
     print_json,
@@ -56,7 +57,7 @@ class Verdict:
         return () if self.configuration is None else self.configuration.warnings
 
 
-@click.command("validate")
+@click.command("validate", epilog=example("muster validate queues.yaml"))
 @click.argument("configs", nargs=-1, required=True, type=FILE, metavar="CONFIG...")
 @click.option(
     "--partition",
@@ -68,16 +69,12 @@ class Verdict:
 def command(
     context: click.Context, configs: tuple[str, ...], partition: str | None, output: Format
 ) -> None:
-    r"""Check configurations in YuniKorn's `queues.yaml` form.
+    """Check configurations in YuniKorn's `queues.yaml` form.
 
     Prints every problem with the line and the path of the field, and the warnings that loading
     gives. `-` is standard input.
 
     Exit status: 0 if all are good, 1 if one is refused, 2 if one cannot be read.
-
-    \b
-    Example:
-        muster validate queues.yaml
     """
     verdicts = [_verdict(config, partition) for config in configs]
     status = max(verdict.status for verdict in verdicts)
@@ -96,9 +93,8 @@ def _verdict(config: str, partition: str | None) -> Verdict:
         return Verdict(name, parse_configuration(text, file=name, partition=partition))
     except ConfigError as error:
         return Verdict(name, problems=error.problems)
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        return Verdict(name, unreadable=reason)
+    except OSError as error:
+        return Verdict(name, unreadable=error.strerror or str(error))
 
 
 def _read(config: str) -> bytes:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from muster.feeds._convert import convert
 from muster.feeds._errors import FeedError
 from muster.feeds._expect import (
+    APP_FIELDS,
+    GANG_FIELDS,
+    QUEUE_FIELDS,
     UNSET,
     Expect,
     ExpectedApp,
@@ -25,8 +28,11 @@ from muster.feeds._raw import Encoding, Plain, Raw, RawEvent
 from muster.feeds._read import read_raw
 
 __all__ = [
+    "APP_FIELDS",
     "AT",
+    "GANG_FIELDS",
     "OPS",
+    "QUEUE_FIELDS",
     "UNSET",
     "Content",
     "DecisionLog",

@@ -68,6 +68,20 @@ _SIGNS: Final[dict[type[object], Sign]] = {
 }
 
 
+# What the parser raises for bad input beside its own errors: for numbers out of range in an
+# escape, for versions that it does not know. It stands at the last token or soon after.
+_CARELESS: Final = (
+    AssertionError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
 def read_tokens(stream: BinaryIO, name: str) -> Iterator[Token]:
     """Parse a stream step by step.
 
@@ -86,9 +100,7 @@ def read_tokens(stream: BinaryIO, name: str) -> Iterator[Token]:
                 yield token
     except MarkedYAMLError as error:
         raise _not_yaml(error, name) from error
-    except (YAMLError, ValueError, OverflowError, RecursionError) as error:
-        # A number out of range in an escape, or the like, of which the parser does not speak
-        # itself; it stands at the last token or soon after.
+    except (YAMLError, *_CARELESS) as error:
         raise FeedError(name, f"not YAML: {error}", line) from error
 
 

@@ -7,7 +7,7 @@ from typing import final
 
 from muster._coordinator import Journal
 from muster._scheduler import Scheduler, open_scheduler
-from muster.feeds import Expect, FeedItem, Refused, Settle
+from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle
 from muster.replay._tally import Tally
 from muster_core.decisions import Announced
 from muster_core.errors import RefusedError
@@ -42,8 +42,7 @@ async def replay(
     Args:
         items: The feed; its instants never go back.
         journals: What every batch of decisions is written to, before ``tally`` counts it.
-        tally: Counts what happens. After a cancellation, or an error while the feed is
-            read, it holds what was done until then.
+        tally: Counts what happens; after a cancellation it holds what was done until then.
         until_us: The instant at which to end, in microseconds since the start: later
             events are not read, timers that are due then still go off.
         strict: Stop at the first event that is refused, or is none.
@@ -52,24 +51,45 @@ async def replay(
         False if it stopped because of ``strict``, with the batch of the refused event ended.
 
     Raises:
-        FeedError: If the feed cannot be read on; what came before it was let in.
+        FeedError: If the feed cannot be read on; what was read is carried out first.
+        KeyboardInterrupt: If ``items`` raises it; what was read is carried out first.
         RefusedError: If the instant of a ``settle`` or ``expect`` is before the one before it.
         BrokenSchedulerError: If the scheduler fails, which is a bug.
     """
     tally = Tally() if tally is None else tally
-    went_through = True
     async with open_scheduler(journal=Journals([*journals, tally])) as scheduler:
-        for item in items:
-            if until_us is not None and item.at_us > until_us:
-                break
-            tally.saw(item)
-            if not await _enter(scheduler, item, strict=strict):
-                went_through = False
-                break
+        try:
+            went_through = await _let_all_in(scheduler, items, tally, until_us, strict=strict)
+        except (FeedError, KeyboardInterrupt):  # nothing but reading raises the second one here
+            await scheduler.settle()
+            tally.end()
+            raise
         if went_through:
             await scheduler.finish(until_us)
     tally.end(until_us if went_through else None)
     return went_through
+
+
+async def _let_all_in(
+    scheduler: Scheduler,
+    items: Iterable[FeedItem],
+    tally: Tally,
+    until_us: int | None,
+    *,
+    strict: bool,
+) -> bool:
+    """Let in every item, up to the one after ``until_us`` or the first refusal if ``strict``.
+
+    Returns:
+        False if there was such a refusal.
+    """
+    for item in items:
+        if until_us is not None and item.at_us > until_us:
+            break
+        tally.saw(item)
+        if not await _enter(scheduler, item, strict=strict):
+            return False
+    return True
 
 
 async def _enter(scheduler: Scheduler, item: FeedItem, *, strict: bool) -> bool:

@@ -8,7 +8,7 @@ ask that was bound, never the events or the decisions.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence, Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from time import perf_counter
 from typing import Final, TypeAlias, final
 
@@ -86,6 +86,17 @@ class _Usage:
     def give_back(self, amounts: Resources) -> None:
         """Use some no longer."""
         take_from(self._used, amounts)
+
+    def check(self, used: Iterable[Resources]) -> None:
+        """Assert the invariants, given what is in use; for tests."""
+        total: dict[str, int] = {}
+        for amounts in used:
+            add_to(total, amounts)
+        assert total == self._used
+        total.clear()
+        for capacity in self._nodes.values():
+            add_to(total, capacity)
+        assert total == self._there
 
     def utilisation(self) -> dict[str, float | None]:
         """Give for each type how much of it was used, from 0 to 1."""
@@ -235,6 +246,15 @@ class Tally:
             self._pending[key] = following.popleft()
             if not following:
                 del self._next[key]
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # An ask is in exactly one place.
+        assert not self._pending.keys() & self._bound.keys()
+        # What waits for a name waits for one that is taken.
+        assert self._next.keys() <= self._pending.keys() | self._bound.keys()
+        # All and only what is bound is used.
+        self._usage.check(ask.resources for ask in self._bound.values())
 
     # Telling
 

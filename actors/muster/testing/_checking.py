@@ -104,7 +104,7 @@ def _check_nodes(state: Examined) -> None:
     for app in state.snapshot.apps.values():
         for ask in app.asks:
             if ask.node is not None:
-                # No ask holds a node that is gone.
+                assert ask.node in used, "an ask holds a node that is gone"
                 used[ask.node].append(ask)
     for name, node in nodes.nodes.items():
         assert node.used == _sum(used[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from textwrap import dedent
 
 from muster.feeds import Content, Encoding, FeedItem, RawEvent, Refused, read_feed, read_raw
@@ -31,3 +32,15 @@ def refusal(text: str) -> str:
 
 def stream(text: str | bytes) -> io.BytesIO:
     return io.BytesIO(dedent(text).encode() if isinstance(text, str) else text)
+
+
+class Pieces:
+    """A stream of what an iterator gives, a piece a read; counts the reads."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self.reads = 0
+
+    def read(self, _size: int, /) -> bytes:
+        self.reads += 1
+        return next(self._pieces, b"")

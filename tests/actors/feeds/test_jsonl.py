@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from muster.feeds import Encoding, Plain, RawEvent, _jsonl, read_raw
-from tests.actors.feeds.helpers import raws
-from tests.actors.feeds.test_yaml import iter_stream
+from tests.actors.feeds.helpers import Pieces, raws
 
 
 def read(text: str | bytes) -> list[RawEvent]:
@@ -78,7 +77,7 @@ def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_feed_without_end_is_read_as_it_comes() -> None:
-    source = iter_stream(itertools.repeat(b'{"op": "settle"}\n'))
+    source = Pieces(itertools.repeat(b'{"op": "settle"}\n'))
 
     assert len(list(itertools.islice(read_raw(source), 500))) == 500
     assert source.reads <= 501

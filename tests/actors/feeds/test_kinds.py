@@ -83,6 +83,7 @@ def test_what_plain_text_becomes(kind: Kind[object], text: str, normal: Raw) -> 
 
     assert made == normal
     assert type(made) is type(normal)
+    assert outcome(kind, made) == outcome(kind, Plain(text))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import msgpack
 import pytest
 
 from muster.feeds import Encoding, FeedError, RawEvent, _msgpack, read_raw
-from tests.actors.feeds.helpers import raws
-from tests.actors.feeds.test_yaml import iter_stream
+from tests.actors.feeds.helpers import Pieces, raws
 
 SETTLE = msgpack.packb({"op": "settle"})
 
@@ -61,7 +60,7 @@ def test_what_is_wrong_with_one_event(data: bytes, message: str) -> None:
     ],
 )
 def test_what_ends_the_feed(data: bytes, problem: str) -> None:
-    reading = read_raw(iter_stream(iter([SETTLE + data])))
+    reading = read_raw(Pieces(iter([SETTLE + data])))
 
     assert next(reading).problem is None
     with pytest.raises(FeedError) as caught:
@@ -79,11 +78,11 @@ def test_an_event_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_event_in_pieces() -> None:
     pieces = [SETTLE[index : index + 1] for index in range(len(SETTLE))] * 3
 
-    assert len(list(read_raw(iter_stream(iter(pieces))))) == 3
+    assert len(list(read_raw(Pieces(iter(pieces))))) == 3
 
 
 def test_a_feed_without_end_is_read_as_it_comes() -> None:
-    source = iter_stream(itertools.repeat(SETTLE))
+    source = Pieces(itertools.repeat(SETTLE))
 
     assert len(list(itertools.islice(read_raw(source), 500))) == 500
     assert source.reads <= 501

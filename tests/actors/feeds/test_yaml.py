@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 
 from muster.feeds import Encoding, FeedError, Plain, RawEvent, read_raw
 from muster.feeds._raw import MAX_DEPTH
-from tests.actors.feeds.helpers import raws
+from tests.actors.feeds.helpers import Pieces, raws
 
 
 def read(text: str | bytes) -> list[RawEvent]:
@@ -156,6 +155,8 @@ def test_what_aliases_multiply_is_counted() -> None:
         (b"- op: settle\n- op: \x00\n", 2, "not YAML: the character U+0000"),
         (b'- op: settle\n- "\\U99999999"\n', 2, "not YAML"),
         (b"- op: settle\n- !<\n", 2, "not YAML"),
+        (b"%YAML 1.111\n---\nop: settle\n", 1, "not YAML"),
+        (b"%YAML 1.9\n---\nop: settle\n", 1, "not YAML"),
         (b"%YAML 9.9\n---\n", 1, "not YAML: found incompatible YAML document"),
     ],
 )
@@ -168,7 +169,7 @@ def test_what_ends_the_feed(text: bytes, line: int, said: str) -> None:
 
 
 def test_events_before_the_broken_place_are_given_out() -> None:
-    reading = read_raw(iter_stream(itertools.chain([b"- op: settle\n"] * 1000, [b"- [\n"])))
+    reading = read_raw(Pieces(itertools.chain([b"- op: settle\n"] * 1000, [b"- [\n"])))
 
     with pytest.raises(FeedError):
         assert len([next(reading) for _ in range(900)]) == len(list(reading))
@@ -181,23 +182,11 @@ def test_marked_encodings(encoding: str) -> None:
     assert event.value == {"op": "ä"}
 
 
-class iter_stream:  # noqa: N801 - stands for a function
-    """A stream of what an iterator gives, a piece a read."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self.reads = 0
-
-    def read(self, _size: int, /) -> bytes:
-        self.reads += 1
-        return next(self._pieces, b"")
-
-
 @pytest.mark.parametrize(
     "piece", [b"- {op: settle, x: 'y'}\n", b"- op: settle\n", b"---\nop: settle\n"]
 )
 def test_a_feed_without_end_is_read_as_it_comes(piece: bytes) -> None:
-    source = iter_stream(itertools.repeat(piece))
+    source = Pieces(itertools.repeat(piece))
     events = list(itertools.islice(read_raw(source), 500))
 
     assert [event.index for event in events] == list(range(500))

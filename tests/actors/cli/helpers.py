@@ -1,0 +1,84 @@
+"""Running the command: in this process, or as a user does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+from click.testing import CliRunner, Result
+
+from muster.cli._main import muster
+
+COMMAND = (sys.executable, "-m", "muster")
+
+SETUP = """\
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: root.q}
+"""
+ASK = "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 10}\n"
+BAD = "- {op: add_app, app: a, queue: root.q}\n"
+
+
+def run(*arguments: str | Path, given: str | bytes | None = None) -> Result:
+    """Run the command in this process."""
+    words = [str(argument) for argument in arguments]
+    return CliRunner().invoke(muster, words, input=given, prog_name="muster")
+
+
+def run_json(*arguments: str | Path, given: str | bytes | None = None) -> tuple[int, Any]:
+    """Run the command with ``--format json``; give the exit status and what it says."""
+    result = run(*arguments, "--format", "json", given=given)
+    return result.exit_code, json.loads(result.stdout)
+
+
+@attrs.frozen
+class Running:
+    """The command as a process.
+
+    Attributes:
+        process: The process.
+        given: Its standard input.
+        out: Its standard output.
+        err: Its standard error.
+    """
+
+    process: subprocess.Popen[bytes]
+    given: IO[bytes]
+    out: IO[bytes]
+    err: IO[bytes]
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[Running]:
+    """Start the command with pipes; at the end it is waited for."""
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    try:
+        yield Running(process, process.stdin, process.stdout, process.stderr)
+        process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def written(path: Path, text: str) -> Path:
+    """Write a file, and give its name."""
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster import __version__
+from muster.cli import main
+from tests.actors.cli.helpers import COMMAND, run, started
+
+COMMANDS = ["replay", "check", "validate", "convert"]
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"muster {__version__}\n"
+
+
+def test_version_reads_no_command() -> None:
+    code = (
+        "import sys; from muster.cli import main\n"
+        "try: main(['--version'])\n"
+        "finally: print([name for name in sys.modules if 'rich' in name or 'ruamel' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[1] == "[]"
+
+
+def test_help_names_every_command() -> None:
+    result = run("--help")
+
+    assert result.exit_code == 0
+    assert all(f"\n  {name} " in result.stdout for name in COMMANDS)
+    assert "_MUSTER_COMPLETE=bash_source" in result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command_has_an_example(name: str) -> None:
+    result = run(name, "--help")
+
+    assert result.exit_code == 0
+    assert re.search(rf"\n  Example:\n +muster {name} ", result.stdout)
+    assert "--format [text|json]" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["repaly", "x"],
+        ["replay"],
+        ["replay", "a", "b"],
+        ["replay", "a", "--until", "yesterday"],
+        ["replay", "a", "--until", "-1"],
+        ["replay", "a", "--format", "xml"],
+        ["replay", "a", "--quickly"],
+        ["check"],
+        ["validate"],
+        ["convert", "a"],
+        ["convert", "a", "b", "--to", "xml"],
+    ],
+    ids=" ".join,
+)
+def test_unusable_arguments(arguments: list[str]) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: muster")
+    assert result.stdout == ""
+
+
+def test_completion() -> None:
+    done = subprocess.run(
+        COMMAND,
+        env={**os.environ, "_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": "muster c",
+             "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )  # fmt: skip
+
+    assert done.stdout.splitlines() == ["plain,check", "plain,convert"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", os.devnull], ["check", "missing"]])
+def test_no_colours_where_nobody_sees_them(arguments: list[str]) -> None:
+    result = run(*arguments)
+
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_status_of_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, status in (
+        (["check", os.devnull], 0),
+        (["check", str(tmp_path / "missing")], 2),
+        (["--quickly"], 2),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == status
+    assert "--quickly" in capsys.readouterr().err
+
+
+def test_ctrl_c_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def press(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("muster.cli._check.read_feed", press)
+
+    assert run("check", "a").exit_code == 130
+
+
+@pytest.mark.parametrize("arguments", [["check", os.devnull], ["replay", os.devnull]])
+def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
+    with started(*arguments) as running:
+        running.out.close()
+
+        assert running.err.read() == b""
+    assert running.process.returncode == 141
+
+
+@pytest.mark.parametrize("arguments", [["check", os.devnull], ["replay", os.devnull]])
+def test_without_standard_output(arguments: list[str]) -> None:
+    words = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, *arguments]
+    done = subprocess.run(words, capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_name_that_is_not_unicode(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, b"check", os.fsencode(tmp_path) + b"/\xff.yaml"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.endswith(b".yaml: No such file or directory\n")

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+
+from muster.replay import Check
+from tests.actors.replay.helpers import items
+
+SETUP = """
+- op: configure
+  config: {partitions: [{name: default, queues: [{name: root, queues: [
+    {name: p, parent: true},
+    {name: q, resources: {guaranteed: {vcore: 3}}}]}]}]}
+- {op: add_node, node: n1, capacity: {vcore: 2, memory: 1Gi}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1, memory: 512Mi}}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 1.5}, priority: 4}
+- {op: add_app, app: done, queue: root.p.new}
+- {op: add_ask, app: done, ask: x, resources: {gpu: 1}}
+- {op: settle}
+- {op: remove_ask, app: done, ask: x}
+- {op: add_app, at: 30, app: b, queue: root.q}
+"""
+
+
+async def differences(expect: str, setup: str = SETUP) -> list[str]:
+    """Compare one ``expect``; give the differences as ``field: expected / found``."""
+    check = Check()
+    await check.run(items(f"{setup}- {{op: expect, {expect}}}\n"))
+    return [f"{found.field}: {found.expected} / {found.found}" for found in check.differences]
+
+
+GOOD = [
+    "order: [a/y]",
+    "bound: [a/y]",
+    "pending: [a/x]",
+    "waiting: [], parked: []",
+    "placed: {a/y: n1}",
+    "apps: {a: {state: Starting, priority: 0}, b: {state: New, priority: null}}",
+    "apps: {done: {state: Completed, priority: null}, a: {}}",
+    "queues: {root.q: {priority: 0, allocated: {vcore: 1500m}, share: 0.5, state: active}}",
+    "queues: {root.q: {pending: {memory: 0.5Gi, vcore: 1, gpu: 0}, exists: true}}",
+    "queues: {Q: {priority: 0}, ROOT: {priority: 0}, root.p: {allocated: {}, priority: null}}",
+    "queues: {root.p.new: {exists: false}, 'no such. name': {exists: false}}",
+    "preempted: [], reclaimed: [], rejected: [], warnings: []",
+    "reasons: {a/x: NoNodeFits}",
+    "reasons: {a/x: too little}",
+    "reasons: {a/x: ''}",
+]
+
+
+@pytest.mark.parametrize("expect", GOOD)
+async def test_as_it_is(expect: str) -> None:
+    assert await differences(expect) == []
+
+
+WRONG = [
+    ("order: []", "order: [] / ['a/y']"),
+    ("order: [a/y, a/x]", "order: ['a/y', 'a/x'] / ['a/y']"),
+    ("bound: []", "bound: [] / ['a/y']"),
+    ("bound: [a/y, a/nobody]", "bound: ['a/nobody', 'a/y'] / ['a/y']"),
+    ("pending: []", "pending: [] / ['a/x']"),
+    ("waiting: [a/x]", "waiting: ['a/x'] / []"),
+    ("parked: [a/x]", "parked: ['a/x'] / []"),
+    ("placed: {a/y: n2}", "placed.a/y: n2 / n1"),
+    ("placed: {a/x: n1}", "placed.a/x: n1 / pending"),
+    ("placed: {a/x: pending}", "placed.a/x: pending / pending"),
+    ("placed: {a/z: n1}", "placed.a/z: n1 / unknown"),
+    ("apps: {a: {state: Running}}", "apps.a.state: Running / Starting"),
+    ("apps: {a: {priority: 4}}", "apps.a.priority: 4 / 0"),
+    ("apps: {a: {priority: null}}", "apps.a.priority: None / 0"),
+    ("apps: {done: {state: Completing}}", "apps.done.state: Completing / Completed"),
+    ("apps: {done: {priority: 0}}", "apps.done.priority: 0 / None"),
+    ("apps: {c: {}}", "apps.c: an application / unknown"),
+    ("queues: {root.q: {priority: null}}", "queues.root.q.priority: None / 0"),
+    ("queues: {q: {allocated: {}}}", "queues.q.allocated: {} / {'vcore': '1500m'}"),
+    (
+        "queues: {q: {pending: {vcore: 1}}}",
+        "queues.q.pending: {'vcore': '1'} / {'memory': '512Mi', 'vcore': '1'}",
+    ),
+    ("queues: {q: {share: 0.25}}", "queues.q.share: 0.25 / 0.5"),
+    ("queues: {q: {share: inf}}", "queues.q.share: inf / 0.5"),
+    ("queues: {q: {state: draining}}", "queues.q.state: draining / active"),
+    ("queues: {q: {exists: false}}", "queues.q.exists: False / True"),
+    ("queues: {r: {exists: true}}", "queues.r.exists: True / False"),
+    ("queues: {r: {}}", "queues.r: a queue / unknown"),
+    ("queues: {r: {state: active}}", "queues.r: a queue / unknown"),
+    ("queues: {r: {state: active, exists: false}}", "queues.r: a queue / unknown"),
+    ("gangs: {default/g: {}}", "gangs.default/g: a gang / unknown"),
+    ("preempted: [a/x]", "preempted: ['a/x'] / []"),
+    ("reclaimed: [a/x]", "reclaimed: ['a/x'] / []"),
+    ("rejected: [vcore]", "rejected[0]: vcore / nothing"),
+    ("warnings: [root]", "warnings[0]: root / nothing"),
+    ("reasons: {a/y: fits}", "reasons.a/y: fits / bound"),
+    ("reasons: {a/z: fits}", "reasons.a/z: fits / unknown"),
+]
+
+
+@pytest.mark.parametrize(("expect", "difference"), WRONG)
+async def test_not_as_it_is(expect: str, difference: str) -> None:
+    assert await differences(expect) == [difference]
+
+
+async def test_a_reason_that_is_another() -> None:
+    (difference,) = await differences("reasons: {a/x: QueueMax}")
+
+    assert difference.startswith("reasons.a/x: QueueMax / NoNodeFits: ")
+
+
+async def test_an_infinite_share() -> None:
+    setup = """
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+- op: configure
+  at: 1
+  config: {partitions: [{name: default, queues: [{name: root, queues: [
+    {name: q, resources: {max: {vcore: 0}}}]}]}]}
+"""
+    assert await differences("queues: {q: {share: inf}}", setup) == []
+    assert await differences("queues: {q: {share: 5}}", setup) == ["queues.q.share: 5.0 / inf"]
+
+
+async def test_every_difference_is_found() -> None:
+    found = await differences("order: [], placed: {a/y: n2}, queues: {q: {share: 1, priority: 9}}")
+
+    assert [difference.partition(":")[0] for difference in found] == [
+        "order",
+        "placed.a/y",
+        "queues.q.priority",
+        "queues.q.share",
+    ]

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+import muster
+from muster._mailbox import Mailbox
+from muster._owners import ApplicationOwner, QueueOwner, Survey
+from muster.testing import Interleaving
+from muster_core.application import ApplicationMachine
+from muster_core.config import default_configuration
+from muster_core.events import RemoveApp
+from muster_core.lifecycle import AppState
+from muster_core.messages import (
+    AddAsks,
+    Allocation,
+    AppIdentity,
+    AppReport,
+    Close,
+    CommitApp,
+    CommitQueue,
+    Dismiss,
+    Enlist,
+    Expect,
+    Origin,
+    QueueReport,
+    Retire,
+    Values,
+)
+from muster_core.queue import QueueMachine
+from muster_core.snapshots import AppSnapshot, AskPlace, QueueSnapshot
+from tests.actors.program import APP, NODE, ask, settled, watchdog
+
+IDENTITY = AppIdentity(5, "a", 1, "root")
+
+
+def application(interleaving: Interleaving | None = None) -> ApplicationOwner:
+    return ApplicationOwner(ApplicationMachine(IDENTITY), Mailbox(), interleaving)
+
+
+def queue() -> tuple[QueueOwner, Mailbox[QueueReport]]:
+    reports: Mailbox[QueueReport] = Mailbox()
+    return QueueOwner(QueueMachine(1, None, default_configuration().root), reports), reports
+
+
+@asynccontextmanager
+async def running(owner: ApplicationOwner | QueueOwner) -> AsyncIterator[None]:
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            yield
+            nursery.cancel_scope.cancel()
+
+
+async def survey(owner: ApplicationOwner) -> AppSnapshot:
+    reply: Mailbox[AppSnapshot] = Mailbox()
+    owner.mailbox.put(Survey(reply))
+    (snapshot,) = await reply.take_all()
+    return snapshot
+
+
+# Applications
+
+
+async def test_an_application_reports_once_for_all_that_it_was_told() -> None:
+    owner = application()
+    async with running(owner):
+        await settled()
+        owner.mailbox.put(Enlist(Origin(5)), wake=False)
+        owner.mailbox.put(AddAsks(Origin(6), ask("k"), 3), wake=False)
+        owner.mailbox.put(AddAsks(Origin(7), ask("k"), 4), wake=False)  # refused
+        await settled()
+        assert owner.leaf.drain() == []
+
+        owner.mailbox.put(Close(1))
+        (report,) = await owner.leaf.take_all()
+
+    assert isinstance(report, AppReport)
+    assert (report.epoch, report.credits, report.gone) == (1, 3, False)
+    assert report.values == Values(3, {"vcore": 1}, {})
+
+
+async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -> None:
+    owner = application()
+    async with running(owner):
+        owner.mailbox.put(Enlist(Origin(5)))
+        owner.mailbox.put(AddAsks(Origin(6), ask("k"), 0))
+        before = await survey(owner)
+        (pending,) = owner.machine._pending.values()
+        owner.mailbox.put(CommitApp((Allocation(pending, "n", 1),)), wake=False)
+        await settled()
+        assert owner.machine.snapshot() == before
+
+        after = await survey(owner)
+
+    assert after.state is AppState.STARTING
+    assert [(one.name, one.place, one.node) for one in after.asks] == [("k", AskPlace.BOUND, "n")]
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+async def test_an_application_ends_when_it_is_gone(seed: int | None) -> None:
+    owner = application(None if seed is None else Interleaving(seed))
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            owner.mailbox.put(Enlist(Origin(5)))
+            owner.mailbox.put(Dismiss(Origin(6)))
+            await settled()
+            owner.mailbox.put(Close(1))
+
+    (report,) = owner.leaf.drain()
+    assert isinstance(report, AppReport)
+    assert report.gone
+
+
+async def test_an_application_that_fails_says_on_what() -> None:
+    owner = application()
+    # A commit about an ask that is not there can only be a bug.
+    owner.mailbox.put(CommitApp((), failed=("missing",)))
+
+    with pytest.raises(muster.BrokenSchedulerError) as caught:
+        await owner.run()
+
+    expected = "the application 'a' failed on CommitApp(bound=(), failed=('missing',))"
+    assert str(caught.value) == expected
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+async def test_what_it_failed_on_is_told_in_a_few_words() -> None:
+    owner = application()
+    owner.mailbox.put(CommitApp((), failed=("missing",) * 1000))
+
+    with pytest.raises(muster.BrokenSchedulerError) as caught:
+        await owner.run()
+
+    assert len(str(caught.value)) < 600
+
+
+# Queues
+
+
+async def test_a_queue_reports_when_all_children_have_reported() -> None:
+    owner, reports = queue()
+    values = Values(7, {"vcore": 1}, {})
+    report = AppReport(IDENTITY, 1, 1, (), values, gone=False)
+    async with running(owner):
+        owner.mailbox.put(report)  # A child may be faster than the announcement of the epoch.
+        await settled()
+        assert reports.drain() == []
+        owner.mailbox.put(Expect(1, 1))
+
+        (whole,) = await reports.take_all()
+        reply: Mailbox[QueueSnapshot] = Mailbox()
+        owner.mailbox.put(Survey(reply))
+        (snapshot,) = await reply.take_all()
+
+    assert whole.apps == (report,)
+    assert whole.queues[0].values == values
+    assert (snapshot.path, snapshot.priority, snapshot.children) == ("root", 7, 1)
+
+
+async def test_a_queue_ends_when_it_is_gone() -> None:
+    owner, reports = queue()
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            owner.mailbox.put(Retire(), wake=False)
+            owner.mailbox.put(Expect(1, 0))
+
+    (report,) = reports.drain()
+    assert report.queues[0].gone
+
+
+async def test_a_queue_that_fails_says_on_what() -> None:
+    owner, _ = queue()
+    owner.mailbox.put(CommitQueue({3: Values(None, {}, {})}))
+    owner.machine._children[3] = Values(None, {"vcore": 1}, {})  # Not in its sums: a bug.
+
+    with pytest.raises(muster.BrokenSchedulerError, match="the queue 'root' failed on CommitQ"):
+        await owner.run()
+
+
+# In a scheduler
+
+
+async def test_a_queue_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(self: QueueMachine, message: object) -> None:
+        raise ArithmeticError(self.path)
+
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
+        async with muster.open_scheduler() as scheduler:
+            await scheduler.settle()
+            monkeypatch.setattr(QueueMachine, "handle", handle)
+            await scheduler.submit(APP)
+            await scheduler.settle()
+
+    assert str(caught.value).startswith("the queue 'root.q' failed on Expect(")
+    assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
+async def test_an_interrupt_in_an_owner_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(self: ApplicationMachine, message: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ApplicationMachine, "handle", handle)
+    with watchdog(), pytest.raises(KeyboardInterrupt):
+        async with muster.open_scheduler() as scheduler:
+            await scheduler.submit(APP)
+
+
+async def test_owners_come_and_go() -> None:
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.snapshot()
+        before = trio.lowlevel.current_statistics().tasks_living
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        await scheduler.submit(ask())
+        await scheduler.snapshot()
+        assert trio.lowlevel.current_statistics().tasks_living == before + 2  # and its queue
+
+        await scheduler.submit(RemoveApp("a"))
+        await scheduler.snapshot()
+        await settled()
+        assert trio.lowlevel.current_statistics().tasks_living == before

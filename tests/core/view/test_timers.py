@@ -1,0 +1,148 @@
+"""Deadlines."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_core.lifecycle import AppState
+from muster_core.nodes import Node
+from muster_core.view.apps import ViewApp
+from muster_core.view.timers import Completion, StateEnd, Timers
+from tests.core.building import allocation, ask, identity
+
+NODE = Node("n", {}, {}, schedulable=True)
+SECOND_US = 1_000_000
+
+
+class Clock:
+    """Timers and the applications that they look at."""
+
+    def __init__(self, apps: int = 1) -> None:
+        self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
+        self.timers = Timers(self.apps)
+        self.binds = 0
+
+    def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:
+        self.binds += 1
+        held = allocation(ask(name, run_for_us=run_for_us), number=self.binds)
+        self.apps[app].bound[name] = (held, NODE)
+        self.timers.bound(self.apps[app], held, now_us)
+
+    def enter(self, state: AppState, now_us: int = 0, app: int = 1) -> None:
+        self.apps[app].state = state
+        self.timers.entered(self.apps[app], now_us)
+
+
+def test_without_anything_there_is_no_deadline() -> None:
+    clock = Clock()
+    clock.bind("x", None)
+
+    assert clock.timers.next_us() is None
+    assert clock.timers.due(10**18) == []
+
+
+def test_an_allocation_ends_this_long_after_it_was_bound() -> None:
+    clock = Clock()
+    clock.bind("x", 5, now_us=100)
+
+    assert clock.timers.next_us() == 105
+    assert clock.timers.due(104) == []
+    assert clock.timers.due(105) == [Completion(1, "x")]
+    assert clock.timers.next_us() is None
+
+
+def test_completions_of_one_instant_go_in_bind_order() -> None:
+    clock = Clock(apps=2)
+    clock.bind("z", 10, app=2)
+    clock.bind("a", 8, now_us=2)
+    clock.bind("b", 5, now_us=5, app=2)
+
+    assert clock.timers.due(10) == [Completion(2, "z"), Completion(1, "a"), Completion(2, "b")]
+
+
+def test_an_allocation_that_is_gone_has_no_deadline() -> None:
+    clock = Clock()
+    clock.bind("x", 5)
+    clock.bind("y", 7)
+    del clock.apps[1].bound["x"]
+
+    assert clock.timers.next_us() == 7
+    assert clock.timers.due(7) == [Completion(1, "y")]
+
+
+def test_an_ask_that_was_bound_anew_starts_afresh() -> None:
+    clock = Clock()
+    clock.bind("x", 5)
+    clock.bind("x", 5, now_us=3)
+
+    assert clock.timers.next_us() == 8
+    assert clock.timers.due(8) == [Completion(1, "x")]
+
+
+def test_an_application_that_is_gone_has_no_deadline() -> None:
+    clock = Clock()
+    clock.bind("x", 5)
+    clock.enter(AppState.STARTING)
+    del clock.apps[1]
+
+    assert clock.timers.next_us() is None
+
+
+@pytest.mark.parametrize(
+    ("state", "limit_us"),
+    [(AppState.STARTING, 300 * SECOND_US), (AppState.COMPLETING, 30 * SECOND_US)],
+)
+def test_states_that_end_by_themselves(state: AppState, limit_us: int) -> None:
+    clock = Clock()
+    clock.enter(state, now_us=7)
+
+    assert clock.timers.next_us() == limit_us + 7
+    assert clock.timers.due(limit_us + 6) == []
+    assert clock.timers.due(limit_us + 7) == [StateEnd(1, state)]
+
+
+@pytest.mark.parametrize("state", [AppState.ACCEPTED, AppState.RUNNING, AppState.NEW])
+def test_states_that_do_not(state: AppState) -> None:
+    clock = Clock()
+    clock.enter(state)
+
+    assert clock.timers.next_us() is None
+
+
+def test_a_state_that_was_left_has_no_deadline() -> None:
+    clock = Clock()
+    clock.enter(AppState.STARTING)
+    clock.enter(AppState.RUNNING, now_us=1)
+
+    assert clock.timers.next_us() is None
+
+
+def test_a_state_that_was_entered_again_starts_afresh() -> None:
+    clock = Clock()
+    clock.enter(AppState.COMPLETING)
+    clock.enter(AppState.RUNNING, now_us=10)
+    clock.enter(AppState.COMPLETING, now_us=20)
+
+    assert clock.timers.next_us() == 30 * SECOND_US + 20
+    assert clock.timers.due(30 * SECOND_US) == []
+
+
+def test_a_state_that_was_left_and_entered_at_one_instant_ends_once() -> None:
+    clock = Clock()
+    for state in (AppState.COMPLETING, AppState.RUNNING, AppState.COMPLETING):
+        clock.enter(state)
+
+    assert clock.timers.due(30 * SECOND_US) == [StateEnd(1, AppState.COMPLETING)]
+
+
+def test_completions_first_then_applications_by_creation() -> None:
+    clock = Clock(apps=3)
+    clock.enter(AppState.COMPLETING, app=3)
+    clock.enter(AppState.COMPLETING, app=2)
+    clock.bind("x", 30 * SECOND_US)
+
+    assert clock.timers.due(30 * SECOND_US) == [
+        Completion(1, "x"),
+        StateEnd(2, AppState.COMPLETING),
+        StateEnd(3, AppState.COMPLETING),
+    ]

@@ -1,0 +1,27 @@
+"""The drawn configurations are what the loader makes of the same, written out."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given, strategies as st
+
+from muster_core.config import load_configuration
+from muster_core.config.document import from_python
+from muster_core.config.model import Configuration
+from tests.naive.choices import Choices, drawn
+from tests.naive.config_strategies import configurations
+from tests.naive.theme import themed
+from tests.naive.writing import written
+
+
+@st.composite
+def some_configurations(draw: st.DrawFn) -> list[Configuration]:
+    choices: Choices = draw(drawn(24))
+    return draw(configurations(themed(choices)))
+
+
+@given(some_configurations())
+def test_the_loader_makes_the_same_of_them(configs: list[Configuration]) -> None:
+    for config in configs:
+        loaded = load_configuration(from_python(written(config)))
+        assert attrs.evolve(loaded, warnings=config.warnings) == config

@@ -1,0 +1,58 @@
+"""Writes a typed configuration as the map that a user would have written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muster_core.config.model import Acl, Configuration, QueueConfig, Template
+
+
+def written(config: Configuration) -> dict[str, object]:
+    """Give a configuration in YuniKorn's form."""
+    weights = {name: str(weight) for name, weight in config.node_weights}
+    partition = {
+        "name": config.partition,
+        "nodesortpolicy": {"type": config.node_sort.value, "resourceweights": weights},
+        "queues": [_queue(config.root)],
+    }
+    return {"partitions": [partition]}
+
+
+def _queue(queue: QueueConfig) -> dict[str, object]:
+    result: dict[str, object] = {"name": queue.name}
+    if queue.path != "root":
+        result["parent"] = "true" if queue.is_parent else "false"
+        result["resources"] = _resources(queue.guaranteed.items(), queue.max.amounts)
+    result["maxapplications"] = str(queue.max_applications)
+    result["properties"] = dict(queue.own_properties)
+    if queue.template is not None:
+        result["childtemplate"] = _template(queue.template)
+    if queue.submit_acl is not None:
+        result["submitacl"] = _acl(queue.submit_acl)
+    if queue.admin_acl is not None:
+        result["adminacl"] = _acl(queue.admin_acl)
+    result["queues"] = [_queue(child) for child in queue.children]
+    return result
+
+
+def _template(template: Template) -> dict[str, object]:
+    return {
+        "maxapplications": str(template.max_applications),
+        "properties": dict(template.properties),
+        "resources": _resources(template.guaranteed.items(), template.max.amounts),
+    }
+
+
+def _resources(
+    guaranteed: Iterable[tuple[str, int]], limits: Iterable[tuple[str, int]]
+) -> dict[str, object]:
+    def amounts(pairs: Iterable[tuple[str, int]]) -> dict[str, str]:
+        return {name: f"{value}{'m' if name == 'vcore' else ''}" for name, value in pairs}
+
+    return {"guaranteed": amounts(guaranteed), "max": amounts(limits)}
+
+
+def _acl(acl: Acl) -> str:
+    if acl.everybody:
+        return "*"
+    return f"{','.join(sorted(acl.users))} {','.join(sorted(acl.groups))}"

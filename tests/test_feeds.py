@@ -1,0 +1,27 @@
+"""Every feed below ``tests/feeds`` is what it expects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.feeds import read_feed
+from muster.replay import Check
+
+FEEDS = Path(__file__).parent / "feeds"
+ENDINGS = (".yaml", ".jsonl", ".msgpack", ".gz")  # configurations there are named .yml
+PATHS = sorted(path for path in FEEDS.rglob("*") if path.name.endswith(ENDINGS))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=[str(path.relative_to(FEEDS)) for path in PATHS])
+async def test_feed(path: Path) -> None:
+    check = Check()
+    await check.run(read_feed(path))
+
+    assert check.differences == []
+    assert check.expects
+
+
+def test_there_are_feeds() -> None:
+    assert len(PATHS) >= 80
