@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, assert_never, final
 import trio
 
 from muster._mailbox import Interleave, Mailbox
-from muster._owners import ApplicationOwner, QueueOwner, Survey
+from muster._owners import ApplicationOwner, QueueOwner, Survey, broken
 from muster._requests import (
     AskWhy,
     Examine,
@@ -68,6 +68,8 @@ class Coordinator:
         self._nursery: trio.Nursery
         #: The request that has been taken and not answered.
         self._serving: Request | None = None
+        #: What the journal raised, if it did.
+        self._journal_error: Exception | None = None
         #: Whether a batch has begun and not ended.
         self._open = False
 
@@ -85,15 +87,13 @@ class Coordinator:
             done: Set when everything has been carried out.
         """
         self._nursery = nursery
-        self._deliver(self._conductor.start())
-        self._begin()
         try:
-            async for request in entry:
-                self._serving = request
-                await self._serve(request)
-                self._serving = None
-            await self._end()
+            await self._serve_all(entry)
             done.set()
+        except Exception as error:
+            if error is self._journal_error:
+                raise
+            raise broken("coordinator", "", self._serving) from error
         finally:
             if self._serving is not None:
                 refuse_unanswered(self._serving)
@@ -103,6 +103,15 @@ class Coordinator:
                 except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
                     break
             entry.close()
+
+    async def _serve_all(self, entry: trio.MemoryReceiveChannel[Request]) -> None:
+        self._deliver(self._conductor.start())
+        self._begin()
+        async for request in entry:
+            self._serving = request
+            await self._serve(request)
+            self._serving = None
+        await self._end()
 
     async def _serve(self, request: Request) -> None:
         match request:
@@ -202,13 +211,21 @@ class Coordinator:
                 await trio.lowlevel.checkpoint()
                 pause = perf_counter() + SLICE_S
         outcome = self._conductor.finish()
-        if self._journal is not None and outcome.announced:
-            self._journal.write(outcome.announced)
+        self._announce(outcome.announced)
         # Nobody waits for these: whatever an owner is told next comes after them.
         for key, app_commit in outcome.apps.items():
             self._apps[key].mailbox.put(app_commit, wake=False)
         for key, queue_commit in outcome.queues.items():
             self._queues[key].mailbox.put(queue_commit, wake=False)
+
+    def _announce(self, decisions: Sequence[Announced]) -> None:
+        if self._journal is None or not decisions:
+            return
+        try:
+            self._journal.write(decisions)
+        except Exception as error:
+            self._journal_error = error  # Not ours: it comes out of the block as it is.
+            raise
 
     # Owners
 

@@ -110,4 +110,5 @@ class QueueOwner:
 
 def broken(kind: str, name: str, message: object) -> BrokenSchedulerError:
     """Make the error for an owner's failure, which is always a bug."""
-    return BrokenSchedulerError(f"the {kind} {name!r} failed on {message!r:.500}")
+    who = f"{kind} {name!r}" if name else kind
+    return BrokenSchedulerError(f"the {who} failed on {message!r:.500}")

@@ -23,7 +23,7 @@ from muster_core.conductor import Conductor
 from muster_core.config import default_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from muster._mailbox import Interleave
     from muster._requests import Examined
@@ -200,7 +200,7 @@ async def open_scheduler(
     *,
     journal: Journal | None = None,
     interleave: Interleave | None = None,
-) -> AsyncIterator[Scheduler]:
+) -> AsyncGenerator[Scheduler, None]:
     """Run a scheduler for the time of an ``async with`` block.
 
     When the block is left normally, every request that was let in is carried out

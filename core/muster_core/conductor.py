@@ -111,6 +111,8 @@ class Conductor:
         self._leaves: dict[int, int] = {}
         #: What this batch said so far, each with its place, and what its rounds decided.
         self._said: list[Say] = []
+        #: How the event that came in last was refused, if it was.
+        self._refusal: Decision | None = None
         self._decided: list[Decision] = []
 
     def start(self) -> list[Route]:
@@ -158,6 +160,7 @@ class Conductor:
             The requests that it leads to.
         """
         self._seq += 1
+        self._refusal = None
         self._requests += 1
         origin = Origin(self._seq, index, line)
         try:
@@ -169,12 +172,18 @@ class Conductor:
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Let an event in that could not even be read."""
         self._seq += 1
+        self._refusal = None
         self._requests += 1
         self._refused(Origin(self._seq, index, line), message)
 
     def _refused(self, origin: Origin, message: str) -> None:
         decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
-        self._said.append(Say((origin.seq, 0, 0), decision))
+        self._say(Say((origin.seq, 0, 0), decision))
+
+    def _say(self, said: Say) -> None:
+        self._said.append(said)
+        if said.decision.kind is Kind.REJECTED and said.order[0] == self._seq:
+            self._refusal = said.decision
 
     def _admit(self, event: Event, origin: Origin) -> list[Route]:
         match event:
@@ -275,7 +284,9 @@ class Conductor:
         assert report.epoch == self._epoch, "a report of another epoch"
         self.view.apply(report, self.now_us)
         for app in report.apps:
-            self._said.extend(action for action in app.actions if isinstance(action, Say))
+            for action in app.actions:
+                if isinstance(action, Say):
+                    self._say(action)
             if app.gone:
                 del self._leaves[app.identity.key]
         for queue in report.queues:
@@ -322,10 +333,7 @@ class Conductor:
 
         To be asked after its owner has been heard.
         """
-        for said in self._said:
-            if said.order[0] == self._seq and said.decision.kind is Kind.REJECTED:
-                return said.decision.message
-        return None
+        return None if self._refusal is None else self._refusal.message
 
     def why_pending(self, app: str, ask: str) -> str | None:
         """Say why an ask is pending; None if it is not, or unknown. Between two batches."""

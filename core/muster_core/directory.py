@@ -238,7 +238,7 @@ class Directory:
         self._apps[event.app] = (origin.seq, nearest)
         self._names[origin.seq] = event.app
         self.completed.discard(event.app)
-        skip = event.tags.get(SKIP_STARTING_TAG, "").lower() == "true"
+        skip = event.tags.get(SKIP_STARTING_TAG) == "true"
         identity = AppIdentity(origin.seq, event.app, nearest.key, nearest.config.path, skip)
         yield StartApp(identity)
         yield TellApp(origin.seq, Enlist(origin))

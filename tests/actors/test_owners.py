@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -32,7 +32,7 @@ from muster_core.messages import (
 )
 from muster_core.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, AskPlace, QueueSnapshot
-from tests.actors.program import APP, NODE, ask, settled, watchdog
+from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
 
 IDENTITY = AppIdentity(5, "a", 1, "root")
 
@@ -47,7 +47,7 @@ def queue() -> tuple[QueueOwner, Mailbox[QueueReport]]:
 
 
 @asynccontextmanager
-async def running(owner: ApplicationOwner | QueueOwner) -> AsyncIterator[None]:
+async def running(owner: ApplicationOwner | QueueOwner) -> AsyncGenerator[None]:
     with watchdog():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(owner.run)
@@ -89,7 +89,7 @@ async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -
         owner.mailbox.put(Enlist(Origin(5)))
         owner.mailbox.put(AddAsks(Origin(6), ask("k"), 0))
         before = await survey(owner)
-        (pending,) = owner.machine._pending.values()
+        (pending,) = inside(owner.machine, "_pending").values()
         owner.mailbox.put(CommitApp((Allocation(pending, "n", 1),)), wake=False)
         await settled()
         assert owner.machine.snapshot() == before
@@ -177,7 +177,9 @@ async def test_a_queue_ends_when_it_is_gone() -> None:
 async def test_a_queue_that_fails_says_on_what() -> None:
     owner, _ = queue()
     owner.mailbox.put(CommitQueue({3: Values(None, {}, {})}))
-    owner.machine._children[3] = Values(None, {"vcore": 1}, {})  # Not in its sums: a bug.
+    inside(owner.machine, "_children")[3] = Values(
+        None, {"vcore": 1}, {}
+    )  # Not in its sums: a bug.
 
     with pytest.raises(muster.BrokenSchedulerError, match="the queue 'root' failed on CommitQ"):
         await owner.run()

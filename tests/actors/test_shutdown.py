@@ -195,6 +195,8 @@ async def test_an_error_is_not_lost_under_a_cancellation() -> None:
             scope.cancel()
             raise ValueError("mine")
 
+    assert not scope.cancelled_caught
+
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_whoever_waits_is_told(name: str) -> None:
@@ -260,8 +262,6 @@ async def busy(at: int, seed: int | None) -> Run:
                         nursery.start_soon(caller.call, name, scheduler)
                     await use(scheduler)
             trio.lowlevel.remove_instrument(steps)
-            with pytest.raises(muster.ClosedSchedulerError):
-                await scheduler.settle()
     assert tasks() == before
     return Run(steps.count, scope.cancelled_caught, caller.answers, log.decisions)
 
@@ -298,6 +298,7 @@ def test_cancellation_at_every_step(seed: int | None) -> None:
 async def test_cancellation_in_the_middle_of_a_round() -> None:
     """Whole batches are announced, or nothing of them."""
     log = Recording()
+    announced = 0
     with trio.CancelScope() as scope:
         async with muster.open_scheduler(journal=log) as scheduler:
             await scheduler.submit(NODE)

@@ -14,7 +14,7 @@ from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, Configure, RemoveNode, UpdateNode
 from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
-from tests.actors.program import APP, NODE, ONE, ask
+from tests.actors.program import APP, NODE, ONE, ask, inside
 
 if TYPE_CHECKING:
     from muster._requests import Examined
@@ -133,23 +133,23 @@ def let_the_view_forget_a_state(state: Examined) -> None:
 
 
 def let_an_owner_forget_an_ask(state: Examined) -> None:
-    next(iter(state.apps.values()))._pending.popitem()
+    inside(next(iter(state.apps.values())), "_pending").popitem()
 
 
 def let_a_queue_forget_a_child(state: Examined) -> None:
-    state.queues[1]._children.popitem()
+    inside(state.queues[1], "_children").popitem()
 
 
 def let_the_view_forget_a_priority(state: Examined) -> None:
     state.conductor.view.queues[1].priority = 7
 
 
-def let_a_queue_keep_an_old_priority(state: Examined) -> None:
-    state.queues[2]._priority = 7
+def let_a_queue_forget_a_sum(state: Examined) -> None:
+    inside(state.queues[2], "_pending").clear()
 
 
 def let_a_name_go(state: Examined) -> None:
-    state.conductor.directory._apps.clear()
+    inside(state.conductor.directory, "_apps").clear()
 
 
 def let_a_queue_go(state: Examined) -> None:
@@ -171,7 +171,7 @@ def give_a_node_room(state: Examined) -> None:
         let_an_owner_forget_an_ask,
         let_a_queue_forget_a_child,
         let_the_view_forget_a_priority,
-        let_a_queue_keep_an_old_priority,
+        let_a_queue_forget_a_sum,
         let_a_name_go,
         let_a_queue_go,
         give_a_node_room,

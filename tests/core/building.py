@@ -19,42 +19,45 @@ Queue = dict[str, object]
 
 
 def queue(name: str, *children: Queue, **fields: object) -> Queue:
-    """Give a queue as a file would have it; ``properties`` with ``_`` for ``.`` in ``props``."""
+    """Give a queue as a file would have it."""
     built: Queue = {"name": name, **fields}
     if children:
         built["queues"] = list(children)
     return built
 
 
-def configuration(*queues: Queue, props: Mapping[str, str] | None = None, **partition: object) -> (
-    Configuration
-):
+def configuration(
+    *queues: Queue, props: Mapping[str, str] | None = None, **partition: object
+) -> Configuration:
     """Load a configuration of one partition with these queues below root."""
     root: Queue = {"name": "root", "queues": list(queues), "properties": dict(props or {})}
     written = {"name": "default", "queues": [root], **partition}
     return load_configuration(from_python({"partitions": [written]}))
 
 
-def queue_config(path: str = "root.a", **fields: object) -> QueueConfig:
-    """Give the configuration of one queue; ``max`` as a map, settings by their names."""
-    known = {"guaranteed", "max", "max_applications", "is_parent"}
-    settings = {name: value for name, value in fields.items() if name not in known}
-    limits = fields.get("max", {})
-    assert isinstance(limits, dict)
-    guaranteed = fields.get("guaranteed", {})
-    assert isinstance(guaranteed, dict)
+def queue_config(
+    path: str = "root.a",
+    *,
+    is_parent: bool = False,
+    guaranteed: Mapping[str, int] | None = None,
+    max: Mapping[str, int] | None = None,  # noqa: A002
+    fence: bool = False,
+    offset: int = 0,
+) -> QueueConfig:
+    """Give the configuration of one queue, everything else as by default."""
     return QueueConfig(
         name=path.rpartition(".")[2],
         path=path,
-        is_parent=bool(fields.get("is_parent", False)),
+        is_parent=is_parent,
         guaranteed=Resources(guaranteed),
-        max=Limits.of(limits),
-        max_applications=int(str(fields.get("max_applications", 0))),
-        settings=Settings(**settings),  # type: ignore[arg-type]
+        max=Limits.of(max or {}),
+        settings=Settings(fence=fence, offset=offset),
     )
 
 
-def shape(node: str | None = None, selector: Sequence[tuple[str, str]] = (), **amounts: int) -> Shape:
+def shape(
+    node: str | None = None, selector: Sequence[tuple[str, str]] = (), **amounts: int
+) -> Shape:
     """Give a shape."""
     return Shape(Resources(amounts), tuple(selector), node)
 
@@ -69,7 +72,7 @@ def ask(
 ) -> Ask:
     """Give an ask, newer than all that were made before."""
     position = next(_positions)
-    wanted = of if of is not None else shape(**(amounts or {"vcore": 1}))
+    wanted = of if of is not None else Shape(Resources(amounts or {"vcore": 1}))
     order = (-priority, position, "", position, 0)
     return Ask(name, wanted.resources, priority, order, wanted, run_for_us)
 

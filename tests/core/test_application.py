@@ -34,8 +34,8 @@ from muster_core.messages import (
     Spoilt,
     TimeUp,
     Values,
-    Withdrawn,
     WithdrawAsk,
+    Withdrawn,
 )
 from muster_core.priority import MAX_PRIORITY
 from muster_core.resources import Resources
@@ -74,7 +74,9 @@ class Application:
     def add(self, event: AddAsk) -> AppReport:
         return self.tell(AddAsks(self.origin(), event, event.priority or 0))
 
-    def commit(self, *binds: str, failed: tuple[str, ...] = (), node: str = "n") -> list[Allocation]:
+    def commit(
+        self, *binds: str, failed: tuple[str, ...] = (), node: str = "n"
+    ) -> list[Allocation]:
         held = [allocation(self.asks[ask].ask, node, next(self._binds)) for ask in binds]
         assert self.machine.handle(CommitApp(tuple(held), failed)) is None
         self.machine.check()
@@ -154,7 +156,11 @@ def test_the_members_of_a_count() -> None:
 
     asks = [action.ask for action in report.actions if isinstance(action, Pending)]
     assert [ask.name for ask in asks] == ["x-0", "x-1", "x-2"]
-    assert [ask.order for ask in asks] == [(0, 10, "", 10, 0), (0, 10, "", 10, 1), (0, 10, "", 10, 2)]
+    assert [ask.order for ask in asks] == [
+        (0, 10, "", 10, 0),
+        (0, 10, "", 10, 1),
+        (0, 10, "", 10, 2),
+    ]
     assert report.values.pending == {"vcore": 6}
 
 

@@ -34,7 +34,6 @@ from muster_core.messages import (
     Enlist,
     Origin,
     ReleaseAsk,
-    Retire,
     SetQueue,
     SpoilBinds,
     WithdrawAsk,
@@ -42,7 +41,9 @@ from muster_core.messages import (
 from muster_core.resources import Resources
 from tests.core.building import configuration, queue, wish
 
-Admissible = AddApp | AddAsk | AddPriorityClass | Configure | FailBind | Release | RemoveApp | RemoveAsk
+Admissible = (
+    AddApp | AddAsk | AddPriorityClass | Configure | FailBind | Release | RemoveApp | RemoveAsk
+)
 
 
 class Names:
@@ -121,8 +122,8 @@ def test_an_application_is_started_and_enlisted(path: str) -> None:
     assert names.directory.knows(1)
 
 
-@pytest.mark.parametrize(("value", "skips"), [("true", True), ("TRUE", True), ("1", False)])
-def test_the_tag_that_skips_starting(value: str, skips: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(("value", "skips"), [("true", True), ("True", False), ("1", False)])
+def test_the_tag_that_skips_starting(value: str, skips: bool) -> None:
     names = Names(configuration(queue("a")))
     event = AddApp("p", "a", tags={"application.stateaware.disable": value})
 
@@ -340,8 +341,16 @@ def test_a_path_that_comes_again_is_another_queue() -> None:
 def test_only_the_leaf_gets_the_nearest_template_whole() -> None:
     template = {"maxapplications": "3", "properties": {"application.sort.policy": "fair"}}
     far = {"maxapplications": "9"}
-    names = Names(configuration(queue("a", queue("b", parent="true", childtemplate=template),
-                                      parent="true", childtemplate=far)))
+    names = Names(
+        configuration(
+            queue(
+                "a",
+                queue("b", parent="true", childtemplate=template),
+                parent="true",
+                childtemplate=far,
+            )
+        )
+    )
     names.add_app("p", "a.b.c.d")
     names.add_app("q", "a.e")
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from muster_core.lifecycle import RUNNING_STATES, TIMERS_US, TRANSITIONS, AppState, Trigger, next_state
+from muster_core.lifecycle import (
+    RUNNING_STATES,
+    TIMERS_US,
+    TRANSITIONS,
+    AppState,
+    Trigger,
+    next_state,
+)
 
 #: How far along an application is; Completing may go back to Running, for an ask that comes.
 RANK = {state: rank for rank, state in enumerate(AppState)}
@@ -41,7 +48,9 @@ def test_skipping_starting() -> None:
 
 @given(st.sampled_from(AppState), st.sampled_from(Trigger), st.booleans())
 def test_what_is_not_in_the_table_changes_nothing(
-    state: AppState, trigger: Trigger, skip: bool  # noqa: FBT001
+    state: AppState,
+    trigger: Trigger,
+    skip: bool,
 ) -> None:
     after = next_state(state, trigger, skip_starting=skip)
 

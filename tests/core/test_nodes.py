@@ -288,6 +288,20 @@ def test_hundreds_of_nodes_fill_up_and_empty_again() -> None:
     assert nodes.order() == []
 
 
+def test_full_nodes_at_the_front_are_passed_over() -> None:
+    nodes = Nodes()
+    nodes.add(*(f"n{number:03}" for number in range(4 * BLOCK_SIZE)), vcore=1, gpu=1)
+    nodes.index.configure(NodeSortPolicy.BINPACKING, EVEN)
+    found: list[str] = []
+    while (name := nodes.find(shape(vcore=1))) is not None:
+        found.append(name)
+        nodes.take(name, vcore=1)
+        assert nodes.find(shape(gpu=1)) == "n000"
+    nodes.index.check()
+
+    assert found == sorted(nodes.index.nodes)
+
+
 @attrs.define
 class PlainNode:
     capacity: dict[str, int]
@@ -352,7 +366,7 @@ class Indexes(RuleBasedStateMachine):
         name: str,
         capacity: dict[str, int],
         attributes: dict[str, str],
-        schedulable: bool,  # noqa: FBT001
+        schedulable: bool,
     ) -> None:
         if name not in self.plain:
             self.nodes.add(name, attributes=attributes, schedulable=schedulable, **capacity)
@@ -377,7 +391,7 @@ class Indexes(RuleBasedStateMachine):
         data: st.DataObject,
         capacity: dict[str, int] | None,
         attributes: dict[str, str] | None,
-        schedulable: bool | None,  # noqa: FBT001
+        schedulable: bool | None,
     ) -> None:
         name = data.draw(st.sampled_from(sorted(self.plain)))
         node = self.plain[name]

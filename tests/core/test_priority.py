@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from typing_extensions import override
 
 from muster_core.config.model import Settings
 from muster_core.priority import (
@@ -159,7 +160,9 @@ class Tallies(RuleBasedStateMachine):
         self.tally = PriorityTally()
         self.plain: list[int] = []
 
-    @rule(priority=st.sampled_from([MIN_PRIORITY, -1, 0, 1, 2, MAX_PRIORITY]), times=st.integers(1, 3))
+    @rule(
+        priority=st.sampled_from([MIN_PRIORITY, -1, 0, 1, 2, MAX_PRIORITY]), times=st.integers(1, 3)
+    )
     def add(self, priority: int, times: int) -> None:
         self.tally.add(priority, times)
         self.plain += [priority] * times
@@ -184,6 +187,7 @@ class Tallies(RuleBasedStateMachine):
         assert self.tally.top() == max(self.plain, default=None)
         self.tally.check()
 
+    @override
     def teardown(self) -> None:
         for priority in Counter(self.plain).elements():
             self.tally.remove(priority)

@@ -34,7 +34,12 @@ def app_report(key: int, values: Values, *, epoch: int = 1, gone: bool = False) 
 
 
 def queue_report(
-    key: int, values: Values, *, epoch: int = 1, gone: bool = False, apps: tuple[AppReport, ...] = ()
+    key: int,
+    values: Values,
+    *,
+    epoch: int = 1,
+    gone: bool = False,
+    apps: tuple[AppReport, ...] = (),
 ) -> QueueReport:
     summary = QueueSummary(
         key=key,
@@ -52,8 +57,9 @@ def pending(priority: int, vcore: int = 1) -> Values:
     return Values(priority, {"vcore": vcore}, {})
 
 
-def machine(*, root: bool = False, **config: object) -> QueueMachine:
-    return QueueMachine(2, None if root else 1, queue_config(**config))
+def machine(*, is_parent: bool = False, fence: bool = False, offset: int = 0) -> QueueMachine:
+    config = queue_config(is_parent=is_parent, fence=fence, offset=offset)
+    return QueueMachine(2, 1, config)
 
 
 def hear(queue: QueueMachine, *reports: AppReport | QueueReport, epoch: int = 1) -> QueueReport:
@@ -128,7 +134,7 @@ def test_a_fenced_queue_has_its_offset_but_counts_only_with_something_pending() 
 
 
 def test_at_the_root_fence_and_offset_do_nothing() -> None:
-    queue = machine(root=True, path="root", fence=True, offset=7)
+    queue = QueueMachine(1, None, queue_config("root", is_parent=True, fence=True, offset=7))
     assert queue.current_priority() is None
 
     hear(queue, queue_report(5, pending(100)))
@@ -237,31 +243,28 @@ def test_a_priority_that_does_not_change_below_is_not_computed_again() -> None:
     assert queue.snapshot().recomputations == before
 
 
+def burst(leaf: int, app: int) -> AppReport:
+    """Give the report of an application that was given 2,000 asks at once."""
+    machine = ApplicationMachine(identity(100 * leaf + app, "app"))
+    for number in range(20):
+        machine.handle(AddAsks(Origin(number), wish(name=f"x{number}", count=100), number % 7))
+    report = machine.handle(Close(1))
+    assert report is not None
+    return report
+
+
 def test_a_burst_of_100_000_asks_below_one_parent_costs_it_one_recomputation() -> None:
     """The same is to be seen of the tasks in the snapshots of a running scheduler."""
     parent = QueueMachine(1, None, queue_config("root", is_parent=True))
+    leaves = [QueueMachine(key, 1, queue_config(f"root.q{key}")) for key in range(2, 7)]
     before = parent.snapshot().recomputations
-    parent.handle(Expect(1, 5))
-    answers: list[QueueReport | None] = []
-    for number in range(5):
-        leaf = QueueMachine(10 + number, 1, queue_config(f"root.q{number}"))
-        leaf.handle(Expect(1, 10))
-        for key in range(10 * number, 10 * number + 10):
-            app = ApplicationMachine(identity(key, f"app{key}"))
-            for burst in range(20):
-                event = wish(name=f"x{burst}", count=100)
-                app.handle(AddAsks(Origin(burst), event, (key * burst) % 7))
-            report = app.handle(Close(1))
-            assert report is not None
-            answer = leaf.handle(report)
-        assert answer is not None
-        assert leaf.snapshot().recomputations == 1
-        answers.append(parent.handle(answer))
+    reports = [hear(leaf, *(burst(leaf.key, app) for app in range(10))) for leaf in leaves]
+    report = hear(parent, *reports)
 
-    (report,) = filter(None, answers)
     assert report.queues[0].values == Values(6, {"vcore": 100_000}, {})
     assert report.credits == 1000
     assert parent.snapshot().recomputations == before + 1
+    assert [leaf.snapshot().recomputations for leaf in leaves] == [1] * 5
 
 
 class Queues(RuleBasedStateMachine):
@@ -310,7 +313,7 @@ class Queues(RuleBasedStateMachine):
         self.plain[key] = values
 
     @rule(fence=st.booleans(), offset=st.integers(-3, 3))
-    def configure(self, fence: bool, offset: int) -> None:  # noqa: FBT001
+    def configure(self, fence: bool, offset: int) -> None:
         self.config = attrs.evolve(
             self.config, settings=attrs.evolve(self.config.settings, fence=fence, offset=offset)
         )

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from muster_core.resources import Resources
 from muster_core.shapes import EVERY_SHAPE, KEPT_IDLE, Shape, ShapeTable, bits_of
 from tests.core.building import shape
 
-AMOUNTS = st.dictionaries(st.sampled_from(["vcore", "memory", "gpu"]), st.integers(1, 4), min_size=1)
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["vcore", "memory", "gpu"]), st.integers(1, 4), min_size=1
+)
 ROOM = st.dictionaries(st.sampled_from(["vcore", "memory", "gpu", "other"]), st.integers(-2, 5))
-SHAPES = AMOUNTS.map(lambda amounts: shape(**amounts))
+SHAPES = AMOUNTS.map(lambda amounts: Shape(Resources(amounts)))
 
 
 def table_of(*shapes: Shape) -> tuple[ShapeTable, list[int]]:
@@ -50,7 +53,8 @@ def test_a_shape_without_wishes_matches_every_node() -> None:
     ],
 )
 def test_every_attribute_of_a_selector_must_match(
-    attributes: dict[str, str], matches: bool  # noqa: FBT001
+    attributes: dict[str, str],
+    matches: bool,
 ) -> None:
     wanted = shape(selector=[("disk", "ssd"), ("zone", "x")], vcore=1)
 

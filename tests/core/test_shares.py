@@ -89,9 +89,9 @@ def test_usage_goes_from_the_largest_share_down() -> None:
 
 
 @given(AMOUNTS, AMOUNTS)
-def test_types_that_are_not_used_change_no_comparison(one: dict[str, int], two: dict[str, int]) -> (
-    None
-):
+def test_types_that_are_not_used_change_no_comparison(
+    one: dict[str, int], two: dict[str, int]
+) -> None:
     total = dict.fromkeys("abc", 1000)
     padded = [
         sorted((share(used.get(name, 0), total[name]) for name in total), reverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -12,7 +13,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from muster.feeds import FeedError, FeedItem, parse, read_feed, read_raw
+from muster.feeds import FeedItem, parse, read_feed, read_raw
 from muster.replay import Tally
 
 
@@ -84,14 +85,10 @@ class Progress:
     def read(self, feed: str) -> Iterator[FeedItem]:
         """Read a feed so that its line knows how much is left."""
         path = Path(feed)
-        if not self._shown or not path.is_file():
-            yield from read_feed(feed)
+        if not (self._shown and path.is_file() and os.access(path, os.R_OK)):
+            yield from read_feed(feed)  # or say why it cannot be read
             return
-        try:
-            stream = path.open("rb")
-        except OSError as error:
-            raise FeedError(feed, error.strerror or str(error)) from error
-        with stream:
+        with path.open("rb") as stream:
             self._file = Measured(feed, stream, path.stat().st_size)
             yield from parse(read_raw(self._file), base=path.parent)
 

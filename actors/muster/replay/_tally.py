@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from time import perf_counter
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, assert_never, final
 
 import attrs
 
@@ -199,6 +199,8 @@ class Tally:
                         self._usage.set_node(node, capacity)
                 case RemoveNode(node):
                     self._usage.set_node(node, None)
+                case _:
+                    assert_never(event)
 
     def _add(self, event: AddAsk, at_us: int) -> None:
         ask = _Ask(at_us, event.resources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -55,7 +55,7 @@ class Running:
 
 
 @contextmanager
-def started(*arguments: str | Path) -> Iterator[Running]:
+def started(*arguments: str | Path) -> Generator[Running]:
     """Start the command with pipes; at the end it is waited for."""
     process = subprocess.Popen(
         [*COMMAND, *map(str, arguments)],

@@ -123,6 +123,18 @@ def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
     assert running.process.returncode == 141
 
 
+def test_a_closed_pipe_leaves_nothing_to_complain_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as caught:
+            main(["check", os.devnull])
+        stream.flush()
+
+    assert caught.value.code == 141
+
+
 @pytest.mark.parametrize("arguments", [["check", os.devnull], ["replay", os.devnull]])
 def test_without_standard_output(arguments: list[str]) -> None:
     words = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, *arguments]

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from muster.feeds import FeedItem, read_feed
 from tests.actors.cli.helpers import (
     ASK,
     BAD,
@@ -72,10 +75,10 @@ def test_the_summary_of_several_queues() -> None:
 
     assert lines[0].startswith("Replayed 6 events, 00:34:00 of virtual time: ")
     assert lines[8:] == [
-        " root.other      2            1          10.000   10.000   10.000    10.000",
-        " root.q          1            1           0.000    0.000    0.000     0.000",
+        " root.other      2            1           0.000       0.000       0.000       0.000",
+        " root.q          1            1       2,000.000   2,000.000   2,000.000   2,000.000",
         "",
-        " all             3            2           5.000    5.000   10.000    10.000",
+        " all             3            2       1,000.000   1,000.000   2,000.000   2,000.000",
         "",
         "",
         " resource    used",
@@ -287,6 +290,18 @@ def test_ctrl_c_ends_with_what_was_done(most: int) -> None:
     assert said.startswith("Interrupted after ")
     assert f": {len(lines):,} decision" in said
     assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(lines) + 1))
+
+
+def test_ctrl_c_while_the_feed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def feed(_name: str) -> Iterator[FeedItem]:
+        yield from read_feed(io.BytesIO(FEED.encode()))
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("muster.cli._progress.read_feed", feed)
+    result = run("replay", "feed.yaml")
+
+    assert result.exit_code == 130
+    assert result.stdout.startswith("Interrupted after 3 events, 0 s of virtual time: 5 decisions")
 
 
 def test_a_closed_pipe_is_quiet() -> None:

@@ -150,7 +150,7 @@ class ViewApps(RuleBasedStateMachine):
         self.app.remove(gone, bit)
 
     @rule(mask=st.integers(1, 7).map(lambda bits: bits << 1), bind=st.booleans())
-    def try_the_best(self, mask: int, bind: bool) -> None:  # noqa: FBT001
+    def try_the_best(self, mask: int, bind: bool) -> None:
         expected = self.best(mask)
         assert bool(self.app.mask & mask) == (expected is not None)
         if expected is None:

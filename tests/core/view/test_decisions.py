@@ -132,20 +132,21 @@ def test_a_failed_bind_does_not_block() -> None:
     assert here.bound() == ["p/y n", "p/x n"]
 
 
-def test_a_gate_above_a_blocking_leaf_that_closes_while_it_waits_its_turn() -> None:
-    # p is first and fits no node; before its turn comes q/b starts and closes the gate on p,
-    # which was all that stood before the running r.
+@pytest.mark.parametrize("most", ["50m", "1000m"])
+def test_a_gate_that_closes_above_a_blocking_leaf(most: str) -> None:
+    # At the turn of leaf b its first ask, p/big, fits no node and blocks it for this round,
+    # although q/y then closes the gate on p, so that r/new is the first from there on.
     limit = {"maxapplications": "2"}
-    leaf = queue("b", properties=BLOCKING, **limit)
+    leaf = queue("b", properties=BLOCKING, resources={"max": {"vcore": most}}, **limit)
     here = tree("n", config=configuration(queue("a", leaf, queue("c", **limit), **limit)))
-    here.add_app("r", "a.b")
-    here.add_app("p", "a.b")
+    for app, path in (("r", "a.b"), ("p", "a.b"), ("q", "a.c")):
+        here.add_app(app, path)
     here.settle(wish("r", "old"))
-    here.add_app("q", "a.c")
-    here.settle(wish("r", "new", 1), wish("p", "big", 2, vcore=99), wish("q", "y", 3))
+    here.enter(wish("r", "new", 1), wish("p", "big", 9, vcore=50))
+    here.settle(wish("q", "y", 5), wish("q", "z", 0))
     here.check()
 
-    assert here.bound() == ["r/old n", "q/y n", "r/new n"]
+    assert here.bound() == ["r/old n", "q/y n", "q/z n", "r/new n"]
 
 
 def test_one_of_those_that_a_limit_lets_in_starts() -> None:
@@ -269,7 +270,7 @@ def test_a_policy_that_changes_with_the_applications() -> None:
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_a_leaf_becomes_a_parent_in_the_batch_in_which_it_empties(back: bool) -> None:  # noqa: FBT001
+def test_a_leaf_becomes_a_parent_in_the_batch_in_which_it_empties(back: bool) -> None:
     leaf, parent = configuration(queue("a")), configuration(queue("a", parent="true"))
     here = tree("n", config=parent if back else leaf)
     here.add_app("p", "a.x" if back else "a")

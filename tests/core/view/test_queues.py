@@ -98,13 +98,15 @@ class World:
         """Try every ask of a leaf, none of which is placed; give them as ``application/ask``."""
         leaf = self.leaf(path)
         tried: list[str] = []
-        while self.refresh() and leaf.open & ~VISIT:
+        self.refresh()
+        while leaf.open & ~VISIT:
             chosen = leaf.choose(leaf.open)
             assert chosen is not None
             app, bit, best = chosen
             tried.append(f"{app.identity.name}/{best.name}")
             app.tried(best, bit)
             leaf.list_app(app, self.total)
+            self.refresh()
         return tried
 
 

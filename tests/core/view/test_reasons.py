@@ -78,9 +78,7 @@ def test_another_application_is_to_start_first() -> None:
     here.add_app("q")
     here.settle(wish("p"), wish("q"))
 
-    assert why(here, app="q") == (
-        "StateAwareTurn: another application of root.a is to start first"
-    )
+    assert why(here, app="q") == ("StateAwareTurn: another application of root.a is to start first")
 
 
 def test_a_blocking_leaf_keeps_strict_order() -> None:
@@ -91,6 +89,14 @@ def test_a_blocking_leaf_keeps_strict_order() -> None:
 
     assert why(here) == "Blocked: root.a keeps strict order, and p/third before it waits"
     assert (why(here, "third") or "").startswith(Code.NO_NODE_FITS)
+
+
+def test_the_first_ask_of_a_blocking_leaf_is_not_blocked_by_itself() -> None:
+    leaf = queue("a", properties={"application.sort.blocking": "enabled"})
+    here = tree(configuration(leaf), vcore=10)
+    here.settle(wish("p", "y", 2, count=2, vcore=1), wish("p", vcore=10))
+
+    assert why(here) == "NoNodeFits: of 2 nodes 2 have too little vcore"
 
 
 def test_of_the_nodes_each_lacks_something() -> None:
@@ -109,7 +115,7 @@ def test_nodes_that_do_not_match() -> None:
     here.settle(wish("p", "y", 1, vcore=4, selector={"zone": "x"}))
     here.settle(wish("p", selector={"zone": "x"}))
 
-    assert why(here) == "NoNodeFits: of 3 nodes 1 have too little vcore, 2 do not match"
+    assert why(here) == "NoNodeFits: of 3 nodes 2 do not match, 1 have too little vcore"
 
 
 def test_a_node_that_was_closed_again_after_the_ask() -> None:

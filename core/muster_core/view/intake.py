@@ -1,0 +1,158 @@
+"""How the view takes over what the owners report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never, final
+
+from muster_core.lifecycle import AppState
+from muster_core.messages import (
+    Allocation,
+    AppAction,
+    AppReport,
+    Ask,
+    Entered,
+    Freed,
+    Pending,
+    QueueReport,
+    QueueSummary,
+    Say,
+    Spoilt,
+    Withdrawn,
+)
+from muster_core.totals import take_from
+from muster_core.view.apps import ViewApp
+from muster_core.view.queues import LeafView, ParentView, ViewQueue
+
+if TYPE_CHECKING:
+    from muster_core.view.state import ViewState
+
+
+@final
+class Intake:
+    """Brings reports into the view.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: The paths of queues that have ceased to exist in this batch.
+        self.left: set[str] = set()
+
+    def apply(self, report: QueueReport, now_us: int) -> None:
+        """Take over what an epoch changed.
+
+        Args:
+            report: The report of the root queue.
+            now_us: The instant of the batch, in microseconds.
+        """
+        # First who leaves, from below: a leaf without applications may be a parent now,
+        # and a parent without children a leaf. Who came and went at once was never here.
+        for app in report.apps:
+            if app.gone and app.identity.key in self._state.apps:
+                self._apply_app(app, now_us)
+        for summary in reversed(report.queues):
+            if summary.gone and summary.key in self._state.queues:
+                self._remove_queue(self._state.queues[summary.key])
+        for summary in report.queues:
+            if not summary.gone:
+                self._apply_queue(summary)
+        for app in report.apps:
+            if not app.gone:
+                self._apply_app(app, now_us)
+        for bit in self._state.shapes.forget_idle():
+            self._state.nodes.shape_forgotten(bit)
+
+    def _apply_queue(self, summary: QueueSummary) -> None:
+        queue = self._state.queues.get(summary.key)
+        if queue is None:
+            queue = self._new_queue(summary)
+        elif queue.config.is_parent != summary.config.is_parent:
+            self._remove_queue(queue)
+            queue = self._new_queue(summary)
+        elif queue.config is not summary.config:
+            queue.config = summary.config
+            self._state.all_dirty = True
+            if isinstance(queue, LeafView):  # Keys of the old policy and of the new do not mix.
+                queue.reorder(self._state.total)
+        queue.pending = dict(summary.values.pending)
+        queue.allocated = dict(summary.values.allocated)
+        self._state.dirty[queue.key] = queue
+
+    def _new_queue(self, summary: QueueSummary) -> ViewQueue:
+        parent = None if summary.parent is None else self._state.queues[summary.parent]
+        assert parent is None or isinstance(parent, ParentView), "the parent of a queue is a leaf"
+        depth = 0 if parent is None else parent.depth + 1
+        kind = ParentView if summary.config.is_parent else LeafView
+        queue = kind(summary.key, parent, summary.config, depth)
+        self._state.queues[queue.key] = queue
+        if parent is not None:
+            parent.children[queue.key] = queue
+        if isinstance(queue, LeafView):
+            queue.reorder(self._state.total)
+        return queue
+
+    def _remove_queue(self, queue: ViewQueue) -> None:
+        del self._state.queues[queue.key]
+        self._state.dirty.pop(queue.key, None)
+        self.left.add(queue.config.path)
+        parent = queue.parent
+        if parent is not None:
+            parent.remove(queue)
+            self._state.dirty[parent.key] = parent
+
+    def _apply_app(self, report: AppReport, now_us: int) -> None:
+        identity = report.identity
+        app = self._state.apps.get(identity.key)
+        leaf = self._state.queues[identity.leaf]
+        assert isinstance(leaf, LeafView), "an application in a parent queue"
+        if app is None:
+            app = ViewApp(identity)
+            self._state.apps[identity.key] = leaf.apps[identity.key] = app
+        for action in report.actions:
+            self._act(app, leaf, action, now_us)
+        if report.gone:
+            self._remove_app(app, leaf)
+        else:
+            leaf.list_app(app, self._state.total)
+
+    def _act(self, app: ViewApp, leaf: LeafView, action: AppAction, now_us: int) -> None:
+        """Repeat what an application has done."""
+        match action:
+            case Pending(ask):
+                self._add_pending(app, ask)
+            case Withdrawn(ask):
+                self._state.remove_pending(app, ask)
+            case Freed(allocation):
+                self._free(app, allocation)
+            case Entered(state):
+                self._state.enter(app, leaf, state, now_us)
+            case Spoilt(name, times):
+                app.spoilt[name] = times
+                if not times:
+                    del app.spoilt[name]
+            case Say():
+                pass  # That is for the log.
+            case _:
+                assert_never(action)
+
+    def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
+        if app.running:
+            self._state.count_running(leaf, -1)
+        leaf.starting -= app.state is AppState.STARTING
+        leaf.remove(app)
+        del self._state.apps[app.identity.key]
+
+    def _add_pending(self, app: ViewApp, ask: Ask) -> None:
+        bit = self._state.shapes.find(ask.shape)
+        if bit is None:
+            bit = self._state.shapes.add(ask.shape)
+            self._state.nodes.shape_added(bit)
+        self._state.shapes.acquire(bit)
+        app.add(ask, bit)
+
+    def _free(self, app: ViewApp, allocation: Allocation) -> None:
+        _, node = app.bound.pop(allocation.ask.name)
+        take_from(app.allocated, allocation.ask.resources)
+        self._state.nodes.give_back(node, allocation.ask.resources, app.identity.key)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from muster.cli._interrupt import Interrupt
+
+
+def press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_nothing_happens() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupt() as interrupt:
+        assert list(interrupt.reads([1, 2])) == [1, 2]
+
+    assert not interrupt.hit
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_while_an_item_is_read() -> None:
+    def feed() -> Iterator[int]:
+        yield 1
+        press()
+        yield 2
+
+    with Interrupt() as interrupt:
+        items = interrupt.reads(feed())
+        assert next(items) == 1
+        with pytest.raises(KeyboardInterrupt):
+            next(items)
+
+    assert interrupt.hit
+
+
+def test_between_two_items() -> None:
+    with Interrupt() as interrupt:
+        items = interrupt.reads([1, 2])
+        next(items)
+        press()
+
+        assert next(items) == 2
+    assert interrupt.hit
+
+
+def test_it_cancels_the_scope() -> None:
+    interrupt = Interrupt()
+
+    async def run() -> bool:
+        with interrupt.scope() as scope:
+            press()
+            await trio.sleep_forever()
+        return scope.cancelled_caught
+
+    with interrupt:
+        assert trio.run(run)
+    assert interrupt.hit
+
+
+def test_it_came_before_the_scope() -> None:
+    interrupt = Interrupt()
+
+    async def run() -> None:
+        with interrupt.scope():
+            await trio.sleep_forever()
+
+    with interrupt:
+        press()
+        trio.run(run)
+
+
+def test_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    interrupt = Interrupt()
+
+    async def run() -> None:
+        with interrupt.scope() as scope:
+            press()
+            with trio.CancelScope(shield=True):
+                while not scope.cancel_called:
+                    await trio.lowlevel.checkpoint()
+            assert left == []
+            press()
+
+    with interrupt:
+        trio.run(run)
+    assert left == [130]
+
+
+def test_in_another_thread_it_is_not_ours() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[object] = []
+
+    def work() -> None:
+        with Interrupt() as interrupt:
+            seen.append(list(interrupt.reads([1])))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+    assert seen == [[1]]
+    assert signal.getsignal(signal.SIGINT) is before
