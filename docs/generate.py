@@ -174,16 +174,15 @@ def fields_of(op: str) -> str:
 
 
 def output(command: str) -> str:
-    """Give what a command says in ``docs/feeds``, as in a shell that finds this ``muster``."""
+    """Give what a command says in ``docs/feeds``, run by this Python."""
     done = subprocess.run(
-        command,
+        f'muster() {{ "{sys.executable}" -m muster "$@"; }}; {command}',
         shell=True,
         cwd=DOCS / "feeds",
         env={
             **os.environ,
             "COLUMNS": "90",
             "NO_COLOR": "1",
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "PYTHONUTF8": "1",
         },
         stdin=subprocess.DEVNULL,
@@ -192,7 +191,7 @@ def output(command: str) -> str:
         encoding="utf-8",
         check=False,
     )
-    if "Traceback" in done.stdout:
+    if "Traceback" in done.stdout or "not found" in done.stdout:
         sys.exit(f"{command}\n{done.stdout}")
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
 

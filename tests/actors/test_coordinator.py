@@ -218,7 +218,7 @@ async def test_a_failure_of_the_coordinator_itself_names_it() -> None:
     try:
         async with muster.open_scheduler() as scheduler:
             # Not something that a caller may do; it stands for a bug.
-            await scheduler.submit(AddNode("n", None))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            await scheduler.submit(AddNode("n", None))  # type: ignore[arg-type]
             await scheduler.settle()
     except BrokenSchedulerError as error:
         scheduler_error = error

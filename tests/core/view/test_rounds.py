@@ -1,0 +1,154 @@
+"""The rounds: what is placed, in which order, and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_core.decisions import Kind, Reason
+from muster_core.events import (
+    FailBind,
+)
+from tests.core.building import configuration, queue, wish
+from tests.core.view.helpers import BLOCKING, props, told, tree
+
+
+def test_the_best_ask_takes_the_best_node() -> None:
+    here = tree("n", "m")
+    here.add_app("p")
+    here.settle(wish("p", "low", 1), wish("p", "high", 2))
+    here.check()
+
+    assert here.bound() == ["p/high m", "p/low n"]
+
+
+def test_each_bind_says_what_it_is() -> None:
+    here = tree("n")
+    here.add_app("p")
+    decisions = here.settle(wish("p", "x", 3), wish("p", "y", 3))
+
+    assert told(decisions) == [
+        "p New",
+        "p Accepted",
+        "assigned p/x n",
+        "bound p/x n",
+        "p Starting",
+        "assigned p/y n",
+        "bound p/y n",
+        "p Running",
+    ]
+
+
+def test_an_ask_that_fits_nowhere_does_not_block_those_behind_it() -> None:
+    here = tree("n", vcore=5)
+    here.add_app("p")
+    here.settle(wish("p", "big", 9, vcore=6), wish("p", "small", 1, vcore=5))
+    here.check()
+
+    assert here.bound() == ["p/small n"]
+
+
+def test_the_order_is_made_anew_after_every_bind() -> None:
+    here = tree("n", vcore=10)
+    here.add_app("p", "a")
+    here.add_app("q", "b")
+    here.settle(wish("p", "x", count=3), wish("q", "y", count=2))
+    here.check()
+
+    assert here.bound() == ["p/x-0 n", "q/y-0 n", "p/x-1 n", "q/y-1 n", "p/x-2 n"]
+
+
+def test_a_blocking_leaf_waits_for_its_first_ask() -> None:
+    here = tree("n", config=configuration(queue("a", properties=BLOCKING), queue("b")), vcore=5)
+    here.add_app("p", "a")
+    here.add_app("q", "b")
+    here.settle(wish("p", "big", 9, vcore=6), wish("p", "small"), wish("q", "y"))
+    here.check()
+
+    assert here.bound() == ["q/y n"]
+
+
+def test_a_blocking_leaf_that_waits_for_its_quota() -> None:
+    limited = queue("a", properties=BLOCKING, resources={"max": {"vcore": "3m"}})
+    here = tree("n", config=configuration(limited))
+    here.add_app("p", "a")
+    here.settle(wish("p", "x", 3, vcore=2), wish("p", "y", 2, vcore=2), wish("p", "z"))
+    here.check()
+
+    assert here.bound() == ["p/x n"]
+
+
+def test_a_failed_bind_does_not_block() -> None:
+    here = tree("n", config=configuration(queue("a", properties=BLOCKING)))
+    here.add_app("p", "a")
+    here.settle(wish("p", "x", 9), wish("p", "y", 1), FailBind("p", "x"))
+    here.check()
+
+    assert here.bound() == ["p/y n", "p/x n"]
+
+
+@pytest.mark.parametrize("most", ["50m", "1000m"])
+def test_a_gate_that_closes_above_a_blocking_leaf(most: str) -> None:
+    # At the turn of leaf b its first ask, p/big, fits no node and blocks it for this round,
+    # although q/y then closes the gate on p, so that r/new is the first from there on.
+    limit = {"maxapplications": "2"}
+    leaf = queue("b", properties=BLOCKING, resources={"max": {"vcore": most}}, **limit)
+    here = tree("n", config=configuration(queue("a", leaf, queue("c", **limit), **limit)))
+    for app, path in (("r", "a.b"), ("p", "a.b"), ("q", "a.c")):
+        here.add_app(app, path)
+    here.settle(wish("r", "old"))
+    here.enter(wish("r", "new", 1), wish("p", "big", 9, vcore=50))
+    here.settle(wish("q", "y", 5), wish("q", "z", 0))
+    here.check()
+
+    assert here.bound() == ["r/old n", "q/y n", "q/z n", "r/new n"]
+
+
+def test_a_state_aware_leaf_lets_one_start_at_a_time() -> None:
+    leaf = queue("a", properties=props(application_sort_policy="stateaware"))
+    here = tree("n", config=configuration(leaf))
+    for name in "pqr":
+        here.add_app(name)
+        here.enter(wish(name, count=2))
+    here.settle()
+    here.check()
+
+    assert here.bound() == [f"{name}/x-{number} n" for name in "pqr" for number in (0, 1)]
+
+
+def test_a_starting_application_without_asks_keeps_the_others_out_for_five_minutes() -> None:
+    leaf = queue("a", properties=props(application_sort_policy="stateaware"))
+    here = tree("n", config=configuration(leaf))
+    here.add_app("p")
+    here.add_app("q")
+    here.settle(wish("p"), wish("q"))
+    assert here.bound() == ["p/x n"]
+
+    here.pass_time(299_000_000)
+    assert here.bound() == ["p/x n"]
+    here.pass_time(301_000_000)
+    assert here.bound() == ["p/x n", "q/x n"]
+
+
+def test_a_bind_that_fails_is_tried_in_the_next_round() -> None:
+    here = tree("n")
+    here.add_app("p")
+    decisions = here.settle(wish("p", "x", 9), FailBind("p", "x", 2), wish("p", "y"))
+    here.check()
+
+    lines = [line for line in told(decisions) if not line.startswith("p ")]
+    assert lines == [
+        *("assigned p/x n", "released p/x n", "assigned p/y n", "bound p/y n"),
+        *("assigned p/x n", "released p/x n", "assigned p/x n", "bound p/x n"),
+    ]
+    reasons = {one.reason for one in decisions if one.kind is Kind.RELEASED}
+    assert reasons == {Reason.BIND_FAILED}
+
+
+def test_hundreds_of_nodes_fill_up() -> None:
+    here = tree(*(f"n{number:03}" for number in range(200)), vcore=2)
+    here.add_app("p")
+    here.settle(wish("p", count=500))
+    here.check()
+
+    nodes = [f"n{number:03}" for number in range(200)]
+    assert [line.split()[1] for line in here.bound()] == nodes * 2
