@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -27,6 +27,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
+from muster._yaml import UNREADABLE
 from muster_core.config import load_configuration
 from muster_core.config.document import (
     MAX_DEPTH,
@@ -109,7 +110,7 @@ def parse_document(text: str | bytes, *, file: str | None = None) -> Node:
         raise builder.error(_complaint(error), _line_of(error)) from None
     except ReaderError as error:
         raise builder.error(*_bad_character(error, text)) from None
-    except (YAMLError, ValueError, OverflowError) as error:  # such as a \U beyond Unicode
+    except UNREADABLE as error:
         raise builder.error(f"not YAML: {error}", builder.line) from None
     return builder.document
 

@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, Final, cast, final
 
 import attrs
 from ruamel.yaml import YAML, events
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 
+from muster._yaml import UNREADABLE
 from muster.feeds._errors import FeedError
 
 _FORBIDDEN: Final = re.compile(
@@ -68,20 +69,6 @@ _SIGNS: Final[dict[type[object], Sign]] = {
 }
 
 
-# What the parser raises for bad input beside its own errors: for numbers out of range in an
-# escape, for versions that it does not know. It stands at the last token or soon after.
-_CARELESS: Final = (
-    AssertionError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-
-
 def read_tokens(stream: BinaryIO, name: str) -> Iterator[Token]:
     """Parse a stream step by step.
 
@@ -100,7 +87,7 @@ def read_tokens(stream: BinaryIO, name: str) -> Iterator[Token]:
                 yield token
     except MarkedYAMLError as error:
         raise _not_yaml(error, name) from error
-    except (YAMLError, *_CARELESS) as error:
+    except UNREADABLE as error:  # It stands at the last token or soon after.
         raise FeedError(name, f"not YAML: {error}", line) from error
 
 
