@@ -259,5 +259,5 @@ def test_any_bytes_are_loaded_or_refused_and_nothing_else(data: bytes) -> None:
 
 @pytest.mark.parametrize("version", ["1.111", "1", "9999999999999999999.1", "x"])
 def test_a_version_of_yaml_that_does_not_exist_is_refused(version: str) -> None:
-    with pytest.raises(ConfigError, match="f.yaml"):
+    with pytest.raises(ConfigError, match=r"f\.yaml"):
         parse_configuration(f"%YAML {version}\n---\npartitions: []\n", file="f.yaml")
