@@ -191,7 +191,7 @@ def output(command: str) -> str:
         encoding="utf-8",
         check=False,
     )
-    if "Traceback" in done.stdout or "not found" in done.stdout:
+    if any(sign in done.stdout for sign in ("Traceback", "not found", "No module named")):
         sys.exit(f"{command}\n{done.stdout}")
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
 

@@ -1,6 +1,8 @@
 """Muster: an actor-based scheduler on trio.
 
-The public surface; everything else is private, but for :mod:`muster.feeds`.
+What a program needs to run a scheduler; :mod:`muster.config_files`, :mod:`muster.feeds`,
+:mod:`muster.replay` and :mod:`muster.testing` are public as well. What begins with an
+underscore is private.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from muster_core.messages import (
     WithdrawAsk,
 )
 from muster_core.priority import BUILT_IN_CLASSES, PriorityClass
+from muster_core.quantities import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +168,7 @@ class Directory:
         """
         match event:
             case Configure():
-                return list(self._configure(event.config))
+                return list(self._configure(event))
             case AddApp():
                 return list(self._add_app(event, origin))
             case RemoveApp():
@@ -285,7 +286,7 @@ class Directory:
         try:
             names = canonical_path(event.queue).split(".")[1:]
         except ValueError as error:
-            msg = f"queue: {event.queue!r}: {error}"
+            msg = f"queue: {shown(event.queue)}: {error}"
             raise RefusedError(msg) from error
         entry = self.queues["root"]
         while names and names[0] in entry.children:
@@ -353,24 +354,24 @@ class Directory:
 
     # Configuration
 
-    def _configure(self, configuration: Configuration) -> Iterator[Route]:
-        root = self.queues["root"]
-        self._check_kinds(root, configuration.root)
+    def _configure(self, event: Configure) -> Iterator[Route]:
+        root, configuration = self.queues["root"], event.config
+        self._check_kinds(root, configuration.root, event.field)
         self.configuration = configuration
         self._any_acl = has_acl(configuration)
         yield from self._reconfigure(root, configuration.root)
 
-    def _check_kinds(self, entry: QueueEntry, config: QueueConfig) -> None:
+    def _check_kinds(self, entry: QueueEntry, config: QueueConfig, field: str) -> None:
         """Refuse a configuration that turns a leaf in use into a parent, or the reverse."""
         if config.is_parent and not entry.config.is_parent and entry.apps:
-            msg = f"config: {config.path!r} has applications and cannot become a parent"
+            msg = f"{field}: {config.path!r} has applications and cannot become a parent"
             raise RefusedError(msg)
         if not config.is_parent and entry.children:
-            msg = f"config: {config.path!r} has children and cannot become a leaf"
+            msg = f"{field}: {config.path!r} has children and cannot become a leaf"
             raise RefusedError(msg)
         for child in config.children:
             if child.name in entry.children:
-                self._check_kinds(entry.children[child.name], child)
+                self._check_kinds(entry.children[child.name], child, field)
 
     def _reconfigure(self, entry: QueueEntry, config: QueueConfig) -> Iterator[Route]:
         changed = entry.draining or entry.config != config

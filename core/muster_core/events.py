@@ -20,9 +20,15 @@ from muster_core.resources import Resources
 @final
 @attrs.frozen
 class Configure:
-    """Replace the configuration; ``config`` has been checked by itself already."""
+    """Replace the configuration.
+
+    Attributes:
+        config: The configuration, which has been checked by itself already.
+        field: The field of the event that it came in, for the message of a refusal.
+    """
 
     config: Configuration
+    field: str = "config"
 
 
 @final

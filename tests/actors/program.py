@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from math import inf
 from random import Random
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import pytest
 import trio
 from typing_extensions import override
 
+from muster import _coordinator
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
@@ -49,11 +51,15 @@ def watchdog(seconds: float = 30) -> Generator[None]:
 
 @contextmanager
 def shuffled(seed: int) -> Generator[None]:
-    """Have trio shuffle the tasks that are ready as the seed says; for runs begun inside."""
+    """Have trio shuffle the tasks that are ready as the seed says; for runs begun inside.
+
+    Rounds do not pause by the clock meanwhile, so that two runs have the same steps.
+    """
     chance: Random = vars(_TRIO_RUN)["_r"]
     before = chance.getstate()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_TRIO_RUN, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        patch.setattr(_coordinator, "SLICE_S", inf)
         chance.seed(seed)
         try:
             yield

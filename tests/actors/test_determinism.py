@@ -152,7 +152,7 @@ def test_a_crowd(seed: int) -> None:
     assert run(entries, trio_seed=seed + 1, seed=seed) == expected
 
 
-@pytest.mark.parametrize("path", feeds(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", feeds(), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_feeds(path: Path) -> None:
     entries = of_feed(read_feed(path))
 

@@ -36,3 +36,9 @@ def test_paths_start_at_the_root(path: str, canonical: str) -> None:
 def test_illegal_paths(path: str) -> None:
     with pytest.raises(ValueError, match="is not a name of a queue"):
         canonical_path(path)
+
+
+def test_a_path_has_no_more_than_100_names() -> None:
+    assert canonical_path(".".join("a" * 100)).count(".") == 100
+    with pytest.raises(ValueError, match="has 101 levels; at most 100 are possible"):
+        canonical_path(".".join("a" * 101))

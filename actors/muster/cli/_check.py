@@ -12,6 +12,7 @@ import trio
 from muster.cli._options import (
     DIFFERENT,
     FILE,
+    INTERRUPTED,
     UNUSABLE,
     Format,
     complain,
@@ -38,15 +39,19 @@ class Verdict:
         name: Its name.
         check: What was found.
         error: Why it cannot be read, or read on, or None.
+        interrupted: Ctrl-C ended it.
     """
 
     name: str
     check: Check
     error: FeedError | None
+    interrupted: bool = False
 
     @property
     def status(self) -> int:
         """The exit status."""
+        if self.interrupted:
+            return INTERRUPTED
         if self.error is not None:
             return UNUSABLE
         return DIFFERENT if self.check.differences else 0
@@ -62,13 +67,16 @@ def command(context: click.Context, feeds: tuple[str, ...], output: Format) -> N
     Prints each difference with the line of the `expect`, or that of a refused event if no
     `expect` says that it is. `-` is standard input.
 
-    Exit status: 0 if there is no difference, 1 if there is one, 2 if a feed cannot be read.
+    Exit status: 0 if there is no difference, 1 if there is one, 2 if a feed cannot be read, 130
+    after Ctrl-C.
     """
     verdicts: list[Verdict] = []
     for feed in feeds:
         verdicts.append(_verdict(feed))
         if output is Format.TEXT:
             _print(verdicts[-1])
+        if verdicts[-1].interrupted:
+            break
     status = max(verdict.status for verdict in verdicts)
     if output is Format.JSON:
         print_json({"ok": status == 0, "feeds": [_as_map(verdict) for verdict in verdicts]})
@@ -78,11 +86,14 @@ def command(context: click.Context, feeds: tuple[str, ...], output: Format) -> N
 def _verdict(feed: str) -> Verdict:
     check = Check()
     error: FeedError | None = None
+    interrupted = False
     try:
         trio.run(check.run, read_feed(feed))
     except FeedError as unreadable:
         error = unreadable
-    return Verdict(name_of(feed), check, error)
+    except KeyboardInterrupt:
+        interrupted = True
+    return Verdict(name_of(feed), check, error, interrupted)
 
 
 def _print(verdict: Verdict) -> None:
@@ -94,7 +105,8 @@ def _print(verdict: Verdict) -> None:
         return
     found = counted(len(check.differences), "difference") if check.differences else "ok"
     events, expects = counted(check.events, "event"), counted(check.expects, "expect")
-    click.echo(f"{verdict.name}: {found} ({events}, {expects})")
+    so_far = ", interrupted" if verdict.interrupted else ""
+    click.echo(f"{verdict.name}: {found} ({events}, {expects}{so_far})")
 
 
 def _place(name: str, difference: Difference) -> str:
@@ -130,6 +142,7 @@ def _as_map(verdict: Verdict) -> dict[str, object]:
         "ok": verdict.status == 0,
         "events": check.events,
         "expects": check.expects,
+        "interrupted": verdict.interrupted,
         "differences": [attrs.asdict(difference) for difference in check.differences],
         "error": None if verdict.error is None else error_map(verdict.error),
     }

@@ -14,7 +14,7 @@ import click
 from typing_extensions import override
 
 from muster._version import __version__
-from muster.cli._options import INTERRUPTED, example
+from muster.cli._options import INTERRUPTED, UNUSABLE, complain, example
 
 PIPE_CLOSED: Final = 141
 """The exit status when nobody reads what is written, as of a program that a signal ends."""
@@ -84,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # A process of its own may keep what it makes: a burst of asks is not garbage, and looking
     # at it again and again for cycles takes a quarter of the time of a large replay.
     gc.set_threshold(100_000, 50, 100)
-    status: object
+    status: object = UNUSABLE
+    unwritable: OSError | None = None
     try:
         status = muster.main(
             None if arguments is None else list(arguments),
@@ -96,7 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         status = error.exit_code
-    sys.exit(_flushed(status if isinstance(status, int) else 0))
+    except OSError as error:  # such as a full disk; files that are opened fail elsewhere
+        unwritable = error
+    sys.exit(_flushed(status if isinstance(status, int) else 0, unwritable))
 
 
 def _mend_streams() -> None:
@@ -110,12 +113,25 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _flushed(status: int) -> int:
-    """Write what is left, so that the interpreter has nothing to complain of when it ends."""
+def _flushed(status: int, unwritable: OSError | None) -> int:
+    """Write what is left, so that the interpreter has nothing to complain of when it ends.
+
+    Args:
+        status: The exit status so far.
+        unwritable: Why standard output could not be written, or None.
+
+    Returns:
+        The exit status.
+    """
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         status = PIPE_CLOSED
-    if status == PIPE_CLOSED:
+    except OSError as error:
+        unwritable = error
+    if unwritable is not None:
+        complain(f"standard output: {unwritable.strerror or unwritable}")
+        status = UNUSABLE
+    if status == PIPE_CLOSED or unwritable is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import final
+from typing import TextIO, final
 
 import attrs
 import click
@@ -89,7 +89,7 @@ def command(
 def _verdict(config: str, partition: str | None) -> Verdict:
     name = name_of(config)
     try:
-        text = sys.stdin.buffer.read() if config == STDIN else _read(config)
+        text = _read(config)
         return Verdict(name, parse_configuration(text, file=name, partition=partition))
     except ConfigError as error:
         return Verdict(name, problems=error.problems)
@@ -98,7 +98,13 @@ def _verdict(config: str, partition: str | None) -> Verdict:
 
 
 def _read(config: str) -> bytes:
-    return Path(config).read_bytes()
+    if config != STDIN:
+        return Path(config).read_bytes()
+    stream: TextIO | None = sys.stdin  # None if the process was started without one
+    if stream is None:
+        msg = "is closed"
+        raise OSError(msg)
+    return stream.buffer.read()
 
 
 def _print(verdict: Verdict) -> None:

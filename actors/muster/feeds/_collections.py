@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from muster.feeds._kinds import FieldError, Kind, as_written, refused, told
 from muster.feeds._raw import Raw, is_null
@@ -93,7 +93,10 @@ def _parse_amount(name: str, value: Raw) -> int:
 def _parse_some_amounts(value: Raw) -> Resources:
     amounts = _parse_amounts(value)
     if not amounts:
-        raise FieldError("an ask has at least one type above 0")
+        named = ", ".join(
+            f"{name} {told(part)}" for name, part in dict(cast("dict[str, Raw]", value)).items()
+        )
+        raise FieldError(f"{named or 'nothing'}: an ask has at least one type above 0")
     return amounts
 
 

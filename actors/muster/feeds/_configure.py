@@ -90,10 +90,12 @@ def configure(values: Values, origin: Origin) -> Configure:
     partition = values.get("partition")
     assert partition is None or isinstance(partition, str)
     if ("config" in values) == ("file" in values):
-        problem = "and file exclude each other" if "config" in values else "is missing, or file"
+        problem = "is missing, or file"
+        if "config" in values:
+            problem = f"leave it out, or the file {str(values['file'])!r}: one of them is in force"
         raise FieldError(problem, "config")
     if "file" in values:
-        return Configure(_from_file(origin.base, str(values["file"]), partition))
+        return Configure(_from_file(origin.base, str(values["file"]), partition), "file")
     return Configure(_inline(cast("Raw", values["config"]), origin.line, partition))
 
 

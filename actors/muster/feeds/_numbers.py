@@ -9,6 +9,7 @@ from typing import Final
 
 from muster.feeds._kinds import LARGEST_INT64, FieldError, Kind, as_written, refused
 from muster.feeds._raw import Plain, Raw, is_null
+from muster_core.config.fields import BOOLEANS
 from muster_core.decisions import MICROSECONDS
 from muster_core.errors import QuantityError
 from muster_core.quantities import MAX_INT32, MIN_INT32, parse_duration, parse_integer
@@ -16,8 +17,6 @@ from muster_core.quantities import MAX_INT32, MIN_INT32, parse_duration, parse_i
 MAX_COUNT: Final = 10_000_000
 """The most asks that one event may bring; more is surely a slip."""
 
-_TRUE: Final = frozenset({"true", "yes", "on", "y"})
-_FALSE: Final = frozenset({"false", "no", "off", "n"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,1000}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
@@ -54,16 +53,14 @@ TALLY: Final = integer(0, LARGEST_INT64, "whole number")
 
 
 def _boolean_normal(value: Raw) -> Raw:
-    if isinstance(value, Plain) and value.lower() in _TRUE | _FALSE:
-        return value.lower() in _TRUE
-    return as_written(value)
+    boolean = BOOLEANS.get(value.lower()) if isinstance(value, Plain) else None
+    return as_written(value) if boolean is None else boolean
 
 
 def _parse_boolean(value: Raw) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Plain) and value.lower() in _TRUE | _FALSE:
-        return value.lower() in _TRUE
+    boolean = BOOLEANS.get(value.lower()) if isinstance(value, Plain) else value
+    if isinstance(boolean, bool):
+        return boolean
     raise refused(value, "is not a boolean: write true or false")
 
 
@@ -77,6 +74,8 @@ def _seconds_normal(value: Raw) -> Raw:
     if text.isdigit():
         return int(text) if int(text) <= LARGEST_INT64 else text
     number = float(text)
+    if number == 0:
+        return 0  # also what is too small to be told from it
     if math.isfinite(number) and Decimal(repr(number)) == Decimal(text):
         return number
     # More digits than a float has: as a duration with a unit they stay exact, unless that

@@ -19,6 +19,7 @@ from muster.feeds._kinds import FieldError, Kind, told
 from muster.feeds._numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, integer
 from muster.feeds._raw import Raw
 from muster.feeds._texts import NAME, OWNED_NAME, one_of
+from muster_core.application import SPOILT_LIMIT
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -31,6 +32,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
+from muster_core.priority import HIGHEST_USER_PRIORITY
 from muster_core.quantities import MIN_INT32
 
 
@@ -79,7 +81,6 @@ def _add_ask(values: Values, origin: Origin) -> Content:
 # -- kinds that one operation has for itself ------------------------------------------------
 
 _SYSTEM: Final = "system-"
-_MAX_USER_PRIORITY: Final = 1_000_000_000
 _NEVER: Final = "Never"
 _PREEMPTS: Final = "PreemptLowerPriority"
 
@@ -93,11 +94,15 @@ def _parse_class_name(value: Raw) -> str:
 
 
 _CLASS_NAME: Final = Kind("name, not starting with `system-`", _parse_class_name, NAME.normal)
-_CLASS_VALUE: Final = integer(MIN_INT32, _MAX_USER_PRIORITY, f"int32, at most {_MAX_USER_PRIORITY}")
+_CLASS_VALUE: Final = integer(
+    MIN_INT32, HIGHEST_USER_PRIORITY, f"int32, at most {HIGHEST_USER_PRIORITY}"
+)
 _POLICY: Final = one_of(_NEVER, _PREEMPTS)
 _CLASS_PREEMPTS: Final = Kind(
     _POLICY.name, lambda value: _POLICY.parse(value) == _PREEMPTS, _POLICY.normal
 )
+
+_TIMES: Final = integer(1, SPOILT_LIMIT, f"1 … {SPOILT_LIMIT}")
 
 # -- fields that several operations have ----------------------------------------------------
 
@@ -181,7 +186,7 @@ _TABLE: Final = (
     _op("release", "A bound ask has finished.", (_APP, _ASK), _made(Release)),
     _op(
         "add_priority_class",
-        "A priority class comes, or its value for later asks changes.",
+        "A priority class comes.",
         (
             field("name", _CLASS_NAME, "its name", required=True),
             field("value", _CLASS_VALUE, "the priority of its asks", required=True),
@@ -197,7 +202,7 @@ _TABLE: Final = (
     _op(
         "fail_bind",
         "The next binds of an ask fail.",
-        (_APP, _ASK, field("times", COUNT, "how many binds; default 1")),
+        (_APP, _ASK, field("times", _TIMES, "how many binds; default 1")),
         _made(FailBind),
     ),
     _op("settle", "Closes the batch and runs the rounds.", (), _made(Settle)),

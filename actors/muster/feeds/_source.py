@@ -13,7 +13,7 @@ import sys
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol, TypeAlias, final
+from typing import BinaryIO, Final, Protocol, TextIO, TypeAlias, final
 
 from typing_extensions import Buffer, override
 
@@ -79,12 +79,19 @@ def _opened(source: Source, stack: ExitStack) -> tuple[str, Path, ByteStream]:
     if not isinstance(source, (str, os.PathLike)):
         return str(getattr(source, "name", "feed")), Path(), source
     if source == "-":
-        return "standard input", Path(), sys.stdin.buffer
+        return "standard input", Path(), _standard_input()
     path = Path(source)
     try:
         return str(path), path.parent, stack.enter_context(path.open("rb"))
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise FeedError(str(path), _said(error)) from error
+
+
+def _standard_input() -> ByteStream:
+    stream: TextIO | None = sys.stdin  # None if the process was started without one
+    if stream is None:
+        raise FeedError("standard input", "is closed")
+    return stream.buffer
 
 
 def _said(error: Exception) -> str:

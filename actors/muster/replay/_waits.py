@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import final
+from typing import Final, final
 
 import attrs
 
@@ -30,6 +30,10 @@ class WaitSummary:
     longest_s: float | None = None
 
 
+LONGEST_US: Final = 2**63 - 1
+"""The longest wait that is told from longer ones: some 292,000 years, in microseconds."""
+
+
 @final
 class Waits:
     """Waits in microseconds, eight bytes each, so that a million of them are nothing."""
@@ -39,7 +43,7 @@ class Waits:
 
     def add(self, wait_us: int) -> None:
         """Note a wait, in microseconds."""
-        self._waits_us.append(wait_us)
+        self._waits_us.append(min(wait_us, LONGEST_US))
 
     def extend(self, waits: Waits) -> None:
         """Note all of ``waits``."""

@@ -23,7 +23,7 @@ MAX_APPLICATIONS: Final = 2**64 - 1
 
 # What YAML 1.1 and the reader of YuniKorn take for booleans; the spelling in capitals does not
 # matter. Only where a boolean is expected: everywhere else these are texts.
-_BOOLEANS: Final = {
+BOOLEANS: Final = {
     **dict.fromkeys(("true", "yes", "on", "y"), True),
     **dict.fromkeys(("false", "no", "off", "n"), False),
 }
@@ -172,7 +172,7 @@ class Field:
         text = self.text()
         if text is None or self.is_null:
             return default
-        value = _BOOLEANS.get(text.lower())
+        value = BOOLEANS.get(text.lower())
         if value is None:
             self.refuse(f"{describe(self.node)} is not a boolean: write true or false")
         return default if value is None else value

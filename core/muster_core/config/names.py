@@ -14,6 +14,9 @@ from muster_core.quantities import shown
 ROOT: Final = "root"
 """The name and the path of the queue above all others."""
 
+DEEPEST: Final = 100
+"""How many names a path may have: each is a queue, and a queue is a task."""
+
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
 
@@ -38,7 +41,11 @@ def canonical_path(path: str) -> str:
         path: The path as a user wrote it, such as ``Root.a.b`` or ``a.b``.
 
     Raises:
-        ValueError: If a name on the path is illegal.
+        ValueError: If a name on the path is illegal, or there are more than 100.
     """
+    levels = path.count(".") + 1
+    if levels > DEEPEST:
+        msg = f"{shown(path)} has {levels} levels; at most {DEEPEST} are possible"
+        raise ValueError(msg)
     names = [check_queue_name(name) for name in path.split(".")]
     return ".".join(names if names[0] == ROOT else [ROOT, *names])

@@ -111,7 +111,8 @@ _ROOT_ONLY: Final = (GANG_WAIT, GANG_DEADLOCK)
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
     known.name: known
     for known in (
-        *_LEAF_ONLY,
+        SORT_POLICY,
+        SORT_BLOCKING,
         SORT_PRIORITY,
         PRIORITY_FENCE,
         PRIORITY_OFFSET,
@@ -120,7 +121,8 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         QUEUE_CREATE,
         PREEMPTION_POLICY,
         PREEMPTION_DELAY,
-        *_ROOT_ONLY,
+        GANG_WAIT,
+        GANG_DEADLOCK,
     )
 }
 """Every property that Muster knows."""
@@ -187,10 +189,8 @@ def read_properties(
         except (ValueError, QuantityError) as error:
             value.refuse(str(error))
             continue
-        if known in _LEAF_ONLY and is_parent:
+        if known is SORT_POLICY and is_parent:
             value.warn(f"{queue}: {name} does nothing on a parent queue")
-        if known in _ROOT_ONLY and not is_root:
-            value.warn(f"{queue}: {name} does nothing below root")
         if known is PRIORITY_OFFSET and not is_root:
             _warn_of_offset(value, queue, text)
     return tuple(own)

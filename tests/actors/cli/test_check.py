@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pytest
+
 from tests.actors.cli.helpers import ASK, BAD, SETUP, run, run_json, written
 
 GOOD = SETUP + ASK + "- {op: expect, bound: [a/x]}\n"
@@ -109,6 +111,7 @@ def test_json(tmp_path: Path) -> None:
         "events": 4,
         "expects": 1,
         "differences": [],
+        "interrupted": False,
         "error": None,
     }
     assert said["feeds"][1]["differences"][0] == {
@@ -127,3 +130,16 @@ def test_json(tmp_path: Path) -> None:
 
 def test_json_when_all_is_fine() -> None:
     assert run_json("check", "-", given=GOOD)[1]["ok"] is True
+
+
+def test_ctrl_c_says_what_was_found_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trio.run", interrupted)
+    feed = tmp_path / "feed.yaml"
+    feed.write_text("- op: settle\n", encoding="utf-8")
+    result = run("check", feed, feed)
+
+    assert result.exit_code == 130
+    assert result.stdout == f"{feed}: ok (0 events, 0 expects, interrupted)\n"

@@ -153,3 +153,22 @@ def test_a_name_that_is_not_unicode(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert done.stderr.endswith(b".yaml: No such file or directory\n")
+
+
+@pytest.mark.parametrize("name", ["replay", "check", "validate"])
+def test_a_closed_standard_input_cannot_be_read(name: str) -> None:
+    command = f'"{sys.executable}" -m muster {name} - <&-'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (2, "standard input: is closed\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", ["--help", "--version", "check ok.yaml", "replay ok.yaml"])
+def test_a_full_disk_is_not_a_difference(arguments: str, tmp_path: Path) -> None:
+    (tmp_path / "ok.yaml").write_text("- op: settle\n", encoding="utf-8")
+    command = f'cd "{tmp_path}" && "{sys.executable}" -m muster {arguments} > /dev/full'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr == "standard output: No space left on device\n"

@@ -57,7 +57,7 @@ def test_a_file_relative_to_the_feed(tmp_path: Path) -> None:
     feed.write_text("- {op: configure, file: sub/queues.yaml}\n")
     [item] = read_feed(feed)
 
-    assert item.content == Configure(configuration(inline()))
+    assert item.content == Configure(configuration(inline()), "file")
 
 
 def test_a_file_relative_to_the_working_folder(
@@ -74,7 +74,7 @@ def test_a_file_relative_to_the_working_folder(
     [
         ("{op: configure}", "config: is missing, or file"),
         ("{op: configure, config: , file: }", "config: is missing, or file"),
-        ("{op: configure, config: {}, file: a}", "config: and file exclude each other"),
+        ("{op: configure, config: {}, file: a}", "config: leave it out, or the file 'a'"),
         ("{op: configure, config: [a]}", "config: a list is not a map"),
         ("{op: configure, file: [a]}", "file: a list is not a text"),
         ("{op: configure, file: missing.yaml}", "file: 'missing.yaml' cannot be read: No such"),

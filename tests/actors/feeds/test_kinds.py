@@ -74,6 +74,7 @@ def test_the_normal_form_of_plain_text_means_the_same(kind: Kind[Any], value: Ra
         (INSTANT, "1.000000000000000000001e3", "1000.000000000000000001s"),
         (INSTANT, "1e400", "1e400"),
         (INSTANT, "1e-400", 0),
+        (INSTANT, "1e-99999999999999999999", 0),
         (INSTANT, "+5", "+5"),
         (INSTANT, "5.", "5."),
         (INSTANT, "1." + "0" * 1500, "1." + "0" * 1500),

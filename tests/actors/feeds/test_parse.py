@@ -112,8 +112,11 @@ ASK = "op: add_ask, app: a, ask: x"
         (f"{{{ASK}}}", "resources: is missing"),
         (f"{{{ASK}, resources: }}", "resources: nothing is not a map of resource types"),
         (f"{{{ASK}, resources: 5}}", "resources: '5' is not a map of resource types"),
-        (f"{{{ASK}, resources: {{}}}}", "resources: an ask has at least one type above 0"),
-        (f"{{{ASK}, resources: {{vcore: 0}}}}", "resources: an ask has at least one type above 0"),
+        (f"{{{ASK}, resources: {{}}}}", "resources: nothing: an ask has at least one type above 0"),
+        (
+            f"{{{ASK}, resources: {{vcore: 0}}}}",
+            "resources: vcore '0': an ask has at least one type",
+        ),
         (
             f"{{{ASK}, resources: {{vcore: 0.0001}}}}",
             "resources.vcore: '0.0001' is not a whole number of millicores",

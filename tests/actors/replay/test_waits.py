@@ -57,3 +57,9 @@ def test_of_two_queues_together(first: list[int], second: list[int]) -> None:
     together.extend(waits(*second))
 
     assert together.summary() == waits(*first, *second).summary()
+
+
+def test_a_wait_longer_than_can_be_kept() -> None:
+    longest_s = waits(2**64).summary().longest_s
+
+    assert longest_s == (2**63 - 1) / 1_000_000
