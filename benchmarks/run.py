@@ -6,7 +6,8 @@
 
 Times are those of the processor, so that other programs do not count. They are also given as
 multiples of the work that no scheduler can avoid (see ``lower_bound.py``), measured in the same
-run: these numbers mean the same on every machine.
+run: these numbers mean the same on every machine. The last column compares with the same
+machines driven by one loop, without tasks (``muster_core.plain``): what the tasks cost.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ import muster
 from muster_core.config.model import Configuration, QueueConfig, Settings, SortPolicy
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Configure, Event, Release
+from muster_core.plain import PlainScheduler
 from muster_core.resources import Resources
 
 NODES = 1_000
 NODE = Resources({"vcore": 64_000, "memory": 256 * 2**30})
+RELEASES = 2_000
+"""How many asks are released at the most."""
 
 
 @attrs.define
@@ -147,12 +151,13 @@ WORKLOADS = (
 
 @attrs.frozen
 class Result:
-    """What was measured: asks that came and allocations made, and the seconds that each took."""
+    """What was measured: asks that came and allocations made, and the seconds that it took."""
 
     asks: int
     entry_s: float
     binds: int
     rounds_s: float
+    whole_s: float
 
 
 async def measure(workload: Workload, scale: float) -> Result:
@@ -175,15 +180,39 @@ async def measure(workload: Workload, scale: float) -> Result:
         await scheduler.settle()
         settled = time.process_time()
         if not workload.releases:
-            return Result(asks, entered - start, counter.binds, settled - entered)
+            return Result(asks, entered - start, counter.binds, settled - entered, settled - start)
         first, number = counter.binds, 0
-        while number < min(first, 2_000):
+        while number < min(first, RELEASES):
             for app, ask in counter.bound[number : number + workload.releases]:
                 await scheduler.submit(Release(app=app, ask=ask))
             await scheduler.settle()
             number += workload.releases
         released = time.process_time()
-        return Result(asks, entered - start, counter.binds - first, released - settled)
+        return Result(
+            asks,
+            entered - start,
+            counter.binds - first,
+            released - settled,
+            released - start,
+        )
+
+
+def without_tasks(workload: Workload, scale: float) -> float:
+    """Do the same without tasks; give the seconds that all of it took."""
+    scheduler = PlainScheduler(workload.config)
+    scheduler.submit(Configure(config=workload.config))
+    start = time.process_time()
+    for event in workload.events(scale):
+        scheduler.submit(event)
+    scheduler.settle()
+    if workload.releases:
+        counter = Counter()
+        counter.write(scheduler.announced)
+        for number in range(0, min(counter.binds, RELEASES), workload.releases):
+            for app, ask in counter.bound[number : number + workload.releases]:
+                scheduler.submit(Release(app=app, ask=ask))
+            scheduler.settle()
+    return time.process_time() - start
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -195,11 +224,21 @@ def main(arguments: Sequence[str]) -> None:
     gc.set_threshold(100_000, 50, 100)  # the usual thresholds cost a third of the time
     unavoidable = min(seconds_per_allocation() for _ in range(3))
 
-    table = Table("workload", "what", "asks/s in", "allocations", "a second", "times unavoidable")
+    table = Table(
+        "workload",
+        "what",
+        "asks/s in",
+        "allocations",
+        "a second",
+        "times unavoidable",
+        "times without tasks",
+    )
     for workload in WORKLOADS:
         if options.names and workload.name not in options.names:
             continue
         result = trio.run(measure, workload, options.scale)
+        gc.collect()
+        plainly_s = without_tasks(workload, options.scale)
         gc.collect()
         each = result.rounds_s / max(1, result.binds)
         table.add_row(
@@ -209,8 +248,9 @@ def main(arguments: Sequence[str]) -> None:
             f"{result.binds:,}",
             f"{1 / each:,.0f}",
             f"{each / unavoidable:.1f}",
+            f"{result.whole_s / plainly_s:.2f}",
         )
-    console = Console(width=100)
+    console = Console(width=110)
     console.print(table)
     console.print(
         f"Python {platform.python_version()}; unavoidable: {unavoidable * 1e6:.2f} µs an allocation"

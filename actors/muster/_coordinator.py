@@ -85,6 +85,10 @@ class Coordinator:
             nursery: Where the owners run.
             entry: Where requests come in.
             done: Set when everything has been carried out.
+
+        Raises:
+            BrokenSchedulerError: If it fails itself, which is a bug.
+            Exception: What the journal raises, as it is.
         """
         self._nursery = nursery
         try:

@@ -81,6 +81,12 @@ class Scheduler:
     ) -> None:
         """Let an event in and wait until its owner has accepted it; the batch stays open.
 
+        Args:
+            event: The event.
+            at_us: As for :meth:`submit`.
+            index: As for :meth:`submit`.
+            line: As for :meth:`submit`.
+
         Raises:
             RefusedError: If it makes no sense now; the message names field and value.
             ClosedSchedulerError: If the scheduler is closed before it answers.

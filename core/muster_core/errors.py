@@ -6,6 +6,7 @@
     ├── QuantityError           a text is not a quantity: write it differently
     ├── InsufficientError       more was taken than is there: take less
     ├── ConfigError             a configuration is refused: mend the named fields
+    ├── EventError              an event cannot be made of these values: change the named field
     └── RefusedError            an event is refused: the state is as if it had not come
 """
 
@@ -69,6 +70,14 @@ class ConfigError(MusterError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@final
+class EventError(MusterError, ValueError):
+    """An event cannot be made: a field has a value that it can never have.
+
+    The message names the field and the value, and says what would be right.
+    """
 
 
 @final

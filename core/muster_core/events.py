@@ -1,9 +1,9 @@
 """Events: everything that can come in, typed, checked for form, not yet for sense.
 
-One closed union. The form of a field (a quantity, a name, a number in range) is
-checked where an event is read; whether an event makes sense now (does the queue
-exist, is the name free) is for the machine that owns what it speaks of.
-Times are in microseconds.
+One closed union. What no event can have (an empty name, a negative duration) raises
+:class:`~muster_core.errors.EventError` when the event is made; whether an event makes
+sense now (does the queue exist, is the name free) is for the machine that owns what it
+speaks of. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,19 @@ from typing import final
 import attrs
 
 from muster_core.config.model import Configuration
+from muster_core.forms import (
+    A_PRIORITY,
+    A_USERS_PRIORITY,
+    AT_LEAST_ONE,
+    a_name,
+    a_users_class,
+    amounts,
+    an_owned_name,
+    some_amounts,
+)
 from muster_core.resources import Resources
+
+_optional = attrs.validators.optional
 
 
 @final
@@ -36,8 +48,8 @@ class Configure:
 class AddNode:
     """A node comes with ``capacity`` and the attributes that selectors look at."""
 
-    node: str
-    capacity: Resources
+    node: str = attrs.field(validator=a_name)
+    capacity: Resources = attrs.field(validator=amounts)
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
     schedulable: bool = True
 
@@ -47,8 +59,8 @@ class AddNode:
 class UpdateNode:
     """The fields of a node that are not None replace the present ones."""
 
-    node: str
-    capacity: Resources | None = None
+    node: str = attrs.field(validator=a_name)
+    capacity: Resources | None = attrs.field(default=None, validator=_optional(amounts))
     attributes: Mapping[str, str] | None = None
     schedulable: bool | None = None
 
@@ -58,7 +70,7 @@ class UpdateNode:
 class RemoveNode:
     """A node is lost, with everything on it."""
 
-    node: str
+    node: str = attrs.field(validator=a_name)
 
 
 @final
@@ -66,8 +78,8 @@ class RemoveNode:
 class AddApp:
     """An application is submitted to ``queue``, a path as the user wrote it."""
 
-    app: str
-    queue: str
+    app: str = attrs.field(validator=an_owned_name)
+    queue: str = attrs.field(validator=a_name)
     user: str | None = None
     groups: tuple[str, ...] = ()
     tags: Mapping[str, str] = attrs.field(factory=dict[str, str])
@@ -78,7 +90,7 @@ class AddApp:
 class RemoveApp:
     """An application goes, with everything it asked for and holds."""
 
-    app: str
+    app: str = attrs.field(validator=an_owned_name)
 
 
 @final
@@ -95,15 +107,15 @@ class AddAsk:
         run_for_us: It completes by itself this long after it was bound, or None.
     """
 
-    app: str
-    ask: str
-    resources: Resources
-    priority: int | None = None
+    app: str = attrs.field(validator=an_owned_name)
+    ask: str = attrs.field(validator=an_owned_name)
+    resources: Resources = attrs.field(validator=some_amounts)
+    priority: int | None = attrs.field(default=None, validator=_optional(A_PRIORITY))
     priority_class: str | None = None
-    count: int | None = None
+    count: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
     node: str | None = None
     selector: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    run_for_us: int | None = None
+    run_for_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
 
 
 @final
@@ -111,8 +123,8 @@ class AddAsk:
 class RemoveAsk:
     """A pending ask is withdrawn."""
 
-    app: str
-    ask: str
+    app: str = attrs.field(validator=an_owned_name)
+    ask: str = attrs.field(validator=an_owned_name)
 
 
 @final
@@ -120,8 +132,8 @@ class RemoveAsk:
 class Release:
     """A bound ask has finished."""
 
-    app: str
-    ask: str
+    app: str = attrs.field(validator=an_owned_name)
+    ask: str = attrs.field(validator=an_owned_name)
 
 
 @final
@@ -129,8 +141,8 @@ class Release:
 class AddPriorityClass:
     """A user's priority class; ``preempts`` is its policy ``PreemptLowerPriority``."""
 
-    name: str
-    value: int
+    name: str = attrs.field(validator=a_users_class)
+    value: int = attrs.field(validator=A_USERS_PRIORITY)
     preempts: bool = False
 
 
@@ -139,9 +151,9 @@ class AddPriorityClass:
 class FailBind:
     """The next ``times`` binds of an ask fail."""
 
-    app: str
-    ask: str
-    times: int = 1
+    app: str = attrs.field(validator=an_owned_name)
+    ask: str = attrs.field(validator=an_owned_name)
+    times: int = attrs.field(default=1, validator=AT_LEAST_ONE)
 
 
 Event = (

@@ -1,8 +1,8 @@
 """All machines of the core driven by one loop, without tasks.
 
 It decides what the actors decide, since every decision is made in the machines.
-It is there to measure what the tasks cost, and for programs that need decisions
-but no concurrency.
+It is there to measure what the tasks cost, and to tell a fault of the tasks from one
+of the machines.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Resources(Mapping[str, int]):
         amounts: The amount of each type in base units; zeros are dropped.
 
     Raises:
-        QuantityError: If an amount is negative or more than 2^63-1.
+        QuantityError: If an amount is no whole number, negative or more than 2^63-1.
     """
 
     __slots__ = ("_amounts", "_hash")
@@ -40,8 +40,8 @@ class Resources(Mapping[str, int]):
         kept: dict[str, int] = {}
         for name in sorted(amounts or ()):
             amount = (amounts or {})[name]
-            if amount < 0 or amount > MAX_QUANTITY:
-                msg = f"{name}: {amount} is not between 0 and {MAX_QUANTITY}"
+            if type(amount) is not int or amount < 0 or amount > MAX_QUANTITY:
+                msg = f"{name}: {amount!r} is not a whole number from 0 to {MAX_QUANTITY}"
                 raise QuantityError(msg)
             if amount:
                 kept[name] = amount

@@ -14,7 +14,7 @@ from muster.testing import Interleaving, Recording, check
 from muster_core.application import ApplicationMachine
 from muster_core.decisions import Announced, Kind
 from muster_core.errors import RefusedError
-from muster_core.events import AddApp, AddAsk, AddNode, Release, RemoveApp
+from muster_core.events import AddApp, AddAsk, Release, RemoveApp
 from muster_core.messages import AppReport, QueueReport, ToApplication, ToQueue
 from muster_core.queue import QueueMachine
 from muster_core.snapshots import AskPlace
@@ -213,16 +213,16 @@ def test_an_interrupt_at_every_step() -> None:
         assert log.decisions == whole.decisions[: len(log.decisions)]
 
 
-async def test_a_failure_of_the_coordinator_itself_names_it() -> None:
-    scheduler_error: BrokenSchedulerError | None = None
-    try:
-        async with muster.open_scheduler() as scheduler:
-            # Not something that a caller may do; it stands for a bug.
-            await scheduler.submit(AddNode("n", None))  # type: ignore[arg-type]
-            await scheduler.settle()
-    except BrokenSchedulerError as error:
-        scheduler_error = error
+async def test_a_failure_of_the_coordinator_itself_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(_: object) -> None:
+        msg = "bug"
+        raise KeyError(msg)
 
-    assert scheduler_error is not None
-    assert "the coordinator failed on Submit" in str(scheduler_error)
-    assert isinstance(scheduler_error.__cause__, TypeError)
+    monkeypatch.setattr("muster_core.conductor.Conductor.decide", fails)
+    with pytest.raises(BrokenSchedulerError, match="the coordinator failed on Settle") as caught:
+        async with muster.open_scheduler() as scheduler:
+            await scheduler.settle()
+
+    assert isinstance(caught.value.__cause__, KeyError)

@@ -118,12 +118,14 @@ class _Assembly:
             return self._add_ask(choices)
         return self._about_an_ask(kind, choices)
 
-    def add_app(self, choices: Choices) -> AddApp:
+    def add_app(self, choices: Choices) -> What:
         """Give an application that comes, mostly with a new name."""
         again = choices.one_in(4)
         name = self._app(choices) if again else f"p{self._apps}"
         self._apps += not again
         queue = self._queues[(choices.number(256) * 256 + choices.number(256)) % len(self._queues)]
+        if not queue:  # Of that no event can be made; whoever reads it refuses it.
+            return "queue: '' is empty"
         return AddApp(
             app=name,
             queue=queue,

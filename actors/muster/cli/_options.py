@@ -47,7 +47,11 @@ class Format(StrEnum):
 def as_instant(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> int | None:
-    """Read an instant since the start, as seconds or a duration; give microseconds."""
+    """Read an instant since the start, as seconds or a duration; give microseconds.
+
+    Raises:
+        click.BadParameter: If it is neither.
+    """
     try:
         return None if value is None else parse_duration(value)
     except QuantityError as error:

@@ -47,6 +47,7 @@ def test_every_field_has_its_place_in_the_typed_event(op: Op) -> None:
     names = {field.attribute for field in op.fields.values()}
     if op.name in {"configure", "settle"}:
         return
-    made = op.build(dict.fromkeys(names), Origin(Path(), None))
+    with attrs.validators.disabled():
+        made = op.build(dict.fromkeys(names), Origin(Path(), None))
 
     assert {attribute.name for attribute in attrs.fields(type(made))} == names - {"annotations"}
