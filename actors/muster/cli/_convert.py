@@ -51,7 +51,7 @@ def command(
 
     The name of OUT says how to write: .yaml, .jsonl or .msgpack, with .gz behind it for gzip.
     `-` is standard input or output. `file` of a `configure` event stays as it is, relative to
-    the feed.
+    the feed. OUT is replaced when all is written; after a failure it is what it was.
 
     Exit status: 0, or 2 if IN cannot be read or OUT cannot be written.
     """

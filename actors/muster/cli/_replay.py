@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,6 @@ from muster.cli._options import (
     Format,
     as_instant,
     complain,
-    counted,
     error_map,
     example,
     format_option,
@@ -34,7 +33,7 @@ from muster.cli._options import (
 from muster.cli._progress import Progress
 from muster.cli._summary import as_map, print_summary
 from muster.feeds import DecisionLog, FeedError
-from muster.replay import Tally, replay
+from muster.replay import Remark, Tally, replay
 
 T = TypeVar("T")
 
@@ -168,10 +167,16 @@ def _report(arguments: Arguments, tally: Tally, interrupt: Interrupt, output: Fo
     if output is Format.JSON:
         print_json(as_map(summary, interrupted=interrupt.hit), err=err)
         return
-    for refusal in summary.first_refusals:
-        place = f"event {refusal.index}" if refusal.line is None else refusal.line
-        click.echo(f"{name_of(arguments.feed)}:{place}: refused: {refusal.message}", err=True)
-    if len(summary.first_refusals) < summary.refused:
-        refused = counted(summary.refused, "event")
-        click.echo(f"{name_of(arguments.feed)}: … {refused} were refused", err=True)
+    feed = name_of(arguments.feed)
+    _tell(feed, "warning", summary.first_warnings, summary.warnings)
+    _tell(feed, "refused", summary.first_refusals, summary.refused)
     print_summary(summary, interrupted=interrupt.hit, err=err)
+
+
+def _tell(feed: str, what: str, first: Sequence[Remark], number: int) -> None:
+    """Say on standard error what there is to say of events."""
+    for remark in first:
+        place = f"event {remark.index}" if remark.line is None else remark.line
+        click.echo(f"{feed}:{place}: {what}: {remark.message}", err=True)
+    if len(first) < number:
+        click.echo(f"{feed}: {what}: … {number:,} in all", err=True)

@@ -47,14 +47,14 @@ def convert(
 
     Raises:
         FeedError: If the source cannot be opened or read on, or the target cannot be
-            written, or its name does not say how. What was read before is written.
+            written, or its name does not say how. A file stays as it was then.
     """
     encode = ENCODERS[target_encoding or target_encoding_of(target)]
     _check_apart(source, target)
     events = 0
     raws = read_raw(source, encoding=source_encoding)
     first = next(raws, None)  # a source that is not there must not cost the target its content
-    with Output(target) as output:
+    with Output(target, whole=True) as output:
         if first is not None:
             output.write(encode(normal(first)))
             events = 1

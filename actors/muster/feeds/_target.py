@@ -36,13 +36,21 @@ class Output:
         name: Its name for messages.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, whole: bool = False) -> None:
         """Open a target; a name that ends in ``.gz`` is compressed.
+
+        Args:
+            target: Where to write to.
+            whole: A file gets all that is written or, if the ``with`` statement is left by
+                an exception, stays as it was.
 
         Raises:
             FeedError: If it cannot be opened.
         """
         self._stack = ExitStack()
+        self._whole = whole
+        #: What takes the place of the file in the end, and the file.
+        self._part: tuple[Path, Path] | None = None
         self.name, self._sink = self._opened(target)
         if self.name.lower().endswith(".gz"):
             fileobj = cast("BinaryIO", self._sink)
@@ -58,9 +66,17 @@ class Output:
             return "standard output", sys.stdout.buffer
         path = Path(target)
         try:
-            return str(path), self._stack.enter_context(path.open("wb"))
+            return str(path), self._stack.enter_context(self._beside(path).open("wb"))
         except (OSError, ValueError) as error:  # ValueError: a null byte in the name
             raise _unwritable(str(path), error) from error
+
+    def _beside(self, path: Path) -> Path:
+        """Give the file to write to: one beside ``path`` if that is to be replaced as a whole."""
+        if not self._whole or (path.exists() and not path.is_file()):
+            return path  # A device or a pipe is written as it comes.
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._part = (part, path.resolve())
+        return part
 
     def write(self, data: bytes) -> None:
         """Write some bytes.
@@ -99,7 +115,26 @@ class Output:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            self._settle(finished=error is None)
+
+    def _settle(self, *, finished: bool) -> None:
+        """Put the file in its place, or throw it away."""
+        if self._part is None:
+            return
+        part, path = self._part
+        if finished:
+            try:
+                part.replace(path)
+            except OSError as error:
+                raise _unwritable(self.name, error) from error
+        else:
+            part.unlink(missing_ok=True)
 
 
 def _unwritable(name: str, error: Exception) -> FeedError:

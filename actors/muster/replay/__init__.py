@@ -10,7 +10,7 @@ from __future__ import annotations
 from muster.replay._check import Check
 from muster.replay._driver import replay
 from muster.replay._expect import Difference, Found, Value
-from muster.replay._summary import QueueSummary, Refusal, Summary
+from muster.replay._summary import QueueSummary, Remark, Summary
 from muster.replay._tally import Tally
 from muster.replay._waits import WaitSummary
 
@@ -19,7 +19,7 @@ __all__ = [
     "Difference",
     "Found",
     "QueueSummary",
-    "Refusal",
+    "Remark",
     "Summary",
     "Tally",
     "Value",

@@ -19,7 +19,7 @@ from muster.replay._expect import (
     unexpected,
 )
 from muster.replay._record import Record
-from muster.replay._summary import Refusal
+from muster.replay._summary import Remark
 
 
 @final
@@ -75,6 +75,6 @@ class Check:
             for found in compare_reason(name, part, reason, place_of(asks.get(name))):
                 self._differs(item, found)
 
-    def _differs(self, place: FeedItem | Refusal, found: Found) -> None:
+    def _differs(self, place: FeedItem | Remark, found: Found) -> None:
         difference = Difference(place.index, place.line, found.field, found.expected, found.found)
         self.differences.append(difference)

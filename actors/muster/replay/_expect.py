@@ -13,7 +13,7 @@ import attrs
 
 from muster.feeds import UNSET, Expect, ExpectedApp, ExpectedQueue, Unset
 from muster.replay._record import Record
-from muster.replay._summary import Refusal
+from muster.replay._summary import Remark
 from muster_core.config.names import canonical_path
 from muster_core.lifecycle import AppState
 from muster_core.quantities import format_quantity
@@ -108,8 +108,8 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
 
 
 def compare_refusals(
-    expect: Expect, refusals: Sequence[Refusal]
-) -> Iterator[tuple[Refusal | None, Found]]:
+    expect: Expect, refusals: Sequence[Remark]
+) -> Iterator[tuple[Remark | None, Found]]:
     """Compare the refusals since the last ``expect``.
 
     Yields:
@@ -239,6 +239,6 @@ def _written(amounts: Mapping[str, int]) -> dict[str, str]:
     }
 
 
-def unexpected(refusals: Iterable[Refusal]) -> Iterator[tuple[Refusal, Found]]:
+def unexpected(refusals: Iterable[Remark]) -> Iterator[tuple[Remark, Found]]:
     """Give the refusals after the last ``expect``, which nothing covers."""
     return ((refusal, Found("rejected", NOTHING, refusal.message)) for refusal in refusals)

@@ -7,7 +7,7 @@ from typing import final
 
 import attrs
 
-from muster.replay._summary import Refusal
+from muster.replay._summary import Remark
 from muster_core.decisions import Announced, Kind
 
 
@@ -23,7 +23,7 @@ class Record:
     """
 
     bound: list[str] = attrs.field(factory=list[str])
-    refusals: list[Refusal] = attrs.field(factory=list[Refusal])
+    refusals: list[Remark] = attrs.field(factory=list[Remark])
     warnings: list[str] = attrs.field(factory=list[str])
 
     def write(self, batch: Sequence[Announced], /) -> None:
@@ -33,7 +33,7 @@ class Record:
             if decision.kind is Kind.BOUND:
                 self.bound.append(f"{decision.app}/{decision.ask}")
             elif decision.kind is Kind.REJECTED:
-                self.refusals.append(Refusal.of(decision))
+                self.refusals.append(Remark.of(decision))
             elif decision.kind is Kind.WARNING:
                 self.warnings.append(decision.message or "")
 

@@ -13,13 +13,13 @@ from muster_core.decisions import Decision
 
 @final
 @attrs.frozen
-class Refusal:
-    """An event that was refused.
+class Remark:
+    """What there was to say of an event: why it was refused, or a warning.
 
     Attributes:
         index: Its index in the feed, from 0.
         line: Its line in the feed, from 1, or None where there are none.
-        message: Why.
+        message: What is said.
     """
 
     index: int
@@ -27,13 +27,13 @@ class Refusal:
     message: str
 
     @classmethod
-    def of(cls, decision: Decision) -> Refusal:
-        """Make one of a decision ``rejected``, which has a message and, of a feed, an index."""
+    def of(cls, decision: Decision) -> Remark:
+        """Make one of a decision that has a message and, of a feed, an index."""
         return cls(decision.index or 0, decision.line, decision.message or "")
 
 
-MOST_REFUSALS: Final = 10
-"""How many refusals a summary names."""
+MOST_REMARKS: Final = 10
+"""How many refusals, and how many warnings, a summary names."""
 
 
 @final
@@ -60,7 +60,9 @@ class Summary:
     Attributes:
         events: Events read, the refused ones and the ``expect`` events included.
         refused: Events refused.
-        first_refusals: The first of them, at most :data:`MOST_REFUSALS`.
+        first_refusals: The first of them, at most :data:`MOST_REMARKS`.
+        warnings: Warnings, mostly of configurations.
+        first_warnings: The first of them, as many.
         asks_bound: Asks that were bound at least once.
         asks_running: Asks that are bound at the end.
         asks_pending: Asks that are pending at the end.
@@ -76,7 +78,9 @@ class Summary:
 
     events: int
     refused: int
-    first_refusals: tuple[Refusal, ...]
+    first_refusals: tuple[Remark, ...]
+    warnings: int
+    first_warnings: tuple[Remark, ...]
     asks_bound: int
     asks_running: int
     asks_pending: int

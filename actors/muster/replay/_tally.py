@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, assert_never, final
 import attrs
 
 from muster.feeds import FeedItem
-from muster.replay._summary import MOST_REFUSALS, QueueSummary, Refusal, Summary
+from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.events import AddAsk, AddNode, RemoveNode, UpdateNode
@@ -118,6 +118,7 @@ class Tally:
         at_us: The instant of the last item or batch, in microseconds since the start.
         decisions: Decisions announced.
         refused: Events refused.
+        warnings: Warnings given.
         asks_bound: Asks bound for the first time.
     """
 
@@ -126,8 +127,10 @@ class Tally:
         self.at_us = 0
         self.decisions = 0
         self.refused = 0
+        self.warnings = 0
         self.asks_bound = 0
-        self._first_refusals: list[Refusal] = []
+        self._first_refusals: list[Remark] = []
+        self._first_warnings: list[Remark] = []
         self._began_s = perf_counter()
         self._ended_s: float | None = None
         #: Events that were let in and whose batch has not been announced yet.
@@ -157,18 +160,17 @@ class Tally:
     def write(self, batch: Sequence[Announced], /) -> None:
         """Count the decisions of a batch."""
         at_us = batch[0].at_us
-        refusals = [
-            Refusal.of(announced.decision)
-            for announced in batch
-            if announced.decision.kind is Kind.REJECTED
-        ]
+        refusals = _remarks(batch, Kind.REJECTED)
+        warnings = _remarks(batch, Kind.WARNING)
         self._take_over(at_us, {refusal.index for refusal in refusals})
         self._usage.pass_to(at_us)
         for announced in batch:
             self._count(announced.decision, at_us)
         self.decisions += len(batch)
         self.refused += len(refusals)
-        self._first_refusals += refusals[: MOST_REFUSALS - len(self._first_refusals)]
+        self._first_refusals += refusals[: MOST_REMARKS - len(self._first_refusals)]
+        self.warnings += len(warnings)
+        self._first_warnings += warnings[: MOST_REMARKS - len(self._first_warnings)]
         self.at_us = max(self.at_us, at_us)
 
     def end(self, until_us: int | None = None) -> None:
@@ -270,6 +272,8 @@ class Tally:
             events=self.events,
             refused=self.refused,
             first_refusals=tuple(self._first_refusals),
+            warnings=self.warnings,
+            first_warnings=tuple(self._first_warnings),
             asks_bound=self.asks_bound,
             asks_running=len(self._bound),
             asks_pending=len(self._pending),
@@ -283,3 +287,7 @@ class Tally:
             ),
             utilisation=self._usage.utilisation(),
         )
+
+
+def _remarks(batch: Sequence[Announced], kind: Kind) -> list[Remark]:
+    return [Remark.of(announced.decision) for announced in batch if announced.decision.kind is kind]

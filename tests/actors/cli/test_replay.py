@@ -144,6 +144,8 @@ def test_json() -> None:
         "events": 3,
         "refused": 0,
         "first_refusals": [],
+        "warnings": 0,
+        "first_warnings": [],
         "asks_bound": 1,
         "asks_running": 0,
         "asks_pending": 0,
@@ -187,7 +189,7 @@ def test_many_refusals() -> None:
     result = run("replay", "-", given="- {op: x}\n" * 12)
 
     assert len(result.stderr.splitlines()) == 11
-    assert result.stderr.splitlines()[-1] == "standard input: … 12 events were refused"
+    assert result.stderr.splitlines()[-1] == "standard input: refused: … 12 in all"
 
 
 def test_refusals_in_json() -> None:

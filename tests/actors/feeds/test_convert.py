@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -186,11 +187,19 @@ def test_standard_input_to_standard_output(
     assert capfdbinary.readouterr().out == b'{"op": "settle"}\n'
 
 
-def test_what_was_read_before_an_error_is_written(tmp_path: Path) -> None:
+def test_a_source_that_breaks_off_costs_the_target_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "a.jsonl"
+    target.write_bytes(b"precious")
     with pytest.raises(FeedError):
-        convert(io.BytesIO(b"- op: settle\n- [\n"), tmp_path / "a.jsonl")
+        convert(io.BytesIO(b"- op: settle\n- [\n"), target)
 
-    assert (tmp_path / "a.jsonl").read_bytes() == b'{"op": "settle"}\n'
+    assert target.read_bytes() == b"precious"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_is_no_file_is_not_replaced() -> None:
+    assert convert(io.BytesIO(b"- op: settle\n"), os.devnull, target_encoding=Encoding.YAML) == 1
+    assert not Path(os.devnull).is_file()
 
 
 def test_an_empty_feed(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from muster.replay import QueueSummary, Refusal, WaitSummary
+from muster.replay import QueueSummary, Remark, WaitSummary
 from tests.actors.replay.helpers import tally_of
 
 NODE = "- {op: add_node, node: n1, capacity: {vcore: 2}}\n"
@@ -114,8 +114,17 @@ async def test_a_refused_ask_is_none() -> None:
     assert (summary.asks_pending, summary.refused, summary.events) == (1, 3, 6)
     first = summary.first_refusals
     assert [(refusal.index, refusal.line) for refusal in first] == [(3, 5), (4, 6), (5, 7)]
-    assert first[2] == Refusal(5, 7, first[2].message)
+    assert first[2] == Remark(5, 7, first[2].message)
     assert "lots" in first[2].message
+
+
+async def test_warnings_are_named() -> None:
+    config = "{partitions: [{name: default, placementrules: [{name: fixed}]}]}"
+    summary = (await tally_of(f"- {{op: configure, config: {config}}}\n")).summary()
+
+    assert summary.warnings == 1
+    assert (summary.first_warnings[0].index, summary.first_warnings[0].line) == (0, 1)
+    assert "placementrules" in summary.first_warnings[0].message
 
 
 async def test_only_the_first_refusals_are_named() -> None:
