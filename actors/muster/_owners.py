@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Generic, TypeVar, final
 
 import attrs
+from typing_extensions import override
 
 from muster._errors import BrokenSchedulerError
 from muster._mailbox import Interleave, Mailbox
 from muster_core.application import ApplicationMachine
-from muster_core.messages import AppReport, QueueReport, ToApplication, ToQueue
+from muster_core.messages import QueueReport, ToApplication, ToQueue
 from muster_core.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, QueueSnapshot
 
+M = TypeVar("M")
 S = TypeVar("S")
 
 
@@ -28,9 +31,26 @@ AppMailbox = Mailbox[ToApplication | Survey[AppSnapshot]]
 QueueMailbox = Mailbox[ToQueue | Survey[QueueSnapshot]]
 
 
+class _Owner(ABC, Generic[M]):
+    """A task that owns a machine: it takes messages from its mailbox until it is gone."""
+
+    mailbox: Mailbox[M]
+
+    async def run(self) -> None:
+        """Own the machine until what it stands for is gone."""
+        gone = False
+        while not gone:
+            for message in await self.mailbox.take_all():
+                gone = self._handle(message) or gone
+
+    @abstractmethod
+    def _handle(self, message: M) -> bool:
+        """Let the machine handle a message, and pass on what it reports; say if it is gone."""
+
+
 @final
 @attrs.define(eq=False)
-class ApplicationOwner:
+class ApplicationOwner(_Owner[ToApplication | Survey[AppSnapshot]]):
     """The task of one application.
 
     Args:
@@ -48,29 +68,24 @@ class ApplicationOwner:
         """Make the mailbox."""
         self.mailbox = Mailbox(self.interleave)
 
-    async def run(self) -> None:
-        """Own the application until it is gone."""
-        gone = False
-        while not gone:
-            for message in await self.mailbox.take_all():
-                if isinstance(message, Survey):
-                    message.reply.put(self.machine.snapshot())
-                    continue
-                report = self._handle(message)
-                if report is not None:
-                    self.leaf.put(report)
-                    gone = report.gone
-
-    def _handle(self, message: ToApplication) -> AppReport | None:
+    @override
+    def _handle(self, message: ToApplication | Survey[AppSnapshot]) -> bool:
+        if isinstance(message, Survey):
+            message.reply.put(self.machine.snapshot())
+            return False
         try:
-            return self.machine.handle(message)
+            report = self.machine.handle(message)
         except Exception as error:
             raise broken("application", self.machine.identity.name, message) from error
+        if report is None:
+            return False
+        self.leaf.put(report)
+        return report.gone
 
 
 @final
 @attrs.define(eq=False)
-class QueueOwner:
+class QueueOwner(_Owner[ToQueue | Survey[QueueSnapshot]]):
     """The task of one queue.
 
     Args:
@@ -88,24 +103,19 @@ class QueueOwner:
         """Make the mailbox."""
         self.mailbox = Mailbox(self.interleave)
 
-    async def run(self) -> None:
-        """Own the queue until it is gone."""
-        gone = False
-        while not gone:
-            for message in await self.mailbox.take_all():
-                if isinstance(message, Survey):
-                    message.reply.put(self.machine.snapshot())
-                    continue
-                report = self._handle(message)
-                if report is not None:
-                    self.parent.put(report)
-                    gone = report.queues[0].gone
-
-    def _handle(self, message: ToQueue) -> QueueReport | None:
+    @override
+    def _handle(self, message: ToQueue | Survey[QueueSnapshot]) -> bool:
+        if isinstance(message, Survey):
+            message.reply.put(self.machine.snapshot())
+            return False
         try:
-            return self.machine.handle(message)
+            report = self.machine.handle(message)
         except Exception as error:
             raise broken("queue", self.machine.path, message) from error
+        if report is None:
+            return False
+        self.parent.put(report)
+        return report.queues[0].gone
 
 
 def broken(kind: str, name: str, message: object) -> BrokenSchedulerError:

@@ -10,6 +10,7 @@ one that does not fit never will.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +41,7 @@ QueueKey = tuple[float | str, ...]
 
 
 @attrs.define(eq=False)
-class ViewQueue:
+class ViewQueue(ABC):
     """A queue; a parent or a leaf.
 
     Attributes:
@@ -85,9 +86,9 @@ class ViewQueue:
         limit = self.config.max_applications
         return (limit > 0 and self.running > limit, limit > 0 and self.running >= limit)
 
+    @abstractmethod
     def below(self, shapes: ShapeTable) -> int:
         """Give the shapes that could be placed but for the queue's own ``max``."""
-        raise AssertionError
 
     def values(self) -> Values:
         """Give what counts of the queue in its parent."""
