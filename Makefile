@@ -87,7 +87,7 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 
 .PHONY: clean
 clean: ## Remove everything that was set up or built
-	rm -rf .venv build dist docs/_build htmlcov .coverage .coverage.*
+	rm -rf $(VENV) build dist docs/_build htmlcov .coverage .coverage.*
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find core actors tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
 

@@ -154,6 +154,8 @@ def read_nodes(text: str) -> int | dict[str, int]:
     if re.fullmatch("[1-9][0-9]{0,5}", text):
         return int(text)
     path = Path(text)
+    if not path.is_file():
+        raise click.ClickException(f"--nodes: {text!r} is neither a number nor a file")
     return {
         row["vc"]: whole(path, line, row, "nodes", 1)
         for line, row in read_rows(path, ("vc", "nodes"))
@@ -350,7 +352,11 @@ def main(  # noqa: PLR0913, PLR0917 -- click passes every option by itself
         split=wide == "split",
         config=file_of_config(config, out),
     )
-    kept, left_out = choose(read_jobs(table), options)
+    jobs = list(read_jobs(table))
+    unknown = sorted(options.vcs - {job.vc for job in jobs})
+    if unknown:
+        raise click.ClickException(f"{table}: has no virtual cluster {', '.join(unknown)}")
+    kept, left_out = choose(jobs, options)
     if not kept:
         raise click.ClickException(f"{table}: no job of it is wanted")
     named_yaml = out.removesuffix(".gz").endswith((".yaml", ".yml"))
