@@ -14,6 +14,7 @@ from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_F
 from muster_core.config.properties import PROPERTIES, resolve
 from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
 from muster_core.decisions import Kind, Reason
+from muster_core.view.reasons import Code
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -48,6 +49,11 @@ def test_every_kind_of_decision_is_described(kind: Kind) -> None:
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_is_described(reason: Reason) -> None:
     assert f"\n| `{reason.value}` | " in page("decisions.md")
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_code_of_a_pending_ask_is_described(code: Code) -> None:
+    assert f"\n| `{code.value}` | " in page("decisions.md")
 
 
 def test_every_property_is_described() -> None:

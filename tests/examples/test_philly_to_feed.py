@@ -201,6 +201,21 @@ def test_a_bad_table_is_refused(
     assert message in result.stderr
 
 
+def test_every_unknown_cluster_is_named(command: click.Command, table: Path) -> None:
+    result = run(command, table, "--nodes", 1, "--vc", "zz", "--vc", "aa", "--vc", "yy")
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert f"Error: {table}: has no virtual cluster yy, zz" in result.stderr
+
+
+def test_nodes_that_are_neither_number_nor_file(command: click.Command, table: Path) -> None:
+    result = run(command, table, "--nodes", "abc")
+
+    assert result.exit_code == 1
+    assert "--nodes: 'abc' is neither a number nor a file" in result.stderr
+
+
 def test_a_broken_gzip_file_is_refused(command: click.Command, tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv.gz"
     table.write_bytes(gzip.compress(TABLE.encode())[:-9])
