@@ -13,7 +13,8 @@ ONE = Resources({"vcore": 1})
 
 
 def ask(**fields: Any) -> events.AddAsk:  # noqa: ANN401 - that is what is tested
-    return events.AddAsk(**{"app": "a", "ask": "x", "resources": ONE, **fields})
+    given: dict[str, Any] = {"app": "a", "ask": "x", "resources": ONE, **fields}
+    return events.AddAsk(**given)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +63,4 @@ def test_what_an_event_can_have() -> None:
 
 def test_an_amount_that_is_no_whole_number() -> None:
     with pytest.raises(QuantityError, match=r"vcore: 1\.5 is not a whole number"):
-        Resources({"vcore": 1.5})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+        Resources({"vcore": 1.5})  # type: ignore[dict-item]
