@@ -207,9 +207,14 @@ def test_an_interrupt_at_every_step() -> None:
         trio.run(program, whole, instruments=[steps])
 
     for at in range(1, steps.count + 1):
-        log = Recording()
-        with shuffled(1), pytest.raises(KeyboardInterrupt):
-            trio.run(program, log, instruments=[Interrupt(at)])
+        log, interrupt, came_out = Recording(), Interrupt(at), False
+        with shuffled(1):
+            try:
+                trio.run(program, log, instruments=[interrupt])
+            except KeyboardInterrupt:
+                came_out = True
+        # A run can be a step shorter than the first: trio tidies up tasks of its own.
+        assert came_out == (interrupt.count >= at)
         assert log.decisions == whole.decisions[: len(log.decisions)]
 
 
