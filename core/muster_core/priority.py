@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster_core.quantities import MAX_INT32, MIN_INT32
+
 if TYPE_CHECKING:
     from muster_core.config.model import Settings
 
-MIN_PRIORITY: Final = -(2**31)
-MAX_PRIORITY: Final = 2**31 - 1
+MIN_PRIORITY: Final = MIN_INT32
+MAX_PRIORITY: Final = MAX_INT32
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 """The highest value of a priority class that a user may define."""
 

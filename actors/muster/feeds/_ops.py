@@ -32,6 +32,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
+from muster_core.forms import SYSTEM_PREFIX
 from muster_core.priority import HIGHEST_USER_PRIORITY
 from muster_core.quantities import MIN_INT32
 
@@ -80,15 +81,14 @@ def _add_ask(values: Values, origin: Origin) -> Content:
 
 # -- kinds that one operation has for itself ------------------------------------------------
 
-_SYSTEM: Final = "system-"
 _NEVER: Final = "Never"
 _PREEMPTS: Final = "PreemptLowerPriority"
 
 
 def _parse_class_name(value: Raw) -> str:
     name = NAME.parse(value)
-    if name.startswith(_SYSTEM):
-        msg = f"{told(value)} starts with '{_SYSTEM}', which is for the built-in classes"
+    if name.startswith(SYSTEM_PREFIX):
+        msg = f"{told(value)} starts with '{SYSTEM_PREFIX}', which is for the built-in classes"
         raise FieldError(msg)
     return name
 
