@@ -28,7 +28,8 @@ from rich.table import Table
 import muster
 from muster_core.config.model import Configuration, QueueConfig, Settings, SortPolicy
 from muster_core.decisions import Announced, Kind
-from muster_core.events import AddApp, AddAsk, AddNode, Configure, Event, Release
+from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure, Event, Release
+from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.plain import PlainScheduler
 from muster_core.resources import Resources
 
@@ -138,6 +139,27 @@ def mixed(room: float) -> Callable[[float], Iterator[Event]]:
     return events
 
 
+def gangs(room: float, mode: GangMode | None) -> Callable[[float], Iterator[Event]]:
+    """A thousand gangs of 8 to 64 members, and room for a share of them; None for plain asks."""
+
+    def events(scale: float) -> Iterator[Event]:
+        sizes = [8 + at * 37 % 57 for at in range(int(1_000 * scale))]
+        vcores = max(1, int(sum(sizes) * room / NODES))
+        for at in range(NODES):
+            yield AddNode(node=f"node-{at:04}", capacity=Resources({"vcore": vcores}))
+        for at, size in enumerate(sizes):
+            app, name = f"app-{at:04}", f"default/gang-{at:04}"
+            yield AddApp(app=app, queue=f"root.p{at % 10}.l0")
+            if mode is not None:
+                yield AddGang(gang=name, says=GangFields(min_member=size, mode=mode))
+            gang = None if mode is None else name
+            one = Resources({"vcore": 1})
+            yield AddAsk(app=app, ask="member", count=size, resources=one, gang=gang)
+
+    return events
+
+
+TEN = tree(10, 1, SortPolicy.FIFO)
 FIFO = tree(10, 10, SortPolicy.FIFO)
 FAIR = tree(10, 10, SortPolicy.FAIR)
 WORKLOADS = (
@@ -146,6 +168,10 @@ WORKLOADS = (
     Workload("W3a", "W2, room for a fifth, releases one by one", FIFO, mixed(0.09), releases=1),
     Workload("W3b", "W2, room for a fifth, releases by 100", FIFO, mixed(0.09), releases=100),
     Workload("W4", "W2 with the policy fair", FAIR, mixed(1.0)),
+    Workload("W6", "the members of 1,000 gangs of 8 to 64 as plain asks", TEN, gangs(1.1, None)),
+    Workload("W6a", "Strict gangs of them, all fit", TEN, gangs(1.1, GangMode.STRICT)),
+    Workload("W6b", "Strict, room for 60 %", TEN, gangs(0.6, GangMode.STRICT)),
+    Workload("W6c", "NonStrict, room for 60 %", TEN, gangs(0.6, GangMode.NON_STRICT)),
 )
 
 

@@ -15,10 +15,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 
 from muster.feeds import OPS
+from muster_core.gangs.states import GANG_TRANSITIONS, GangState, GangTrigger
 from muster_core.lifecycle import TIMERS_US, TRANSITIONS, AppState
 
 DOCS = Path(__file__).resolve().parent
@@ -27,6 +30,7 @@ PROJECT = DOCS.parent
 PAGES = (
     PROJECT / "README.md",
     DOCS / "tutorial.md",
+    DOCS / "gangs.md",
     DOCS / "reference" / "cli.md",
     DOCS / "reference" / "feeds.md",
     DOCS / "reference" / "python.md",
@@ -37,9 +41,9 @@ QUOTED_FILE = re.compile(r"(<!-- ([\w./-]+) -->\n```\w*\n).*?(?=^```$)", re.DOTA
 COMMAND = re.compile(r"(^\$ (muster [^\n]*)\n).*?(?=^```$|^\$ )", re.DOTALL | re.MULTILINE)
 
 # The states stand below each other; all lengths are in pixels.
-BOX_WIDTH, BOX_HEIGHT, STEP = 120, 34, 84
-MIDDLE, TOP = 350, 16
-LANE_WIDTH = 95  # between the arrows that pass states by
+BOX_WIDTH, BOX_HEIGHT, STEP, TOP = 120, 56, 124, 16
+FIRST_LANE, LANE = 60, 118  # from a box to the arrows that pass states by, and between these
+LINE_LENGTH, LINE_HEIGHT = 14, 15  # of labels: in characters, and in pixels
 
 Edge = tuple[str, str, str]
 """From which state, to which, and why."""
@@ -48,50 +52,123 @@ STYLE = """\
 <style>
 rect.page { fill: #fff }
 .state rect { fill: #eef3fb; stroke: #36517e; stroke-width: 1.5; rx: 8 }
-text { font: 13px sans-serif; fill: #1b2a41; text-anchor: middle }
-text.why { font-size: 12px; fill: #5a6473 }
+text { font: 14px sans-serif; fill: #1b2a41; text-anchor: middle }
+text.why { font-size: 13px; fill: #5a6473 }
 text.right { text-anchor: start }
 text.left { text-anchor: end }
-path.edge { fill: none; stroke: #36517e; stroke-width: 1.3; marker-end: url(#head) }
+path { fill: none; stroke: #36517e; stroke-width: 1.3 }
+path.edge { marker-end: url(#head) }
 </style>
 <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
-orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#36517e"/></marker></defs>"""
+orient="auto"><path d="M0 0 L8 4 L0 8 z" style="fill: #36517e; stroke: none"/></marker></defs>"""
 
 
-def merged(edges: list[Edge]) -> list[Edge]:
-    """Put the reasons of arrows between the same two states into one."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+@dataclass
+class Lane:
+    """Arrows that pass states by: they leave several states, and arrive in one as one line.
+
+    Attributes:
+        why: What leads along them.
+        target: Where they arrive; the uppermost state is 0.
+        sources: Where they come from, those that are farthest from the target first.
+        place: Which lane it is, on its side; 0 is the innermost.
+    """
+
+    why: str
+    target: int
+    sources: list[int]
+    place: int = 0
+
+    @property
+    def side(self) -> int:
+        """On which side it is: down on the right (1), up on the left (-1)."""
+        return 1 if self.target > self.sources[0] else -1
+
+    @property
+    def passed(self) -> set[int]:
+        """Which states it passes by, both ends included."""
+        return set(range(min(self.target, *self.sources), max(self.target, *self.sources) + 1))
+
+    @property
+    def width(self) -> int:
+        """How far it is from the middle."""
+        # On the right there are also the labels of the arrows from state to state.
+        first = FIRST_LANE if self.side > 0 else FIRST_LANE // 2
+        return BOX_WIDTH // 2 + first + self.place * LANE
+
+    def port(self, at: int) -> tuple[bool, int]:
+        """Give its place among the lanes at the same side of a state, so that few cross."""
+        downward = (self.target > at) if at != self.target else (self.sources[0] > at)
+        return (downward, -self.place if downward else self.place)
+
+
+def lanes(states: list[str], edges: list[Edge]) -> tuple[dict[int, str], list[Lane]]:
+    """Tell the arrows to the next state below from those that need a lane.
+
+    Returns:
+        What leads from a state to the next one, and the lanes.
+    """
+    place = {state: at for at, state in enumerate(states)}
+    straight: dict[int, list[str]] = {}
+    found: dict[tuple[int, str, bool], Lane] = {}
     for source, target, why in edges:
-        reasons.setdefault((source, target), []).append(why)
-    return [(source, target, " or ".join(why)) for (source, target), why in reasons.items()]
+        start, end = place[source], place[target]
+        if end == start + 1:
+            straight.setdefault(start, []).append(why)
+        else:
+            lane = found.setdefault((end, why, end > start), Lane(why, end, []))
+            lane.sources.append(start)
+            lane.sources.sort(reverse=end < start)
+    for side in (-1, 1):
+        # Short ways first, so that they lie inside the longer ones.
+        there = [lane for lane in found.values() if lane.side == side]
+        there.sort(key=lambda lane: len(lane.passed))
+        for number, lane in enumerate(there):
+            beside = [other.place for other in there[:number] if other.passed & lane.passed]
+            lane.place = max(beside, default=-1) + 1
+    return {at: " or ".join(why) for at, why in straight.items()}, list(found.values())
 
 
-def straight(at: int, why: str) -> str:
-    """Draw the arrow to the next state below."""
-    top, bottom = TOP + at * STEP + BOX_HEIGHT, TOP + (at + 1) * STEP
-    return (
-        f'<path class="edge" d="M{MIDDLE} {top} V{bottom}"/>\n'
-        f'<text class="why right" x="{MIDDLE + 8}" y="{(top + bottom) // 2 + 4}">'
-        f"{escape(why)}</text>"
+def label(why: str, x: int, y: int, align: str, length: int = LINE_LENGTH) -> str:
+    """Write why a state changes, in lines whose middle is at ``y``."""
+    lines = wrap(why, length)
+    first = y - (len(lines) - 1) * LINE_HEIGHT // 2 + 4
+    return "\n".join(
+        f'<text class="why {align}" x="{x}" y="{first + number * LINE_HEIGHT}">{escape(line)}</text>'
+        for number, line in enumerate(lines)
     )
 
 
-def around(start: int, end: int, lane: int, why: str) -> str:
-    """Draw an arrow that passes states by: down on the right, up on the left."""
-    side = 1 if end > start else -1
-    edge = MIDDLE + side * BOX_WIDTH // 2
-    out = edge + side * (165 + lane * LANE_WIDTH)
-    shift = 6 * side
-    leave, arrive = (TOP + at * STEP + BOX_HEIGHT // 2 for at in (start, end))
-    leave, arrive = leave + shift, arrive - shift
-    align = "right" if side > 0 else "left"
-    corner = 10 * side
-    return (
-        f'<path class="edge" d="M{edge} {leave} H{out - corner} Q{out} {leave} {out} '
-        f'{leave + corner} V{arrive - corner} Q{out} {arrive} {out - corner} {arrive} H{edge}"/>\n'
-        f'<text class="why {align}" x="{out + side * 7}" y="{leave + 24 * side}">'
-        f"{escape(why)}</text>"
-    )
+def around(lane: Lane, middle: int, ports: Mapping[tuple[int, int], int]) -> str:
+    """Draw the arrows of a lane.
+
+    Args:
+        lane: The lane.
+        middle: Where the states are.
+        ports: How high the lane with a place leaves or enters a state, by both.
+    """
+    edge, out = middle + lane.side * BOX_WIDTH // 2, middle + lane.side * lane.width
+    end, far = ports[lane.target, lane.place], ports[lane.sources[0], lane.place]
+    parts = [f'<path class="edge" d="M{edge} {far} H{out} V{end} H{edge}"/>']
+    parts += [
+        f'<path d="M{edge} {ports[source, lane.place]} H{out}"/>' for source in lane.sources[1:]
+    ]
+    # Between the target and the state next to it no arrow leaves a state.
+    gap = lane.target - 1 if lane.side > 0 else lane.target
+    y = TOP + gap * STEP + (STEP + BOX_HEIGHT) // 2
+    align = "right" if lane.side > 0 else "left"
+    return "\n".join([*parts, label(lane.why, out + 6 * lane.side, y, align)])
+
+
+def ports_of(states: list[str], found: list[Lane], side: int) -> dict[tuple[int, int], int]:
+    """Say how high each lane of a side leaves or enters the states."""
+    ports: dict[tuple[int, int], int] = {}
+    for at in range(len(states)):
+        there = [lane for lane in found if lane.side == side and at in (lane.target, *lane.sources)]
+        in_order = sorted((lane.port(at), lane.place) for lane in there)
+        for number, (_, place) in enumerate(in_order, 1):
+            ports[at, place] = TOP + at * STEP + number * BOX_HEIGHT // (len(there) + 1)
+    return ports
 
 
 def diagram(states: list[str], edges: list[Edge]) -> str:
@@ -104,29 +181,30 @@ def diagram(states: list[str], edges: list[Edge]) -> str:
     Returns:
         The text of an SVG file.
     """
-    height = 2 * TOP + (len(states) - 1) * STEP + BOX_HEIGHT
+    straight, found = lanes(states, edges)
+    left, right = (
+        max((lane.width for lane in found if lane.side == side), default=0) + LANE + 10
+        for side in (-1, 1)
+    )
+    width, height = left + right, 2 * TOP + (len(states) - 1) * STEP + BOX_HEIGHT
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {height}" width="760">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">',
         STYLE,
-        f'<rect class="page" width="760" height="{height}"/>',
+        f'<rect class="page" width="{width}" height="{height}"/>',
     ]
-    place = {state: at for at, state in enumerate(states)}
-    lanes = {True: 0, False: 0}
-    # Short ways first, so that they lie inside the longer ones and nothing crosses.
-    by_length = sorted(merged(edges), key=lambda edge: abs(place[edge[0]] - place[edge[1]]))
-    for source, target, why in by_length:
-        start, end = place[source], place[target]
-        if end == start + 1:
-            parts.append(straight(start, why))
-        else:
-            parts.append(around(start, end, lanes[end > start], why))
-            lanes[end > start] += 1
+    for side in (-1, 1):
+        ports = ports_of(states, found, side)
+        parts += [around(lane, left, ports) for lane in found if lane.side == side]
+    for at, why in straight.items():
+        top, bottom = TOP + at * STEP + BOX_HEIGHT, TOP + (at + 1) * STEP
+        parts.append(f'<path class="edge" d="M{left} {top} V{bottom}"/>')
+        parts.append(label(why, left + 8, (top + bottom) // 2, "right"))
     for at, state in enumerate(states):
         top = TOP + at * STEP
         parts.append(
-            f'<g class="state"><rect x="{MIDDLE - BOX_WIDTH // 2}" y="{top}" '
+            f'<g class="state"><rect x="{left - BOX_WIDTH // 2}" y="{top}" '
             f'width="{BOX_WIDTH}" height="{BOX_HEIGHT}"/>'
-            f'<text x="{MIDDLE}" y="{top + BOX_HEIGHT // 2 + 5}">{escape(state)}</text></g>'
+            f'<text x="{left}" y="{top + BOX_HEIGHT // 2 + 5}">{escape(state)}</text></g>'
         )
     return "\n".join([*parts, "</svg>", ""])
 
@@ -145,6 +223,52 @@ APPLICATION_EDGES: list[Edge] = [
     (state.value, after.value, trigger.value) for (state, trigger), after in TRANSITIONS.items()
 ]
 
+GANG_EDGES: list[Edge] = [
+    (state.value, after.value, trigger.value)
+    for (state, trigger), after in GANG_TRANSITIONS.items()
+]
+
+GANG_STATES: Mapping[GangState, str] = {
+    GangState.PLACEHOLDER: "members are there, but not what their gang is; none is tried",
+    GangState.GATHERING: "it is defined, and no member holds a node that it waits on",
+    GangState.WAITING: "some members hold nodes, and wait for the others",
+    GangState.SATISFIED: "it has been bound; it constrains nothing any more",
+    GangState.TIMED_OUT: "it is marked; its members are parked, and so are those that come",
+}
+
+GANG_TRIGGERS: Mapping[GangTrigger, str] = {
+    GangTrigger.DEFINED: "`add_gang`, a PodGroup, or a member whose annotations say `min_member`",
+    GangTrigger.REMOVED: "`remove_gang`, or the PodGroup is deleted",
+    GangTrigger.FIRST_WAITS: "a batch ends with waiting members",
+    GangTrigger.NONE_WAITS: "the last waiting member is released, and not bound",
+    GangTrigger.GROUP_BOUND: "every gang of the group has `min_member` members waiting or bound; "
+    "or a Pod with `spec.nodeName` comes",
+    GangTrigger.TIMED_OUT: "the `wait_time` of a gang of the group is over; or a member comes "
+    'with the annotation `timeout: "true"`',
+    GangTrigger.ALL_LOST: "its last bound member is lost with its node; completions and removals "
+    "are no losses",
+    GangTrigger.EMPTIED: "its last member has completed or was removed; a gang that only "
+    "annotations defined is gone then",
+}
+
+
+def gang_states() -> str:
+    """List the states of a gang as Markdown."""
+    rows = [f"| {state} | {GANG_STATES[state]} |" for state in GangState]
+    return "\n".join(["| state | what it means |", "| --- | --- |", *rows])
+
+
+def gang_triggers() -> str:
+    """List what changes the state of a gang as Markdown."""
+    rows = ["| what happens | when | from | to |", "| --- | --- | --- | --- |"]
+    for trigger in GangTrigger:
+        changes = [(state, GANG_TRANSITIONS.get((state, trigger))) for state in GangState]
+        sources = ", ".join(state for state, after in changes if after is not None)
+        targets = ", ".join({after: None for _, after in changes if after is not None})
+        rows.append(f"| {trigger} | {GANG_TRIGGERS[trigger]} | {sources} | {targets} |")
+    return "\n".join(rows)
+
+
 STATES_PAGE = f"""\
 # States
 
@@ -159,8 +283,22 @@ This page and its pictures are made from the tables in the code (`docs/generate.
 {table(APPLICATION_EDGES, {state.value: time for state, time in TIMERS_US.items()})}
 
 What is not in the table changes nothing. The tag `application.stateaware.disable: "true"` lets an
-application skip Starting. "No ask is left" means none in any place: neither pending nor bound. A
-Completed application takes no ask, and its name may be used again.
+application skip Starting. "No ask is left" means none in any place: pending, parked, waiting or
+bound; an ask that waits with its [gang](gangs.md) is not bound yet. A Completed application takes
+no ask, and its name may be used again.
+
+## Gangs
+
+```{{image}} _static/gang-states.svg
+:alt: The states of a gang and what leads from one to another
+```
+
+{gang_states()}
+
+{gang_triggers()}
+
+What is not in the table changes nothing. A gang that would be Gathering and is not defined is a
+Placeholder; one that is neither defined nor has members does not exist. See [gangs](gangs.md).
 """
 
 
@@ -213,10 +351,12 @@ def refreshed(page: str) -> str:
 
 def files() -> dict[Path, str]:
     """Give everything that is generated, with the text that it should have."""
-    picture = diagram([state.value for state in AppState], APPLICATION_EDGES)
+    applications = diagram([state.value for state in AppState], APPLICATION_EDGES)
+    gangs = diagram([state.value for state in GangState], GANG_EDGES)
     return {
         DOCS / "states.md": STATES_PAGE,
-        DOCS / "_static" / "application-states.svg": picture,
+        DOCS / "_static" / "application-states.svg": applications,
+        DOCS / "_static" / "gang-states.svg": gangs,
         **{page: refreshed(page.read_text(encoding="utf-8")) for page in PAGES},
     }
 

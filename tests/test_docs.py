@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.feeds import OPS
+from muster.feeds import OPS, read_feed
+from muster.feeds._expect import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
+from muster.feeds._gang_marks import MEMBER_KEYS
+from muster.feeds._objects import FORMS
+from muster.replay import Check
 from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
 from muster_core.config.properties import PROPERTIES, resolve
 from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
@@ -17,6 +21,10 @@ from muster_core.decisions import Kind, Reason
 from muster_core.view.reasons import Code
 
 DOCS = Path(__file__).parent.parent / "docs"
+
+#: Configurations, and feeds that are wrong on purpose.
+NOT_TO_BE_MET = {"queues.yaml", "refused.yaml", "wrong.yaml"}
+FEEDS = sorted(path for path in (DOCS / "feeds").iterdir() if path.name not in NOT_TO_BE_MET)
 
 
 def page(name: str) -> str:
@@ -39,6 +47,22 @@ def test_generated_pages_are_up_to_date() -> None:
     )
 
     assert done.returncode == 0, f"run docs/generate.py:\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("path", FEEDS, ids=[path.name for path in FEEDS])
+async def test_feed_is_what_it_expects(path: Path) -> None:
+    check = Check()
+    await check.run(read_feed(path))
+
+    assert check.differences == []
+    assert check.expects
+
+
+@pytest.mark.parametrize("path", FEEDS, ids=[path.name for path in FEEDS])
+def test_feed_is_shown_in_a_page(path: Path) -> None:
+    pages = (found.read_text(encoding="utf-8") for found in DOCS.glob("*.md"))
+
+    assert any(f"<!-- docs/feeds/{path.name} -->" in text for text in pages)
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -89,6 +113,27 @@ def test_every_operation_is_described(op: str) -> None:
 
     assert section
     assert not OPS[op].fields or f"<!-- fields of {op} -->" in section
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_every_kind_of_object_is_described(kind: str) -> None:
+    assert f"\n| `{kind}`" in page("feeds.md")
+
+
+@pytest.mark.parametrize("key", MEMBER_KEYS)
+def test_every_annotation_of_a_gang_is_described(key: str) -> None:
+    section = page("feeds.md").partition("\n## Annotations of gangs\n")[2]
+
+    assert f"`{key}`" in section
+
+
+@pytest.mark.parametrize(
+    "field", {field.name for field in (*GANG_FIELDS, *QUEUE_EXPECTED, *APP_FIELDS)}
+)
+def test_every_field_of_what_is_expected_is_described(field: str) -> None:
+    section = page("feeds.md").partition("\n### `expect`\n")[2].partition("\n## ")[0]
+
+    assert f"`{field}`" in section
 
 
 def test_links_between_pages_lead_somewhere() -> None:

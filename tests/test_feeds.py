@@ -12,7 +12,7 @@ from muster.replay import Check
 FEEDS = Path(__file__).parent / "feeds"
 ENDINGS = (".yaml", ".jsonl", ".msgpack", ".gz")  # what is no feed to be met is named .yml
 PATHS = sorted(path for path in FEEDS.rglob("*") if path.name.endswith(ENDINGS))
-WRONG = sorted((FEEDS / "format" / "must_differ").glob("*.yml"))
+WRONG = sorted(FEEDS.rglob("must_differ/*.yml"))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[str(path.relative_to(FEEDS)) for path in PATHS])
@@ -24,7 +24,7 @@ async def test_feed(path: Path) -> None:
     assert check.expects
 
 
-@pytest.mark.parametrize("path", WRONG, ids=[path.stem for path in WRONG])
+@pytest.mark.parametrize("path", WRONG, ids=[str(path.relative_to(FEEDS)) for path in WRONG])
 async def test_feed_that_expects_something_else(path: Path) -> None:
     check = Check()
     await check.run(read_feed(path))

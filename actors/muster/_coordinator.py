@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, assert_never, final
 import trio
 
 from muster._mailbox import Interleave, Mailbox
-from muster._owners import ApplicationOwner, QueueOwner, Survey, broken
+from muster._owners import ApplicationOwner, GangOwner, QueueOwner, Survey, broken
 from muster._requests import (
     AskWhy,
     Examine,
@@ -20,14 +20,18 @@ from muster._requests import (
     TakeSnapshot,
     refuse_unanswered,
 )
+from muster_core.admission import AnyRoute
 from muster_core.application import ApplicationMachine
-from muster_core.conductor import Conductor
+from muster_core.conductor import Closing, Conductor
 from muster_core.decisions import Announced, seconds
-from muster_core.directory import Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
 from muster_core.errors import RefusedError
+from muster_core.gang import GangMachine
+from muster_core.gang_messages import GangReport
 from muster_core.messages import QueueReport
 from muster_core.queue import QueueMachine
-from muster_core.snapshots import AppSnapshot, QueueSnapshot, Snapshot
+from muster_core.register import StartGang, TellGang
+from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,8 +67,10 @@ class Coordinator:
         self._journal = journal
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
+        self._gang_reports: Mailbox[GangReport] = Mailbox(interleave)
         self._apps: dict[int, ApplicationOwner] = {}
         self._queues: dict[int, QueueOwner] = {}
+        self._gangs: dict[int, GangOwner] = {}
         self._nursery: trio.Nursery
         #: The request that has been taken and not answered.
         self._serving: Request | None = None
@@ -132,13 +138,13 @@ class Coordinator:
                 await self._run_timers(until_us)
                 reply.answer(None)
             case TakeSnapshot(reply):
-                await self._settle()
+                await self._end()
                 reply.answer(await self._snapshot())
             case AskWhy(app, ask, reply):
-                await self._settle()
+                await self._end()
                 reply.answer(self._conductor.why_pending(app, ask))
             case Examine(examiner, reply):
-                await self._settle()
+                await self._end()
                 reply.answer(await self._examine(examiner))
             case _:
                 assert_never(request)
@@ -149,6 +155,8 @@ class Coordinator:
         if request.at_us is not None and not await self._advance(request.at_us):
             event = self._too_early(request.at_us)
         self._begin()
+        if conductor.must_hear_first(event):
+            await self._hear_owners()
         if isinstance(event, str):
             conductor.refuse(event, request.index, request.line)
         else:
@@ -221,6 +229,8 @@ class Coordinator:
             self._apps[key].mailbox.put(app_commit, wake=False)
         for key, queue_commit in outcome.queues.items():
             self._queues[key].mailbox.put(queue_commit, wake=False)
+        for key, gang_commit in outcome.gangs.items():
+            self._gangs[key].mailbox.put(gang_commit, wake=False)
 
     def _announce(self, decisions: Sequence[Announced]) -> None:
         if self._journal is None or not decisions:
@@ -233,7 +243,7 @@ class Coordinator:
 
     # Owners
 
-    def _deliver(self, routes: list[Route]) -> None:
+    def _deliver(self, routes: list[AnyRoute]) -> None:
         for route in routes:
             match route:
                 case TellApp():
@@ -261,21 +271,39 @@ class Coordinator:
                     self._nursery.start_soon(queue.run)
                 case TellQueue():
                     self._queues[route.key].mailbox.put(route.message, wake=False)
+                case StartGang():
+                    gang = GangOwner(
+                        GangMachine(route.key, route.name), self._gang_reports, self._interleave
+                    )
+                    self._gangs[route.key] = gang
+                    self._nursery.start_soon(gang.run)
+                case TellGang():
+                    self._gangs[route.key].mailbox.put(route.message, wake=False)
                 case _:
                     assert_never(route)
 
     async def _hear_owners(self) -> None:
         """Close an epoch: have everybody report who was told something, and take it over."""
         closing = self._conductor.close()
-        if closing is None:
-            return
+        if closing is not None:
+            await self._hear_applications(closing)
+        closes = self._conductor.close_gangs()
+        for key, close in closes.items():
+            self._gangs[key].mailbox.put(close)
+        reports = await _collect(self._gang_reports, len(closes))
+        self._conductor.apply_gangs(reports)
+        for gang in reports:
+            if gang.gone:
+                del self._gangs[gang.key]
+
+    async def _hear_applications(self, closing: Closing) -> None:
         for key, expect in closing.queues.items():
             self._queues[key].mailbox.put(expect, wake=not expect.children)
         for key, close in closing.apps.items():
             self._apps[key].mailbox.put(close)
         (report,) = await self._reports.take_all()
         assert report.credits == closing.credits, "a request was not answered"
-        self._conductor.apply(report)
+        self._deliver(self._conductor.apply(report))
         for app in report.apps:
             if app.gone:
                 del self._apps[app.identity.key]
@@ -288,12 +316,17 @@ class Coordinator:
     async def _snapshot(self) -> Snapshot:
         apps: Mailbox[AppSnapshot] = Mailbox()
         queues: Mailbox[QueueSnapshot] = Mailbox()
+        gangs: Mailbox[GangSnapshot] = Mailbox()
         for app in self._apps.values():
             app.mailbox.put(Survey(apps))
         for queue in self._queues.values():
             queue.mailbox.put(Survey(queues))
+        for gang in self._gangs.values():
+            gang.mailbox.put(Survey(gangs))
         return self._conductor.snapshot(
-            await _collect(apps, len(self._apps)), await _collect(queues, len(self._queues))
+            await _collect(apps, len(self._apps)),
+            await _collect(queues, len(self._queues)),
+            await _collect(gangs, len(self._gangs)),
         )
 
     async def _examine(self, examiner: Callable[[Examined], None]) -> AssertionError | None:
@@ -302,6 +335,7 @@ class Coordinator:
             conductor=self._conductor,
             apps={key: app.machine for key, app in self._apps.items()},
             queues={key: queue.machine for key, queue in self._queues.items()},
+            gangs={key: gang.machine for key, gang in self._gangs.items()},
             snapshot=snapshot,
         )
         try:

@@ -1,4 +1,4 @@
-"""The tasks that own applications and queues: receive, let the machine handle it, pass it on."""
+"""The tasks that own applications, queues and gangs: receive, let the machine handle it, pass it on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing_extensions import override
 from muster._errors import BrokenSchedulerError
 from muster._mailbox import Interleave, Mailbox
 from muster_core.application import ApplicationMachine
+from muster_core.gang import GangMachine
+from muster_core.gang_messages import GangReport, ToGang
 from muster_core.messages import QueueReport, ToApplication, ToQueue
 from muster_core.queue import QueueMachine
-from muster_core.snapshots import AppSnapshot, QueueSnapshot
+from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot
 
 M = TypeVar("M")
 S = TypeVar("S")
@@ -29,6 +31,7 @@ class Survey(Generic[S]):
 
 AppMailbox = Mailbox[ToApplication | Survey[AppSnapshot]]
 QueueMailbox = Mailbox[ToQueue | Survey[QueueSnapshot]]
+GangMailbox = Mailbox[ToGang | Survey[GangSnapshot]]
 
 
 class _Owner(ABC, Generic[M]):
@@ -116,6 +119,41 @@ class QueueOwner(_Owner[ToQueue | Survey[QueueSnapshot]]):
             return False
         self.parent.put(report)
         return report.queues[0].gone
+
+
+@final
+@attrs.define(eq=False)
+class GangOwner(_Owner[ToGang | Survey[GangSnapshot]]):
+    """The task of one gang.
+
+    Args:
+        machine: Its state, which only this task touches.
+        coordinator: The mailbox of the coordinator for what gangs report.
+        interleave: See :data:`muster._mailbox.Interleave`.
+    """
+
+    machine: GangMachine
+    coordinator: Mailbox[GangReport]
+    interleave: Interleave | None = None
+    mailbox: GangMailbox = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Make the mailbox."""
+        self.mailbox = Mailbox(self.interleave)
+
+    @override
+    def _handle(self, message: ToGang | Survey[GangSnapshot]) -> bool:
+        if isinstance(message, Survey):
+            message.reply.put(self.machine.snapshot())
+            return False
+        try:
+            report = self.machine.handle(message)
+        except Exception as error:
+            raise broken("gang", self.machine.name, message) from error
+        if report is None:
+            return False
+        self.coordinator.put(report)
+        return report.gone
 
 
 def broken(kind: str, name: str, message: object) -> BrokenSchedulerError:

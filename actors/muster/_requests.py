@@ -13,6 +13,7 @@ from muster_core.application import ApplicationMachine
 from muster_core.conductor import Conductor
 from muster_core.errors import MusterError
 from muster_core.events import Event
+from muster_core.gang import GangMachine
 from muster_core.queue import QueueMachine
 from muster_core.snapshots import Snapshot
 
@@ -121,12 +122,14 @@ class Examined:
         conductor: The coordinator's machine, with the view.
         apps: The machine of every application, by key.
         queues: The machine of every queue, by key.
+        gangs: The machine of every gang, by key.
         snapshot: What the owners published.
     """
 
     conductor: Conductor
     apps: Mapping[int, ApplicationMachine]
     queues: Mapping[int, QueueMachine]
+    gangs: Mapping[int, GangMachine]
     snapshot: Snapshot
 
 

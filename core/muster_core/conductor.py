@@ -6,22 +6,26 @@ nothing but carry messages between them:
 1. ``begin``: timers that are due become requests.
 2. ``enter``: each event is admitted or refused, and becomes requests to owners.
 3. ``close``: everybody concerned is told to report; the reports meet at the root.
-4. ``apply`` and ``decide``: the view takes over what changed, and rounds are run.
+   Then the gangs of which members have moved are told, and report themselves.
+4. ``apply``, ``apply_gangs`` and ``decide``: the view takes over what changed, and rounds are run.
 5. ``finish``: decisions get their numbers, owners their commits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, assert_never, final
 
 import attrs
 
+from muster_core.admission import Admission, AnyRoute
 from muster_core.config.model import Configuration
 from muster_core.decisions import Announced, Decision, Kind
-from muster_core.directory import Directory, Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
 from muster_core.errors import RefusedError
-from muster_core.events import AddNode, Configure, Event, RemoveNode, UpdateNode
+from muster_core.events import Apply, Configure, Delete, Event
+from muster_core.gang_messages import CommitGang, GangReport, MemberKey, MoveMember
+from muster_core.gangs.states import GangState
 from muster_core.lifecycle import AppState
 from muster_core.messages import (
     Close,
@@ -29,21 +33,24 @@ from muster_core.messages import (
     CommitQueue,
     Complete,
     Expect,
-    LoseNode,
+    Moved,
     Origin,
     QueueReport,
     Say,
     TimeUp,
 )
+from muster_core.objects import Objects
+from muster_core.register import GangRoute, StartGang, TellGang
 from muster_core.snapshots import (
     AppSnapshot,
+    GangSnapshot,
     NodeSnapshot,
     QueueSnapshot,
     Snapshot,
     Statistics,
 )
 from muster_core.view import DecisionView
-from muster_core.view.timers import Completion
+from muster_core.view.timers import Completion, StateEnd, WaitEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,11 +84,13 @@ class Outcome:
         announced: Its decisions.
         apps: What it decided for each application concerned.
         queues: What it decided for each queue concerned.
+        gangs: What it decided for each gang concerned.
     """
 
     announced: tuple[Announced, ...]
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
+    gangs: Mapping[int, CommitGang]
 
 
 @final
@@ -93,18 +102,23 @@ class Conductor:
     """
 
     def __init__(self, configuration: Configuration) -> None:
-        self.directory = Directory(configuration)
         self.view = DecisionView()
-        self.view.nodes.configure(configuration.node_sort, configuration.node_weights)
+        self.view.configure(configuration)
+        self.admission = Admission(configuration, self.view, self._next_seq)
+        self.directory = self.admission.directory
+        self._objects = Objects(self.admission)
         self._requests = self._batches = self._steps = self._bound = self._refusals = 0
         #: The instant of the batch, in microseconds.
         self.now_us = 0
         self._seq = 0
+        #: The position of the event that came in last.
+        self._entered = 0
         self._announced = 0
         self._epoch = 0
         #: Whom the requests of this epoch concern: applications with their queues, and queues.
         self._told_apps: dict[int, int] = {}
         self._told_queues: set[int] = set()
+        self._told_gangs: set[int] = set()
         self._credits = 0
         #: The parent of each queue and the queue of each application, by key, for closing.
         self._parents: dict[int, int | None] = {}
@@ -115,17 +129,18 @@ class Conductor:
         self._refusal: Decision | None = None
         self._decided: list[Decision] = []
 
-    def start(self) -> list[Route]:
+    def start(self) -> list[AnyRoute]:
         """Give the queues of the first configuration, which are to be started."""
         return self._note(list(self.directory.first_routes))
 
     def next_deadline_us(self) -> int | None:
-        """Give the instant of the next timer; to be asked between two batches."""
-        return self.view.timers.next_us()
+        """Give the instant of the next timer, never one that is over; between two batches."""
+        next_us = self.view.timers.next_us()
+        return None if next_us is None else max(next_us, self.now_us)
 
     # Input
 
-    def begin(self, now_us: int) -> list[Route]:
+    def begin(self, now_us: int) -> list[AnyRoute]:
         """Begin a batch.
 
         Args:
@@ -136,19 +151,29 @@ class Conductor:
         """
         self.now_us = now_us
         self._batches += 1
-        routes: list[Route] = []
+        routes: list[AnyRoute] = []
         for due in self.view.timers.due(now_us):
-            self._seq += 1
-            origin = Origin(self._seq)
-            if isinstance(due, Completion):
-                routes.append(TellApp(due.app, Complete(origin, due.ask)))
-                continue
-            routes.append(TellApp(due.app, TimeUp(origin, due.state)))
-            if due.state is AppState.COMPLETING:
-                routes.extend(self.directory.complete(due.app))
+            origin = Origin(self._next_seq())
+            match due:
+                case Completion():
+                    routes.append(TellApp(due.app, Complete(origin, due.ask)))
+                case WaitEnd():
+                    routes.extend(self.admission.time_out(due.gang, origin))
+                case StateEnd():
+                    routes.append(TellApp(due.app, TimeUp(origin, due.state)))
+                    if due.state is AppState.COMPLETING:
+                        routes.extend(self.directory.complete(due.app))
+                case _:
+                    assert_never(due)
         return self._note(routes)
 
-    def enter(self, event: Event, index: int | None = None, line: int | None = None) -> list[Route]:
+    def must_hear_first(self, event: Event | str) -> bool:
+        """Say whether the owners have to be heard before an event can be let in."""
+        return self.admission.must_hear_first(event)
+
+    def enter(
+        self, event: Event, index: int | None = None, line: int | None = None
+    ) -> list[AnyRoute]:
         """Let an event in; one that makes no sense is refused, which is a decision.
 
         Args:
@@ -159,10 +184,7 @@ class Conductor:
         Returns:
             The requests that it leads to.
         """
-        self._seq += 1
-        self._refusal = None
-        self._requests += 1
-        origin = Origin(self._seq, index, line)
+        origin = self._next_origin(index, line)
         try:
             return self._note(self._admit(event, origin))
         except RefusedError as refusal:
@@ -171,10 +193,17 @@ class Conductor:
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Let an event in that could not even be read."""
+        self._refused(self._next_origin(index, line), message)
+
+    def _next_seq(self) -> int:
         self._seq += 1
+        return self._seq
+
+    def _next_origin(self, index: int | None, line: int | None) -> Origin:
         self._refusal = None
         self._requests += 1
-        self._refused(Origin(self._seq, index, line), message)
+        self._entered = self._next_seq()
+        return Origin(self._entered, index, line)
 
     def _refused(self, origin: Origin, message: str) -> None:
         decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
@@ -182,45 +211,24 @@ class Conductor:
 
     def _say(self, said: Say) -> None:
         self._said.append(said)
-        if said.decision.kind is Kind.REJECTED and said.order[0] == self._seq:
+        if said.decision.kind is Kind.REJECTED and said.order[0] == self._entered:
             self._refusal = said.decision
 
-    def _admit(self, event: Event, origin: Origin) -> list[Route]:
+    def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:
         match event:
-            case AddNode():
-                self._check_node(event.node, there=False)
-                self.view.nodes.add(
-                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
-                )
-                return []
-            case UpdateNode():
-                self._check_node(event.node, there=True)
-                self.view.nodes.update(
-                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
-                )
-                return []
-            case RemoveNode():
-                self._check_node(event.node, there=True)
-                node = self.view.nodes.remove(event.node)
-                return [
-                    TellApp(key, LoseNode(origin, node.name))
-                    for key in sorted(node.holders)
-                    if self.directory.knows(key)
-                ]
+            case Apply():
+                return self._objects.apply(event.objects, origin)
+            case Delete():
+                return self._objects.delete(event.objects, origin)
             case Configure():
-                routes = self.directory.handle(event, origin)
+                routes = self.admission.admit(event, origin)
                 self._configured(event.config, origin)
                 return routes
             case _:
-                return self.directory.handle(event, origin)
-
-    def _check_node(self, name: str, *, there: bool) -> None:
-        if (name in self.view.nodes.nodes) != there:
-            msg = f"node: {name!r} is {'unknown' if there else 'already a node'}"
-            raise RefusedError(msg)
+                return self.admission.admit(event, origin)
 
     def _configured(self, config: Configuration, origin: Origin) -> None:
-        self.view.nodes.configure(config.node_sort, config.node_weights)
+        self.view.configure(config)
         message = f"partition {config.partition!r} is in force"
         said = [Decision(Kind.CONFIG, message=message, index=origin.index, line=origin.line)]
         said.extend(
@@ -230,7 +238,7 @@ class Conductor:
         for number, decision in enumerate(said):
             self._said.append(Say((origin.seq, 0, number), decision))
 
-    def _note(self, routes: list[Route]) -> list[Route]:
+    def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
         """Remember who will have to report."""
         for route in routes:
             match route:
@@ -244,6 +252,11 @@ class Conductor:
                 case TellApp():
                     self._told_apps[route.key] = self._leaves[route.key]
                     self._credits += 1
+                case StartGang() | TellGang():
+                    self._told_gangs.add(route.key)
+                case _:
+                    assert_never(route)
+        self.admission.note(routes)
         return routes
 
     def close(self) -> Closing | None:
@@ -252,9 +265,9 @@ class Conductor:
         Returns:
             Who is to report, or None if nobody was told anything.
         """
+        self._epoch += 1
         if not self._told_apps and not self._told_queues:
             return None
-        self._epoch += 1
         children: dict[int, set[tuple[str, int]]] = {key: set() for key in self._told_queues}
         for app, leaf in self._told_apps.items():
             children.setdefault(leaf, set()).add(("app", app))
@@ -279,19 +292,66 @@ class Conductor:
 
     # Decisions
 
-    def apply(self, report: QueueReport) -> None:
-        """Take over what the epoch changed, as the root reports it."""
+    def apply(self, report: QueueReport) -> list[AnyRoute]:
+        """Take over what the epoch changed, as the root reports it.
+
+        Returns:
+            What gangs are to be told of it.
+        """
         assert report.epoch == self._epoch, "a report of another epoch"
         self.view.apply(report, self.now_us)
+        moves: list[tuple[MemberKey, Moved]] = []
         for app in report.apps:
             for action in app.actions:
                 if isinstance(action, Say):
                     self._say(action)
+                elif isinstance(action, Moved):
+                    identity = app.identity
+                    moves.append((MemberKey(identity.key, identity.name, action.ask.name), action))
             if app.gone:
                 del self._leaves[app.identity.key]
         for queue in report.queues:
             if queue.gone:
                 del self._parents[queue.key]
+        moves.sort(key=lambda move: (move[1].order, move[0].key))
+        return self._note([route for move in moves for route in self._move(*move)])
+
+    def _move(self, member: MemberKey, moved: Moved) -> Iterator[GangRoute]:
+        """Have a gang told where a member of it is now."""
+        name = moved.ask.gang
+        assert name is not None, "what is no member has moved"
+        gangs = self.admission.gangs
+        if self.admission.is_told(member, moved.order[0]):
+            return
+        yield TellGang(gangs.gangs[name].key, MoveMember(member, moved.place, moved.lost))
+        if moved.place is None:
+            yield from gangs.leave(name, member)
+
+    def close_gangs(self) -> Mapping[int, Close]:
+        """Give the gangs that are to report; to be asked when the applications have.
+
+        Afterwards, and when they have reported, the owners have been heard.
+        """
+        closes = dict.fromkeys(sorted(self._told_gangs), Close(self._epoch))
+        self._told_gangs.clear()
+        self.admission.heard()
+        return closes
+
+    def apply_gangs(self, reports: Iterable[GangReport]) -> None:
+        """Take over what the epoch changed in gangs.
+
+        Args:
+            reports: One of each gang that was to report, in any order.
+        """
+        for report in sorted(reports, key=lambda report: report.key):
+            assert report.epoch == self._epoch, "a report of another epoch"
+            self.view.apply_gang(report)
+            for said in report.said:
+                self._say(said)
+            entry = self.admission.gangs.gangs[report.name]
+            entry.timed_out = report.state is GangState.TIMED_OUT
+            if report.gone:
+                self.admission.gangs.gone(report.name)
 
     def decide(self) -> Iterator[None]:
         """Run the rounds; between two steps the caller may let others run."""
@@ -316,7 +376,7 @@ class Conductor:
         for decision in decisions:
             self._bound += decision.kind is Kind.BOUND
             self._refusals += decision.kind is Kind.REJECTED
-        apps, queues = self.view.commits()
+        apps, queues, gangs = self.view.commits(self.now_us)
         return Outcome(
             announced=tuple(
                 Announced(number, self.now_us, decision)
@@ -324,6 +384,7 @@ class Conductor:
             ),
             apps=apps,
             queues=queues,
+            gangs=gangs,
         )
 
     # Reading
@@ -340,12 +401,18 @@ class Conductor:
         key = self.directory.locate(app)
         return None if key is None else self.view.why_pending(key, ask)
 
-    def snapshot(self, apps: Iterable[AppSnapshot], queues: Iterable[QueueSnapshot]) -> Snapshot:
+    def snapshot(
+        self,
+        apps: Iterable[AppSnapshot],
+        queues: Iterable[QueueSnapshot],
+        gangs: Iterable[GangSnapshot],
+    ) -> Snapshot:
         """Put a snapshot together. Between two batches.
 
         Args:
             apps: What every application published.
             queues: What every queue published.
+            gangs: What every gang published.
         """
         queues = sorted(queues, key=lambda queue: queue.path)
         return Snapshot(
@@ -360,6 +427,7 @@ class Conductor:
                 )
                 for node in self.view.nodes.in_order()
             },
+            gangs={gang.name: gang for gang in sorted(gangs, key=lambda gang: gang.name)},
         )
 
     def statistics(self) -> Statistics:
@@ -375,7 +443,7 @@ class Conductor:
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""
-        self.directory.check()
+        self.admission.check()
         self.view.check()
         # The view has all and only the queues and applications of which the directory knows.
         queues = {entry.key: entry.config for entry in self.directory.queues.values()}
@@ -392,6 +460,7 @@ class Conductor:
         # Nothing is left over from the last batch.
         assert not self._told_apps
         assert not self._told_queues
+        assert not self._told_gangs
         assert not self._credits
         assert not self._said
         assert not self._decided

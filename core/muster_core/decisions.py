@@ -20,9 +20,12 @@ class Kind(StrEnum):
     """What was decided."""
 
     ASSIGNED = "assigned"
+    WAITING = "waiting"
     BOUND = "bound"
     RELEASED = "released"
     REJECTED = "rejected"
+    GANG_SATISFIED = "gang_satisfied"
+    GANG_TIMED_OUT = "gang_timed_out"
     APP_STATE = "app_state"
     QUEUE_PRIORITY = "queue_priority"
     CONFIG = "config"
@@ -36,7 +39,10 @@ class Reason(StrEnum):
     COMPLETED = "completed"
     REMOVED = "removed"
     NODE_LOST = "node_lost"
+    GANG_ROLLBACK = "gang_rollback"
+    GANG_TIMEOUT = "gang_timeout"
     BIND_FAILED = "bind_failed"
+    DEADLOCK = "deadlock"
 
 
 @final
@@ -50,6 +56,7 @@ class Decision:
         ask: The name of the ask concerned, without its application.
         node: The node concerned.
         queue: The full path of the queue concerned.
+        gang: The full name of the gang concerned, also of an ask that is a member.
         reason: Why an ask was released.
         state: The application's new state.
         priority: A queue's new priority; None there means that it has none.
@@ -63,6 +70,7 @@ class Decision:
     ask: str | None = None
     node: str | None = None
     queue: str | None = None
+    gang: str | None = None
     reason: Reason | None = None
     state: str | None = None
     priority: int | None = None
@@ -91,7 +99,7 @@ class Announced:
         decision = self.decision
         line: dict[str, object] = {"seq": self.seq, "at": seconds(self.at_us)}
         line["kind"] = decision.kind.value
-        for name in ("app", "ask", "node", "queue", "reason", "state", "priority"):
+        for name in ("app", "ask", "node", "queue", "gang", "reason", "state", "priority"):
             value = getattr(decision, name)
             if value is not None or (name == "priority" and decision.kind is Kind.QUEUE_PRIORITY):
                 line[name] = value.value if isinstance(value, Reason) else value

@@ -24,6 +24,7 @@ from muster_core.events import (
     AddPriorityClass,
     Configure,
     FailBind,
+    QueueObject,
     Release,
     RemoveApp,
     RemoveAsk,
@@ -44,9 +45,10 @@ from muster_core.messages import (
 )
 from muster_core.priority import BUILT_IN_CLASSES, PriorityClass
 from muster_core.quantities import shown
+from muster_core.queue_objects import as_parent, check_object, inheriting, with_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @final
@@ -104,6 +106,7 @@ class QueueEntry:
         parent: The entry of its parent, or None for the root.
         config: Its settings.
         dynamic: It was made on the fly.
+        applied: It was made by an object that was applied; no configuration lets it go.
         draining: It takes no new applications.
         children: Its children by name.
         apps: How many applications it has.
@@ -114,6 +117,7 @@ class QueueEntry:
     config: QueueConfig
     dynamic: bool = False
     draining: bool = False
+    applied: bool = False
     children: dict[str, QueueEntry] = attrs.field(factory=dict[str, "QueueEntry"])
     apps: int = 0
 
@@ -125,8 +129,21 @@ class QueueEntry:
             entry = entry.parent
 
     def in_use(self) -> bool:
-        """Say whether there is an application in the queue or below."""
-        return bool(self.apps) or any(child.in_use() for child in self.children.values())
+        """Say whether something in the queue or below keeps it where it is."""
+        kept = bool(self.apps) or self.applied
+        return kept or any(child.in_use() for child in self.children.values())
+
+
+@final
+@attrs.frozen
+class Saved:
+    """The directory as it was; see there."""
+
+    apps: dict[str, tuple[int, QueueEntry]]
+    names: dict[int, str]
+    completed: set[str]
+    classes: dict[str, PriorityClass]
+    queues: dict[str, QueueEntry]
 
 
 @final
@@ -179,6 +196,49 @@ class Directory:
             case _:
                 return [self._for_app(event, origin)]
 
+    def save(self) -> Saved:
+        """Give everything as it is now, for :meth:`restore`."""
+        entries = {
+            path: attrs.evolve(entry, children=dict[str, QueueEntry]())
+            for path, entry in self.queues.items()
+        }
+        for path, entry in self.queues.items():
+            twin = entries[path]
+            twin.parent = None if entry.parent is None else entries[entry.parent.config.path]
+            twin.children.update(
+                (name, entries[child.config.path]) for name, child in entry.children.items()
+            )
+        apps = {name: (key, entries[leaf.config.path]) for name, (key, leaf) in self._apps.items()}
+        return Saved(apps, dict(self._names), set(self.completed), dict(self._classes), entries)
+
+    def restore(self, saved: Saved) -> None:
+        """Make everything what it was; keys that were given since are not given again."""
+        self._apps, self._names = saved.apps, saved.names
+        self.completed, self._classes, self.queues = saved.completed, saved.classes, saved.queues
+
+    def save_class(self, name: str) -> Callable[[], None]:
+        """Give what makes a priority class what it is now."""
+        before = self._classes.get(name)
+
+        def restore() -> None:
+            self._classes.pop(name, None)
+            if before is not None:
+                self._classes[name] = before
+
+        return restore
+
+    def save_app(self, name: str) -> Callable[[], None]:
+        """Give what makes an application go again that comes next, and nobody was told of."""
+        completed = name in self.completed
+
+        def restore() -> None:
+            if name in self._apps:
+                list(self._leave(self._apps[name][0]))
+            if completed:
+                self.completed.add(name)
+
+        return restore
+
     def complete(self, key: int) -> list[Route]:
         """Let an application's name go, as it completes now."""
         self.completed.add(self._names[key])
@@ -188,6 +248,22 @@ class Directory:
         """Give the key of an application by its name, or None."""
         found = self._apps.get(app)
         return None if found is None else found[0]
+
+    def has_app(self, app: str) -> bool:
+        """Say whether there is an application of this name that has not completed."""
+        return app in self._apps
+
+    def app_key(self, app: str) -> int:
+        """Give the key of an application by its name.
+
+        Raises:
+            RefusedError: If there is none, or it has completed.
+        """
+        return self._app(app)[0]
+
+    def leaf_of(self, key: int) -> QueueEntry:
+        """Give the queue of an application."""
+        return self._apps[self._names[key]][1]
 
     def apps(self) -> dict[str, int]:
         """Give the key of every application that has neither been removed nor completed."""
@@ -201,7 +277,7 @@ class Directory:
         key, _ = self._app(event.app)
         match event:
             case AddAsk():
-                return TellApp(key, AddAsks(origin, event, self._priority(event)))
+                return TellApp(key, AddAsks(origin, event, self.priority(event)))
             case RemoveAsk():
                 return TellApp(key, WithdrawAsk(origin, event.ask))
             case Release():
@@ -258,7 +334,12 @@ class Directory:
         entry.apps -= 1
         yield from self._collect(entry)
 
-    def _priority(self, event: AddAsk) -> int:
+    def priority(self, event: AddAsk) -> int:
+        """Give the priority that an event's number or class amounts to.
+
+        Raises:
+            RefusedError: If the class is unknown, or the two differ.
+        """
         if event.priority_class is None:
             return 0 if event.priority is None else event.priority
         known = self._classes.get(event.priority_class)
@@ -273,11 +354,26 @@ class Directory:
             raise RefusedError(msg)
         return known.value
 
+    def set_class(self, event: AddPriorityClass) -> None:
+        """Let a user's priority class come, or have another value for later asks."""
+        self._classes[event.name] = PriorityClass(event.name, event.value, event.preempts)
+
+    def remove_class(self, name: str) -> None:
+        """Let a user's priority class go.
+
+        Raises:
+            RefusedError: If it is unknown, or built in.
+        """
+        if name not in self._classes or name in {known.name for known in BUILT_IN_CLASSES}:
+            msg = f"name: {name!r} is no priority class of a user"
+            raise RefusedError(msg)
+        del self._classes[name]
+
     def _add_class(self, event: AddPriorityClass) -> None:
         if event.name in self._classes:
             msg = f"name: {event.name!r} is already a priority class"
             raise RefusedError(msg)
-        self._classes[event.name] = PriorityClass(event.name, event.value, event.preempts)
+        self.set_class(event)
 
     # Queues
 
@@ -342,7 +438,7 @@ class Directory:
     def _collect(self, entry: QueueEntry) -> Iterator[Route]:
         """Remove a queue that only lasts while it is in use, then its parent likewise."""
         for queue in list(entry.upward()):
-            lasting = not (queue.dynamic or queue.draining)
+            lasting = queue.applied or not (queue.dynamic or queue.draining)
             if queue.parent is None or lasting or queue.apps or queue.children:
                 return
             yield self._remove(queue, queue.parent)
@@ -351,6 +447,86 @@ class Directory:
         del parent.children[entry.config.name]
         del self.queues[entry.config.path]
         return TellQueue(entry.key, Retire())
+
+    # Queues that objects speak of
+
+    def set_queue(
+        self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
+    ) -> list[Route]:
+        """Give a queue the settings that an object has, and make it if it is unknown.
+
+        Args:
+            event: The object.
+            target: The queue of that name, or None if there is none.
+            parent: The queue that a new one is made below.
+
+        Returns:
+            Who is to be told what, in order.
+
+        Raises:
+            RefusedError: If no queue can be what it says; then something may have changed.
+        """
+        return list(self._set_queue(event, target, parent))
+
+    def _set_queue(
+        self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
+    ) -> Iterator[Route]:
+        if target is None:
+            if not parent.config.is_parent:
+                yield from self._become_parent(parent)
+            try:
+                config = dynamic_queue(parent.config, None, event.name, is_parent=False)
+            except ValueError as error:
+                msg = f"name: {error}"
+                raise RefusedError(msg) from error
+            target = self._enter(parent, with_object(config, event, parent.config.settings))
+            target.applied = True
+            yield StartQueue(target.key, parent.key, target.config)
+        else:
+            above = target.parent
+            if above is None and (event.max is not None or event.guaranteed is not None):
+                msg = "name: 'root' takes no resources"
+                raise RefusedError(msg)
+            if target.dynamic or target.draining:
+                target.dynamic, target.draining, target.applied = False, False, True
+            target.config = with_object(
+                target.config, event, None if above is None else above.config.settings
+            )
+            yield TellQueue(target.key, SetQueue(target.config, draining=False))
+            yield from self._inherit(target)
+        check_object(target.config, self.queues["root"])
+
+    def _become_parent(self, entry: QueueEntry) -> Iterator[Route]:
+        if entry.apps:
+            msg = f"parent: {entry.config.path!r} has applications and cannot become a parent"
+            raise RefusedError(msg)
+        above = None if entry.parent is None else entry.parent.config.settings
+        entry.config = as_parent(entry.config, above)
+        yield TellQueue(entry.key, SetQueue(entry.config, draining=entry.draining))
+
+    def _inherit(self, entry: QueueEntry) -> Iterator[Route]:
+        """Let queues below inherit what has changed; those made on the fly keep what they have."""
+        for child in entry.children.values():
+            if child.dynamic:
+                continue
+            config = inheriting(child.config, entry.config.settings)
+            if config != child.config:
+                child.config = config
+                yield TellQueue(child.key, SetQueue(config, draining=child.draining))
+                yield from self._inherit(child)
+
+    def remove_queue(self, entry: QueueEntry) -> list[Route]:
+        """Let a queue go, or drain while it is in use.
+
+        Raises:
+            RefusedError: If it is the root.
+        """
+        if entry.parent is None:
+            msg = "name: 'root' cannot go"
+            raise RefusedError(msg)
+        parent = entry.parent
+        entry.dynamic = entry.applied = False
+        return [*self._vanish(entry, parent), *self._collect(parent)]
 
     # Configuration
 
@@ -376,6 +552,7 @@ class Directory:
     def _reconfigure(self, entry: QueueEntry, config: QueueConfig) -> Iterator[Route]:
         changed = entry.draining or entry.config != config
         entry.config, entry.draining, entry.dynamic = config, False, False
+        entry.applied = False
         if changed:
             yield TellQueue(entry.key, SetQueue(config, draining=False))
         named = {child.name for child in config.children}
@@ -391,7 +568,7 @@ class Directory:
         """Let a queue that the configuration no longer names go, or drain while it is in use."""
         for child in sorted(entry.children.values(), key=lambda child: child.config.name):
             yield from self._vanish(child, entry)
-        if entry.dynamic:
+        if entry.dynamic or entry.applied:
             return
         if not entry.in_use():
             yield self._remove(entry, parent)

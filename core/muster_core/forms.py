@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from muster_core.errors import EventError
+from muster_core.gangs.definition import GangFields
+from muster_core.gangs.names import canonical_gang
 from muster_core.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
 from muster_core.resources import Resources
 
@@ -68,9 +70,47 @@ def a_number(lowest: int, highest: int | None = None) -> NumberCheck:
     return check
 
 
+def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check that a value is the full name of a gang."""
+    _check_text(attribute.name, value)
+    try:
+        full = canonical_gang(value)
+    except ValueError as error:
+        msg = f"{attribute.name}: {error}"
+        raise EventError(msg) from None
+    if full != value:
+        _refuse(attribute.name, value, f"a full name, such as {full!r}")
+
+
+def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+    """Check that a value says nothing of a gang that no gang can have."""
+    _check_type(attribute.name, value)
+    for field, number in (
+        ("min_member", value.min_member),
+        ("total", value.total),
+        ("wait_us", value.wait_us),
+    ):
+        if number is not None and (type(number) is not int or number < 1):
+            _refuse(f"{attribute.name}.{field}", number, "a whole number of at least 1")
+    if value.total is not None and value.min_member is not None and value.total < value.min_member:
+        _refuse(f"{attribute.name}.total", value.total, f"at least min_member, {value.min_member}")
+
+
+def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+    """Check that a value says enough to define a gang."""
+    that_make_sense(_, attribute, value)
+    if value.min_member is None:
+        _refuse(f"{attribute.name}.min_member", None, "a whole number of at least 1")
+
+
 def _check_text(field: str, value: object) -> None:
     if not isinstance(value, str) or not value:
         _refuse(field, value, "a text of at least one character")
+
+
+def _check_type(field: str, value: object) -> None:
+    if not isinstance(value, GangFields):
+        _refuse(field, value, "of the type GangFields")
 
 
 def _check_resources(field: str, value: object) -> None:
@@ -84,5 +124,6 @@ def _refuse(field: str, value: object, right: str) -> None:
 
 
 A_PRIORITY: Final = a_number(MIN_PRIORITY, MAX_PRIORITY)
+A_QUEUE_PRIORITY: Final = a_number(0, MAX_PRIORITY)
 A_USERS_PRIORITY: Final = a_number(MIN_PRIORITY, HIGHEST_USER_PRIORITY)
 AT_LEAST_ONE: Final = a_number(1)

@@ -16,14 +16,18 @@ from typing import final
 import attrs
 
 from muster_core.config.model import QueueConfig
-from muster_core.decisions import Decision
+from muster_core.decisions import Decision, Reason
 from muster_core.events import AddAsk
 from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
 from muster_core.shapes import Shape
+from muster_core.snapshots import AskPlace
 
 Totals = Mapping[str, int]
 """Sums over many asks, by type; unlike one quantity they have no upper limit."""
+
+AskOrder = tuple[int, int, str, int, int]
+"""The place of an ask among those of its application, best first."""
 
 
 @final
@@ -35,11 +39,18 @@ class Origin:
         seq: Its position in the input; all order among requests is by it.
         index: The index of the event in its feed, from 0, or None.
         line: The line of the event in its feed, from 1, or None.
+        event: The position of the event that it is only a part of, or None.
     """
 
     seq: int
     index: int | None = None
     line: int | None = None
+    event: int | None = None
+
+    @property
+    def creation(self) -> int:
+        """The position that counts as the creation of what comes: that of the whole event."""
+        return self.seq if self.event is None else self.event
 
 
 @final
@@ -52,28 +63,31 @@ class Ask:
         resources: What it asks for.
         priority: Its priority, an int32.
         order: Its place among the asks of its application, best first: negated
-            priority, creation, gang name, submission, number in a ``count``.
+            priority, creation, gang name, submission, number in a ``count``. Of a member
+            of a gang the creation counts that its gang has, not the one here.
         shape: What it needs of a node.
         run_for_us: It completes by itself this long after it was bound, or None.
+        gang: The full name of the gang that it is a member of, or None.
     """
 
     name: str
     resources: Resources
     priority: int
-    order: tuple[int, int, str, int, int]
+    order: AskOrder
     shape: Shape
     run_for_us: int | None = None
+    gang: str | None = None
 
 
 @final
 @attrs.frozen
 class Allocation:
-    """A bound ask.
+    """A bound or waiting ask.
 
     Attributes:
         ask: The ask.
         node: The name of its node.
-        number: Its place in the order of all binds.
+        number: Its place in the order in which asks were bound, or began to wait.
     """
 
     ask: Ask
@@ -115,17 +129,80 @@ class Enlist:
 @final
 @attrs.frozen
 class AddAsks:
-    """Asks come; ``priority`` is what the event's number or class amounts to."""
+    """Asks come.
+
+    Attributes:
+        priority: What the event's number or class amounts to.
+        parked: They are members of a gang that has timed out.
+    """
 
     origin: Origin
     event: AddAsk
     priority: int
+    parked: bool = False
+
+
+@final
+@attrs.frozen
+class AddPlaced:
+    """An ask comes that runs already; ``number`` is its place in the order of all binds."""
+
+    origin: Origin
+    event: AddAsk
+    priority: int
+    node: str
+    number: int
+
+
+@final
+@attrs.frozen
+class FinishAsk:
+    """An ask is over, wherever it is; ``reason`` says how."""
+
+    origin: Origin
+    ask: str
+    reason: Reason
+
+
+@final
+@attrs.frozen
+class RollBack:
+    """Waiting asks give up their nodes.
+
+    Attributes:
+        asks: Each with its place in the order in which all of their group began to wait.
+        reason: Why.
+        park: They are parked then, not pending.
+    """
+
+    origin: Origin
+    asks: tuple[tuple[int, str], ...]
+    reason: Reason
+    park: bool = False
+
+
+@final
+@attrs.frozen
+class ParkAsks:
+    """Pending asks are not to be tried or counted any more."""
+
+    origin: Origin
+    asks: tuple[str, ...]
+
+
+@final
+@attrs.frozen
+class UnparkAsks:
+    """Parked asks are pending again."""
+
+    origin: Origin
+    asks: tuple[str, ...]
 
 
 @final
 @attrs.frozen
 class WithdrawAsk:
-    """A pending ask is to go."""
+    """An ask that is not bound is to go."""
 
     origin: Origin
     ask: str
@@ -153,10 +230,15 @@ class SpoilBinds:
 @final
 @attrs.frozen
 class LoseNode:
-    """A node is gone, with everything on it."""
+    """A node is gone, with everything on it.
+
+    Attributes:
+        timed_out: The gangs that have timed out: their members are parked then, not pending.
+    """
 
     origin: Origin
     node: str
+    timed_out: frozenset[str] = frozenset()
 
 
 @final
@@ -188,15 +270,19 @@ class Dismiss:
 @final
 @attrs.frozen
 class CommitApp:
-    """What the rounds decided about the application.
+    """What the rounds decided about the application, as it stands in the end.
 
     Attributes:
-        bound: The new allocations, in the order in which they were made.
+        bound: What is bound now, in the order in which it was bound.
         failed: The asks whose bind failed, once for each time.
+        released: The asks that waited before and do not wait there any more.
+        waiting: What waits now, in the order in which it began to wait.
     """
 
-    bound: tuple[Allocation, ...]
+    bound: tuple[Allocation, ...] = ()
     failed: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    waiting: tuple[Allocation, ...] = ()
 
 
 @final
@@ -207,17 +293,10 @@ class Close:
     epoch: int
 
 
-AppRequest = (
-    Enlist
-    | AddAsks
-    | WithdrawAsk
-    | ReleaseAsk
-    | SpoilBinds
-    | LoseNode
-    | Complete
-    | TimeUp
-    | Dismiss
-)
+AskRequest = AddAsks | AddPlaced | FinishAsk | WithdrawAsk | ReleaseAsk | SpoilBinds | Complete
+"""What is asked of one application about its asks alone."""
+
+AppRequest = AskRequest | Enlist | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss
 """What carries a credit: it is answered with the next report."""
 
 ToApplication = AppRequest | CommitApp | Close
@@ -262,6 +341,48 @@ class Freed:
 
 @final
 @attrs.frozen
+class Placed:
+    """An ask is bound that came so."""
+
+    allocation: Allocation
+
+
+@final
+@attrs.frozen
+class Parked:
+    """An ask is parked now."""
+
+    ask: Ask
+
+
+@final
+@attrs.frozen
+class Unparked:
+    """An ask is no longer parked; it is pending only if that is said too."""
+
+    ask: Ask
+
+
+@final
+@attrs.frozen
+class Moved:
+    """A member of a gang is in another place now, because of a request.
+
+    Attributes:
+        order: When, among all that happened in the batch.
+        ask: The member.
+        place: Where it is now; None: it is gone.
+        lost: It was taken from its gang.
+    """
+
+    order: tuple[int, int, int]
+    ask: Ask
+    place: AskPlace | None
+    lost: bool = False
+
+
+@final
+@attrs.frozen
 class Entered:
     """The application is in another state now."""
 
@@ -277,7 +398,9 @@ class Spoilt:
     times: int
 
 
-AppAction = Say | Pending | Withdrawn | Freed | Entered | Spoilt
+AppAction = (
+    Say | Pending | Withdrawn | Freed | Placed | Parked | Unparked | Entered | Spoilt | Moved
+)
 """What an application did in answer to a message."""
 
 

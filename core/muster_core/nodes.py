@@ -23,7 +23,7 @@ from muster_core.shapes import ShapeTable, bits_of
 from muster_core.shares import utilisation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from muster_core.resources import Resources
 
@@ -113,6 +113,12 @@ class NodeIndex:
         self._counts: dict[int, int] = {}
         #: The shapes that some node could take now: all and only the keys of ``_counts``.
         self.fitting = 0
+        #: How many asks of a shape there is room for, at least; all of it for those counted.
+        #: It is forgotten whenever a node changes.
+        self._room: dict[int, int] = {}
+        self._counted: set[int] = set()
+        #: Goes up whenever there is more room somewhere, on a node or in a queue.
+        self.grown = 0
 
     def configure(self, policy: NodeSortPolicy, weights: tuple[tuple[str, float], ...]) -> None:
         """Set the order of the nodes."""
@@ -129,6 +135,7 @@ class NodeIndex:
         """Add a node; its name must be free."""
         node = Node(name, dict(capacity), dict(attributes), schedulable)
         self.nodes[name] = node
+        self.grown += 1
         self._count_capacity(node, 1)
         self._match(node)
         self._refit(node)
@@ -145,6 +152,7 @@ class NodeIndex:
     ) -> None:
         """Replace those fields of a node that are not None; nobody is evicted."""
         node = self.nodes[name]
+        self.grown += 1
         if capacity is not None:
             self._count_capacity(node, -1)
             node.capacity = dict(capacity)
@@ -165,6 +173,30 @@ class NodeIndex:
         node.present = False
         return node
 
+    def save(self, name: str) -> Callable[[], None]:
+        """Give what makes a node what it is now."""
+        node = self.nodes[name]
+        before = dict(node.capacity), dict(node.attributes), node.schedulable
+
+        def restore() -> None:
+            self._count_capacity(node, -1)
+            node.capacity, node.attributes, node.schedulable = before
+            self._count_capacity(node, 1)
+            self._match(node)
+            self._moved(node)
+
+        return restore
+
+    def put_back(self, node: Node) -> None:
+        """Undo :meth:`remove`."""
+        self.nodes[node.name] = node
+        node.present = True
+        self._count_capacity(node, 1)
+        self._match(node)
+        self._refit(node)
+        node.order = self._order(node)
+        self._insert(node)
+
     def find(self, bit: int) -> Node | None:
         """Give the first node in order that could take the shape at ``bit`` now."""
         wanted = 1 << bit
@@ -177,6 +209,41 @@ class NodeIndex:
                     return node
         return None
 
+    def room_for(self, bit: int, enough: int) -> int:
+        """Count how many asks of the shape at ``bit`` could be placed now, one beside another.
+
+        Args:
+            bit: The shape.
+            enough: A number with which to stop counting.
+        """
+        known = self._room.get(bit)
+        if known is not None and (known >= enough or bit in self._counted):
+            return known
+        count = 0
+        for node in self._fitting(1 << bit):
+            resources = self._shapes.shapes[bit].resources
+            count += min(
+                (node.capacity[name] - node.used.get(name, 0)) // amount
+                for name, amount in resources.items()
+            )
+            if count >= enough:
+                break
+        else:
+            self._counted.add(bit)
+        self._room[bit] = count
+        return count
+
+    def _fitting(self, wanted: int) -> Iterator[Node]:
+        if self.fitting & wanted:
+            for block in self._blocks:
+                if block.union & wanted:
+                    yield from (node for node in block.nodes.values() if node.fitting & wanted)
+
+    def _forget_room(self) -> None:
+        if self._room:
+            self._room.clear()
+            self._counted.clear()
+
     def take(self, node: Node, resources: Resources, app: int) -> None:
         """Use ``resources`` of a node on which they fit, for an application."""
         node.holders[app] = node.holders.get(app, 0) + 1
@@ -186,6 +253,7 @@ class NodeIndex:
 
     def give_back(self, node: Node, resources: Resources, app: int) -> None:
         """Free what an application had of a node, also of one that is lost."""
+        self.grown += 1
         node.holders[app] -= 1
         if not node.holders[app]:
             del node.holders[app]
@@ -254,6 +322,7 @@ class NodeIndex:
     def _set_fitting(self, node: Node, fitting: int) -> None:
         changed = node.fitting ^ fitting
         node.fitting = fitting
+        self._forget_room()
         for bit in bits_of(changed):
             count = self._counts.get(bit, 0) + (1 if fitting >> bit & 1 else -1)
             if count:

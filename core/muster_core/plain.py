@@ -7,15 +7,18 @@ of the machines.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, assert_never, final
 
 from muster_core.application import ApplicationMachine
 from muster_core.conductor import Conductor
 from muster_core.config import default_configuration
-from muster_core.directory import Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
+from muster_core.gang import GangMachine
 from muster_core.queue import QueueMachine
+from muster_core.register import StartGang, TellGang
 
 if TYPE_CHECKING:
+    from muster_core.admission import AnyRoute
     from muster_core.conductor import Closing
     from muster_core.config.model import Configuration
     from muster_core.decisions import Announced
@@ -35,6 +38,7 @@ class PlainScheduler:
         self._conductor = Conductor(configuration or default_configuration())
         self._apps: dict[int, ApplicationMachine] = {}
         self._queues: dict[int, QueueMachine] = {}
+        self._gangs: dict[int, GangMachine] = {}
         #: Everything that was announced so far.
         self.announced: list[Announced] = []
         self._open = False
@@ -52,6 +56,8 @@ class PlainScheduler:
         """
         self._advance(at_us)
         self._begin()
+        if self._conductor.must_hear_first(event):
+            self._hear()
         if isinstance(event, str):
             self._conductor.refuse(event, index)
         else:
@@ -95,9 +101,7 @@ class PlainScheduler:
         if not self._open:
             return
         self._open = False
-        closing = self._conductor.close()
-        if closing is not None:
-            self._report(closing)
+        self._hear()
         for _ in self._conductor.decide():
             pass
         outcome = self._conductor.finish()
@@ -106,6 +110,22 @@ class PlainScheduler:
             self._apps[key].handle(app_commit)
         for key, queue_commit in outcome.queues.items():
             self._queues[key].handle(queue_commit)
+        for key, gang_commit in outcome.gangs.items():
+            self._gangs[key].handle(gang_commit)
+
+    def _hear(self) -> None:
+        closing = self._conductor.close()
+        if closing is not None:
+            self._report(closing)
+        gangs = [
+            report
+            for key, close in self._conductor.close_gangs().items()
+            if (report := self._gangs[key].handle(close)) is not None
+        ]
+        self._conductor.apply_gangs(gangs)
+        for gang in gangs:
+            if gang.gone:
+                del self._gangs[gang.key]
 
     def _report(self, closing: Closing) -> None:
         """Carry the reports of an epoch upward, from the applications to the root."""
@@ -119,7 +139,7 @@ class PlainScheduler:
                     del self._apps[key]
                 self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
         for top in reports:
-            self._conductor.apply(top)
+            self._deliver(self._conductor.apply(top))
 
     def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
         while report is not None:
@@ -131,7 +151,7 @@ class PlainScheduler:
                 return
             report = self._queues[summary.parent].handle(report)
 
-    def _deliver(self, routes: list[Route]) -> None:
+    def _deliver(self, routes: list[AnyRoute]) -> None:
         for route in routes:
             match route:
                 case TellApp():
@@ -142,3 +162,9 @@ class PlainScheduler:
                     self._queues[route.key] = QueueMachine(route.key, route.parent, route.config)
                 case TellQueue():
                     self._queues[route.key].handle(route.message)
+                case StartGang():
+                    self._gangs[route.key] = GangMachine(route.key, route.name)
+                case TellGang():
+                    self._gangs[route.key].handle(route.message)
+                case _:
+                    assert_never(route)

@@ -8,6 +8,7 @@ from typing import final
 
 import attrs
 
+from muster_core.gangs.definition import GangDefinition
 from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
 
@@ -17,6 +18,8 @@ class AskPlace(StrEnum):
     """Where an ask is; it is in exactly one place."""
 
     PENDING = "pending"
+    PARKED = "parked"
+    WAITING = "waiting"
     BOUND = "bound"
 
 
@@ -30,7 +33,8 @@ class AskSnapshot:
         place: Where it is.
         priority: Its priority.
         resources: What it asks for or holds.
-        node: The node that it holds, or None.
+        node: The node that it holds, waiting or bound, or None.
+        gang: The full name of the gang that it is a member of, or None.
     """
 
     name: str
@@ -38,6 +42,7 @@ class AskSnapshot:
     priority: int
     resources: Resources
     node: str | None = None
+    gang: str | None = None
 
 
 @final
@@ -88,6 +93,37 @@ class QueueSnapshot:
 
 @final
 @attrs.frozen
+class GangSnapshot:
+    """A gang; one that is not defined is a placeholder for members that came early.
+
+    Attributes:
+        name: Its full name.
+        definition: What defines it, with defaults filled in, or None.
+        satisfied: It is satisfied.
+        timed_out: It is marked as timed out.
+        cycle_valid: Its schedule cycle is valid.
+        waiting: Its waiting members as ``(application, ask)``, in the order in which they
+            began to wait.
+        bound: Its bound members.
+        pending: Its pending members.
+        parked: Its parked members.
+        since_us: When the present wait began, in microseconds since the start, or None.
+    """
+
+    name: str
+    definition: GangDefinition | None
+    satisfied: bool = False
+    timed_out: bool = False
+    cycle_valid: bool = True
+    waiting: tuple[tuple[str, str], ...] = ()
+    bound: tuple[tuple[str, str], ...] = ()
+    pending: tuple[tuple[str, str], ...] = ()
+    parked: tuple[tuple[str, str], ...] = ()
+    since_us: int | None = None
+
+
+@final
+@attrs.frozen
 class NodeSnapshot:
     """A node.
 
@@ -116,6 +152,7 @@ class Snapshot:
         queues: Every queue, by path.
         shares: The fair share of every queue, by path.
         nodes: Every node, by name, in the order in which they are tried.
+        gangs: Every gang that is defined or has members, by full name.
     """
 
     at_us: int
@@ -124,6 +161,7 @@ class Snapshot:
     queues: Mapping[str, QueueSnapshot]
     shares: Mapping[str, float]
     nodes: Mapping[str, NodeSnapshot]
+    gangs: Mapping[str, GangSnapshot] = attrs.field(factory=dict[str, GangSnapshot])
 
 
 @final

@@ -6,9 +6,10 @@ The table is a CSV file, plain or gzip-compressed, with a header. Columns:
 ``vc`` is the virtual cluster (empty or missing: ``unknown``), ``job_id`` names the
 job (missing: its row, from 0); every other column is ignored.
 
-Every job becomes one application in the queue of its virtual cluster, and its GPUs
-become one ask, because a job of up to a node's GPUs runs on one node. Jobs that were
-submitted in the same second stay in the order of the table.
+Every job becomes one application in the queue of its virtual cluster. The GPUs of a job
+become one ask if a node has as many; with ``--wide gang`` those of a wider one become a
+gang, whose members are whole nodes and one for the rest. Jobs that were submitted in the
+same second stay in the order of the table.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO, get_args
 
 import attrs
 import click
@@ -40,10 +41,15 @@ WINDOW_S = (4_062_780, 9_333_120)
 SHORTEST_S = 1
 """What a job runs that took no whole second: ``run_for`` must be above 0."""
 
+Wide = Literal["skip", "split", "gang"]
+"""What becomes of a job of more GPUs than a node has."""
+
 NOTES = {
     "window": "submitted outside the published window",
     "homeless": "of a virtual cluster for which the table of nodes has none",
     "wide": f"of more than {GPUS_PER_NODE} GPUs, which need several nodes (see --wide)",
+    "split": f"of more than {GPUS_PER_NODE} GPUs split, and not all-or-nothing",
+    "gang": f"of more than {GPUS_PER_NODE} GPUs as gangs",
 }
 
 
@@ -75,7 +81,7 @@ class Options:
         window: Whether only the published window is wanted.
         nodes: Nodes in all, shared by everybody; or, for each virtual cluster, its own.
         shortest_first: Whether a job's priority is minus its duration.
-        split: Whether jobs of more than a node's GPUs are split, or left out.
+        wide: What becomes of jobs of more GPUs than a node has.
         config: What the first event's ``file`` says, or None for no such event.
     """
 
@@ -83,7 +89,7 @@ class Options:
     window: bool
     nodes: int | Mapping[str, int]
     shortest_first: bool
-    split: bool
+    wide: Wide
     config: str | None
 
 
@@ -168,7 +174,7 @@ def why_not(job: Job, options: Options) -> str | None:
         return "window"
     if not isinstance(options.nodes, int) and job.vc not in options.nodes:
         return "homeless"
-    if job.gpus > GPUS_PER_NODE and not options.split:
+    if job.gpus > GPUS_PER_NODE and options.wide == "skip":
         return "wide"
     return None
 
@@ -218,16 +224,34 @@ def ask_event(job: Job, options: Options, ask: str, gpus: int) -> Event:
     return event
 
 
+def gang_of(job: Job) -> str:
+    """Name the gang of a job: a name that Kubernetes takes, whatever the job is called."""
+    return f"job-{re.sub('[^a-z0-9]+', '-', job.job_id.lower())}".rstrip("-")
+
+
+def wide_events(job: Job, options: Options) -> Iterator[Event]:
+    """Yield what a job of several nodes asks for: whole nodes, then the rest on one more.
+
+    The whole nodes go first: however a configuration sorts nodes, the rest then takes no
+    empty one that they need.
+    """
+    nodes, rest = divmod(job.gpus, GPUS_PER_NODE)
+    member: Event = {}
+    if options.wide == "gang":
+        member["gang"] = gang_of(job)
+        yield {"op": "add_gang", **member, "min_member": nodes + (rest > 0)}
+    yield ask_event(job, options, "worker", GPUS_PER_NODE) | {"count": nodes} | member
+    if rest:
+        yield ask_event(job, options, "rest", rest) | member
+
+
 def job_events(job: Job, options: Options) -> Iterator[Event]:
     """Yield the application of a job and what it asks for."""
     yield {"op": "add_app", "at": job.submit_s, "app": job.job_id, "queue": f"root.{job.vc}"}
     if job.gpus <= GPUS_PER_NODE:
         yield ask_event(job, options, "gpus", job.gpus)
-        return
-    workers, rest = divmod(job.gpus, GPUS_PER_NODE)
-    yield ask_event(job, options, "worker", GPUS_PER_NODE) | {"count": workers}
-    if rest:
-        yield ask_event(job, options, "rest", rest)
+    else:
+        yield from wide_events(job, options)
 
 
 def feed(jobs: Iterable[Job], options: Options) -> Iterator[Event]:
@@ -281,14 +305,14 @@ def write(events: Iterable[Event], out: str, form: str) -> None:
         raise click.ClickException(f"{out}: {error}") from error
 
 
-def say(kept: list[Job], left_out: Counter[str]) -> None:
+def say(kept: list[Job], left_out: Counter[str], wide: Wide) -> None:
     """Tell the user on standard error what is in the feed and what is not."""
     click.echo(f"{len(kept)} jobs", err=True)
     for reason, jobs in left_out.items():
         click.echo(f"left out: {jobs} jobs {NOTES[reason]}", err=True)
-    split = sum(job.gpus > GPUS_PER_NODE for job in kept)
-    if split:
-        click.echo(f"split, and not all-or-nothing: {split} jobs {NOTES['wide']}", err=True)
+    several = sum(job.gpus > GPUS_PER_NODE for job in kept)
+    if several:
+        click.echo(f"{several} jobs {NOTES[wide]}", err=True)
     instant = sum(job.duration_s < SHORTEST_S for job in kept)
     if instant:
         click.echo(f"run {SHORTEST_S} s instead of none: {instant} jobs", err=True)
@@ -313,10 +337,11 @@ def say(kept: list[Job], left_out: Counter[str]) -> None:
 )
 @click.option(
     "--wide",
-    type=click.Choice(["skip", "split"]),
+    type=click.Choice(get_args(Wide)),
     default="skip",
-    help=f"Jobs of more than {GPUS_PER_NODE} GPUs: leave them out, or split them into asks of "
-    "one node each that start one by one (the real ones started all or nothing).",
+    help=f"Jobs of more than {GPUS_PER_NODE} GPUs: leave them out; split them into asks of one "
+    "node each that start one by one; or make each a gang of such asks, which start all or "
+    "nothing, as the real ones did.",
 )
 @click.option(
     "--config",
@@ -336,7 +361,7 @@ def main(  # noqa: PLR0913, PLR0917 -- click passes every option by itself
     window: bool,
     nodes: str,
     priority: str,
-    wide: str,
+    wide: Wide,
     config: Path | None,
     form: str | None,
 ) -> None:
@@ -349,7 +374,7 @@ def main(  # noqa: PLR0913, PLR0917 -- click passes every option by itself
         window=window,
         nodes=read_nodes(nodes),
         shortest_first=priority == "sjf",
-        split=wide == "split",
+        wide=wide,
         config=file_of_config(config, out),
     )
     jobs = list(read_jobs(table))
@@ -361,7 +386,7 @@ def main(  # noqa: PLR0913, PLR0917 -- click passes every option by itself
         raise click.ClickException(f"{table}: no job of it is wanted")
     named_yaml = out.removesuffix(".gz").endswith((".yaml", ".yml"))
     write(feed(kept, options), out, form or ("yaml" if named_yaml else "jsonl"))
-    say(kept, left_out)
+    say(kept, left_out, wide)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ import os
 from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
-from tests.naive.harness import Step, compare
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import Step, compare, compare_with_state
+from tests.naive.observed import observe
 from tests.naive.strategies import scenarios
 
 _EXAMPLES = int(os.environ.get("MUSTER_EXAMPLES", "0")) or settings().max_examples
@@ -31,3 +33,15 @@ def test_same_decisions(scenario: list[Step]) -> None:
 @given(scenarios(), st.integers(0, 2**16))
 def test_same_decisions_under_any_interleaving(scenario: list[Step], seed: int) -> None:
     compare(scenario, lambda steps: real.run(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(gang_scenarios())
+def test_same_decisions_with_gangs(scenario: list[Step]) -> None:
+    compare_with_state(scenario, observe)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(gang_scenarios(), st.integers(0, 2**16))
+def test_same_decisions_with_gangs_under_any_interleaving(scenario: list[Step], seed: int) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))

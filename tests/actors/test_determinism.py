@@ -30,7 +30,18 @@ from tests.naive.harness import Marker, Step
 from tests.naive.strategies import scenarios
 
 FEEDS: Final = Path(__file__).parent.parent / "feeds"
-FOLDERS: Final = ("apps", "config", "format", "nodes", "order", "priority", "quantities", "rounds")
+FOLDERS: Final = (
+    "apps",
+    "config",
+    "format",
+    "gangs",
+    "nodes",
+    "objects",
+    "order",
+    "priority",
+    "quantities",
+    "rounds",
+)
 
 Entry = tuple[int, Event | str | None]
 """An instant and what comes in: an event, a refusal, or None to settle."""

@@ -124,7 +124,8 @@ async def test_an_application_that_fails_says_on_what() -> None:
     with pytest.raises(muster.BrokenSchedulerError) as caught:
         await owner.run()
 
-    expected = "the application 'a' failed on CommitApp(bound=(), failed=('missing',))"
+    message = "CommitApp(bound=(), failed=('missing',), released=(), waiting=())"
+    expected = f"the application 'a' failed on {message}"
     assert str(caught.value) == expected
     assert isinstance(caught.value.__cause__, KeyError)
 

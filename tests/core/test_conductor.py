@@ -29,6 +29,7 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree
+from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step, compare
 from tests.naive.strategies import scenarios
 
@@ -446,7 +447,7 @@ class Checked(Tree):
 
 
 @settings(max_examples=40)
-@given(scenarios(), st.integers(0, 2**16))
+@given(scenarios() | gang_scenarios(), st.integers(0, 2**16))
 def test_machines_and_view_agree_after_every_batch_whoever_goes_first(
     scenario: list[Step], seed: int
 ) -> None:

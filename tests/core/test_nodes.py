@@ -235,6 +235,50 @@ def test_what_was_on_a_lost_node_can_be_given_back() -> None:
     assert (lost.used, nodes.index.total, nodes.order()) == ({}, {}, [])
 
 
+def test_a_node_that_is_put_back_is_what_it_was() -> None:
+    nodes = Nodes()
+    nodes.add("n", attributes={"zone": "x"}, vcore=3)
+    nodes.take("n", vcore=2)
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=1)) == "n"
+    lost = nodes.index.remove("n")
+    assert nodes.find(shape(vcore=1)) is None
+    nodes.index.put_back(lost)
+    nodes.index.check()
+
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=1)) == "n"
+    assert (lost.present, lost.used, nodes.index.total) == (True, {"vcore": 2}, {"vcore": 3})
+
+
+def test_a_change_that_is_undone() -> None:
+    nodes = Nodes()
+    nodes.add("n", attributes={"zone": "x"}, vcore=3)
+    undo = nodes.index.save("n")
+    nodes.update("n", attributes={}, schedulable=False, vcore=1)
+    assert nodes.find(shape(vcore=1)) is None
+    undo()
+    nodes.index.check()
+
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=3)) == "n"
+    assert nodes.index.total == {"vcore": 3}
+
+
+def test_room_is_counted_anew_for_a_bit_that_has_another_shape() -> None:
+    nodes = Nodes()
+    nodes.add("n", vcore=8)
+    nodes.find(shape(vcore=1))
+    bit = nodes.shapes.find(shape(vcore=1))
+    assert bit is not None
+    assert nodes.index.room_for(bit, 99) == 8
+    for amount in range(KEPT_IDLE):
+        nodes.find(shape(vcore=100 + amount))
+    for forgotten in nodes.shapes.forget_idle():
+        nodes.index.shape_forgotten(forgotten)
+    assert nodes.find(shape(vcore=4)) == "n"
+
+    assert nodes.shapes.find(shape(vcore=4)) == bit
+    assert nodes.index.room_for(bit, 99) == 2
+
+
 def test_a_node_of_the_same_name_is_another_one() -> None:
     nodes = Nodes()
     nodes.add("a", vcore=4)
@@ -319,6 +363,14 @@ class PlainNode:
             )
         )
 
+    def room(self, name: str, wanted: Shape) -> int:
+        if not self.fits(name, wanted):
+            return 0
+        return min(
+            (self.capacity[kind] - self.used.get(kind, 0)) // amount
+            for kind, amount in wanted.resources.items()
+        )
+
     def score(self) -> float:
         kinds = [kind for kind in ("memory", "vcore") if self.capacity.get(kind)]
         parts = [self.used.get(kind, 0) / self.capacity[kind] for kind in kinds]
@@ -329,16 +381,15 @@ NAMES = st.integers(0, 150).map(lambda number: f"n{number}")
 CAPACITIES = st.fixed_dictionaries(
     {}, optional={"vcore": st.integers(1, 4), "memory": st.integers(1, 4), "gpu": st.just(1)}
 )
-WANTED = st.sampled_from(
-    [
-        shape(vcore=1),
-        shape(vcore=3),
-        shape(memory=2),
-        shape(vcore=1, gpu=1),
-        shape("n1", vcore=1),
-        shape(selector=[("zone", "x")], vcore=1),
-    ]
+SHAPES = (
+    shape(vcore=1),
+    shape(vcore=3),
+    shape(memory=2),
+    shape(vcore=1, gpu=1),
+    shape("n1", vcore=1),
+    shape(selector=[("zone", "x")], vcore=1),
 )
+WANTED = st.sampled_from(SHAPES)
 ATTRIBUTES = st.sampled_from([{}, {"zone": "x"}, {"zone": "y"}])
 
 
@@ -352,6 +403,8 @@ class Indexes(RuleBasedStateMachine):
         self.taken: list[tuple[Node, PlainNode, Shape, int]] = []
         self.sign = 1.0
         self.app = 0
+        self.rooms: dict[Shape, int] = {}
+        self.grown = -1
 
     def find(self, wanted: Shape) -> str | None:
         fitting = [name for name, node in self.plain.items() if node.fits(name, wanted)]
@@ -412,6 +465,28 @@ class Indexes(RuleBasedStateMachine):
         self.nodes.index.remove(name)
         del self.plain[name]
 
+    @precondition(lambda self: self.plain)
+    @rule(data=st.data(), capacity=CAPACITIES, gone=st.booleans())
+    def think_better_of_it(self, data: st.DataObject, capacity: dict[str, int], gone: bool) -> None:
+        """Change a node or take it out, and undo that."""
+        index = self.nodes.index
+        name = data.draw(st.sampled_from(sorted(self.plain)))
+        if gone:
+            index.put_back(index.remove(name))
+        else:
+            undo = index.save(name)
+            index.update(name, Resources(capacity), {"zone": "other"}, schedulable=False)
+            undo()
+
+    @rule(wanted=WANTED, enough=st.integers(1, 9))
+    def count_room(self, wanted: Shape, enough: int) -> None:
+        self.nodes.find(wanted)  # It is in the table then.
+        bit = self.nodes.shapes.find(wanted)
+        assert bit is not None
+        room = sum(node.room(name, wanted) for name, node in self.plain.items())
+        count = self.nodes.index.room_for(bit, enough)
+        assert count == room or enough <= count <= room
+
     @rule(wanted=WANTED, times=st.integers(1, 20))
     def take(self, wanted: Shape, times: int) -> None:
         for _ in range(times):
@@ -445,6 +520,18 @@ class Indexes(RuleBasedStateMachine):
         self.nodes.index.check()
         names = [node.name for node in self.nodes.index.in_order()]
         assert names == sorted(self.plain, key=self.rank)
+
+    @invariant()
+    def more_room_is_counted(self) -> None:
+        """Whenever there is more room for anything, that has been taken note of."""
+        rooms = {
+            wanted: sum(node.room(name, wanted) for name, node in self.plain.items())
+            for wanted in SHAPES
+        }
+        grown = self.nodes.index.grown
+        if grown == self.grown:
+            assert all(rooms[wanted] <= self.rooms[wanted] for wanted in SHAPES)
+        self.rooms, self.grown = rooms, grown
 
 
 Indexes.TestCase.settings = settings(max_examples=25, stateful_step_count=25)

@@ -11,13 +11,14 @@ from muster_core.snapshots import (
     AppSnapshot,
     AskPlace,
     AskSnapshot,
+    GangSnapshot,
     NodeSnapshot,
     QueueSnapshot,
     Snapshot,
     Statistics,
 )
 
-KINDS = (AskSnapshot, AppSnapshot, QueueSnapshot, NodeSnapshot, Snapshot, Statistics)
+KINDS = (AskSnapshot, AppSnapshot, QueueSnapshot, GangSnapshot, NodeSnapshot, Snapshot, Statistics)
 
 
 def ask_snapshot() -> AskSnapshot:
@@ -45,4 +46,4 @@ def test_snapshots_of_the_same_are_equal() -> None:
 
 
 def test_places_have_the_names_that_feeds_use() -> None:
-    assert [place.value for place in AskPlace] == ["pending", "bound"]
+    assert [place.value for place in AskPlace] == ["pending", "parked", "waiting", "bound"]

@@ -10,17 +10,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+from muster_core.admission import AnyRoute
 from muster_core.application import ApplicationMachine
 from muster_core.conductor import Conductor, Outcome
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
 from muster_core.decisions import Announced, Decision, Kind
-from muster_core.directory import Route, StartApp, StartQueue, TellApp, TellQueue
+from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
 from muster_core.events import AddApp, AddNode, Event
+from muster_core.gang import GangMachine
+from muster_core.gang_messages import GangReport, ToGang
 from muster_core.messages import QueueReport, ToApplication, ToQueue
 from muster_core.queue import QueueMachine
+from muster_core.register import StartGang, TellGang
 from muster_core.resources import Resources
-from muster_core.snapshots import Snapshot
+from muster_core.snapshots import AskPlace, Snapshot
 from tests.naive.harness import Marker, Scenario
 
 Pick = Callable[[int], int]
@@ -45,7 +49,10 @@ class Tree:
         self.log: list[Announced] = []
         self._app_mail: dict[int, deque[ToApplication]] = {}
         self._queue_mail: dict[int, deque[ToQueue]] = {}
+        self.gangs: dict[int, GangMachine] = {}
+        self._gang_mail: dict[int, deque[ToGang]] = {}
         self._reports: list[QueueReport] = []
+        self._gang_reports: list[GangReport] = []
         self._pick = pick
         self._open = True
         self._deliver(self.conductor.start())
@@ -62,6 +69,8 @@ class Tree:
         """Let events in, in the present batch."""
         for event in events:
             self._begin()
+            if self.conductor.must_hear_first(event):
+                self._hear_owners()
             if isinstance(event, str):
                 self.conductor.refuse(event, index)
             else:
@@ -123,6 +132,7 @@ class Tree:
         return self.conductor.snapshot(
             [app.snapshot() for app in self.apps.values()],
             [queue.snapshot() for queue in self.queues.values()],
+            [gang.snapshot() for gang in self.gangs.values()],
         )
 
     def recomputations(self, path: str) -> int:
@@ -148,9 +158,44 @@ class Tree:
             seen = view.apps[key]
             assert app.snapshot().state is seen.state
             assert {ask.name: ask.node for ask in app.snapshot().asks} == {
-                **dict.fromkeys(seen.pending),
+                **dict.fromkeys((*seen.pending, *seen.parked)),
+                **{name: held.node for name, (held, _) in seen.waiting.items()},
                 **{name: held.node for name, (held, _) in seen.bound.items()},
             }
+
+        self._check_gangs()
+
+    def _check_gangs(self) -> None:
+        """Check that gangs know where their members are, and that the view agrees with them."""
+        view = self.conductor.view
+        assert {gang.name for gang in self.gangs.values()} == view.gangs.keys()
+        members: dict[str, dict[tuple[str, str], AskPlace]] = {name: {} for name in view.gangs}
+        for app in self.apps.values():
+            shown = app.snapshot()
+            for ask in shown.asks:
+                if ask.gang is not None:
+                    members[ask.gang][shown.name, ask.name] = ask.place
+        for key, gang in self.gangs.items():
+            gang.check()
+            owned, seen = gang.snapshot(), view.gangs[gang.name]
+            places = {
+                AskPlace.PENDING: owned.pending,
+                AskPlace.PARKED: owned.parked,
+                AskPlace.WAITING: owned.waiting,
+                AskPlace.BOUND: owned.bound,
+            }
+            assert members[gang.name] == {
+                member: place for place, there in places.items() for member in there
+            }
+            holds = sorted(seen.waiting.values(), key=lambda hold: hold.number)
+            waiting = [(hold.app.identity.name, hold.allocation.ask.name) for hold in holds]
+            assert list(owned.waiting) == waiting
+            assert (key, gang.state) == (seen.key, seen.state)
+            assert (owned.definition, owned.cycle_valid, owned.since_us) == (
+                seen.definition,
+                seen.cycle_valid,
+                seen.since_us,
+            )
 
     # What the actors do
 
@@ -168,17 +213,25 @@ class Tree:
             pass
         outcome = self.conductor.finish()
         self.log.extend(outcome.announced)
-        self._check_room(outcome)
+        self.check_room(outcome)
         for key, app_commit in outcome.apps.items():
             self._app_mail[key].append(app_commit)
         for key, queue_commit in outcome.queues.items():
             self._queue_mail[key].append(queue_commit)
+        for key, gang_commit in outcome.gangs.items():
+            self._gang_mail[key].append(gang_commit)
 
-    def _check_room(self, outcome: Outcome) -> None:
-        """Check that whatever was bound had room, on its node and in every queue above it."""
+    def check_room(self, outcome: Outcome) -> None:
+        """Check that whatever got a node had room, there and in every queue above it.
+
+        Not so what waited there before: capacities and quotas may have shrunk since.
+        """
         view = self.conductor.view
         for key, commit in outcome.apps.items():
-            for held in commit.bound:
+            before = {ask.name: ask.node for ask in self.apps[key].snapshot().asks}
+            for held in (*commit.waiting, *commit.bound):
+                if before[held.ask.name] == held.node:
+                    continue
                 node = view.nodes.nodes[held.node]
                 for name in held.ask.resources:
                     assert node.used[name] <= node.capacity[name]
@@ -186,7 +239,7 @@ class Tree:
                         limits = dict(above.config.max.amounts)
                         assert above.allocated[name] <= limits.get(name, above.allocated[name])
 
-    def _deliver(self, routes: list[Route]) -> None:
+    def _deliver(self, routes: list[AnyRoute]) -> None:
         for route in routes:
             match route:
                 case TellApp():
@@ -199,35 +252,44 @@ class Tree:
                 case StartQueue():
                     self.queues[route.key] = QueueMachine(route.key, route.parent, route.config)
                     self._queue_mail[route.key] = deque()
+                case StartGang():
+                    self.gangs[route.key] = GangMachine(route.key, route.name)
+                    self._gang_mail[route.key] = deque()
+                case TellGang():
+                    self._gang_mail[route.key].append(route.message)
                 case _:
                     assert_never(route)
 
     def _hear_owners(self) -> None:
         closing = self.conductor.close()
-        if closing is None:
-            return
-        for key, expect in closing.queues.items():
-            self._queue_mail[key].append(expect)
-        for key, close in closing.apps.items():
-            self._app_mail[key].append(close)
+        if closing is not None:
+            for key, expect in closing.queues.items():
+                self._queue_mail[key].append(expect)
+            for key, close in closing.apps.items():
+                self._app_mail[key].append(close)
+            self._work()
+            (report,) = self._reports
+            self._reports.clear()
+            assert report.credits == closing.credits
+            self._deliver(self.conductor.apply(report))
+        for key, close in self.conductor.close_gangs().items():
+            self._gang_mail[key].append(close)
         self._work()
-        (report,) = self._reports
-        self._reports.clear()
-        assert report.credits == closing.credits
-        self.conductor.apply(report)
+        self.conductor.apply_gangs(self._gang_reports)
+        self._gang_reports.clear()
 
     def _work(self) -> None:
         """Let the machines handle their mail until none is left."""
         while True:
-            apps = [key for key, mail in self._app_mail.items() if mail]
-            queues = [key for key, mail in self._queue_mail.items() if mail]
-            if not apps and not queues:
+            steps = [
+                *((self._handle_app, key) for key, mail in self._app_mail.items() if mail),
+                *((self._handle_queue, key) for key, mail in self._queue_mail.items() if mail),
+                *((self._handle_gang, key) for key, mail in self._gang_mail.items() if mail),
+            ]
+            if not steps:
                 return
-            picked = self._pick(len(apps) + len(queues))
-            if picked < len(apps):
-                self._handle_app(apps[picked])
-            else:
-                self._handle_queue(queues[picked - len(apps)])
+            handle, key = steps[self._pick(len(steps))]
+            handle(key)
 
     def _handle_app(self, key: int) -> None:
         app = self.apps[key]
@@ -249,3 +311,11 @@ class Tree:
             self._queue_mail[queue.parent].append(report)
         if report.queues[0].gone:
             del self.queues[key], self._queue_mail[key]
+
+    def _handle_gang(self, key: int) -> None:
+        report = self.gangs[key].handle(self._gang_mail[key].popleft())
+        if report is None:
+            return
+        self._gang_reports.append(report)
+        if report.gone:
+            del self.gangs[key], self._gang_mail[key]

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
 PHILLY = Path(__file__).parents[2] / "examples" / "philly"
+GPU = "nvidia.com/gpu"
 TABLE = """\
 job_id,submit_s,vc,gpus,duration_s,in_window,vc_source
 10,5,aa,1,60,0,M
@@ -45,6 +46,13 @@ def events_of(command: click.Command, *words: object) -> Events:
 
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def events_of_one(command: click.Command, folder: Path, gpus: int, job: str = "a") -> Events:
+    """Give the feed of a table of one job."""
+    table = folder / "one.csv"
+    table.write_text(f"job_id,submit_s,gpus,duration_s\n{job},0,{gpus},5\n", encoding="utf-8")
+    return events_of(command, table, "--nodes", 4, "--wide", "gang", "--priority", "sjf")
 
 
 def jobs_in(events: Events) -> list[object]:
@@ -123,6 +131,112 @@ def test_a_wide_job_can_be_split_into_asks_of_one_node(command: click.Command, t
     )
     assert (rest["ask"], rest["resources"]) == ("rest", {"nvidia.com/gpu": 4})
     assert worker["priority"] == rest["priority"] == -9
+
+
+def test_jobs_that_were_split_are_counted(command: click.Command, table: Path) -> None:
+    result = run(command, table, "--nodes", 3, "--wide", "split")
+
+    assert "1 jobs of more than 8 GPUs split, and not all-or-nothing\n" in result.stderr
+
+
+def test_a_wide_job_can_be_a_gang_of_full_nodes_and_the_rest(
+    command: click.Command, table: Path
+) -> None:
+    events = events_of(command, table, "--nodes", 3, "--wide", "gang", "--vc", "aa")
+
+    assert events[-4:] == [
+        {"op": "add_app", "at": 4062781, "app": "13", "queue": "root.aa"},
+        {"op": "add_gang", "gang": "job-13", "min_member": 3},
+        {
+            "op": "add_ask",
+            "app": "13",
+            "ask": "worker",
+            "resources": {GPU: 8},
+            "run_for": 9,
+            "count": 2,
+            "gang": "job-13",
+        },
+        {
+            "op": "add_ask",
+            "app": "13",
+            "ask": "rest",
+            "resources": {GPU: 4},
+            "run_for": 9,
+            "gang": "job-13",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "members", "asks"),
+    [
+        (9, 2, [("worker", 1, 8), ("rest", None, 1)]),
+        (15, 2, [("worker", 1, 8), ("rest", None, 7)]),
+        (16, 2, [("worker", 2, 8)]),
+        (17, 3, [("worker", 2, 8), ("rest", None, 1)]),
+        (32, 4, [("worker", 4, 8)]),
+    ],
+)
+def test_a_gang_has_as_many_members_as_its_job_has_nodes(
+    command: click.Command,
+    tmp_path: Path,
+    gpus: int,
+    members: int,
+    asks: list[tuple[str, int | None, int]],
+) -> None:
+    events = events_of_one(command, tmp_path, gpus)
+
+    assert [event["min_member"] for event in events if event["op"] == "add_gang"] == [members]
+    assert [
+        (event["ask"], event.get("count"), cast(dict[str, int], event["resources"])[GPU])
+        for event in events
+        if event["op"] == "add_ask" and event["gang"] == "job-a"
+    ] == asks
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_a_job_of_one_node_is_no_gang(command: click.Command, tmp_path: Path, gpus: int) -> None:
+    *_, ask = events_of_one(command, tmp_path, gpus)
+
+    assert ask == {"op": "add_ask", "app": "a", "ask": "gpus", "resources": {GPU: gpus}} | {
+        "priority": -5,
+        "run_for": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "gang"),
+    [
+        ("application_1506638472019_10258", "job-application-1506638472019-10258"),
+        ("Train.A_", "job-train-a"),
+        ("__", "job"),
+    ],
+)
+def test_the_name_of_a_gang_is_one_that_kubernetes_takes(
+    command: click.Command, tmp_path: Path, job: str, gang: str
+) -> None:
+    events = events_of_one(command, tmp_path, 16, job)
+
+    assert [event.get("gang") for event in events[-3:]] == [None, gang, gang]
+
+
+def test_members_are_as_urgent_as_their_job_and_on_nodes_of_its_cluster(
+    command: click.Command, table: Path, tmp_path: Path
+) -> None:
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("vc,nodes\naa,3\n", encoding="utf-8")
+    options = ("--wide", "gang", "--priority", "sjf")
+
+    *_, worker, rest = events_of(command, table, "--nodes", nodes, *options)
+
+    assert worker["priority"] == rest["priority"] == -9
+    assert worker["selector"] == rest["selector"] == {"vc": "aa"}
+
+
+def test_gangs_are_counted_and_nothing_is_left_out(command: click.Command, table: Path) -> None:
+    result = run(command, table, "--nodes", 3, "--wide", "gang", "--vc", "aa", "--vc", "bb")
+
+    assert result.stderr == "3 jobs\n1 jobs of more than 8 GPUs as gangs\n"
 
 
 def test_each_cluster_can_have_nodes_of_its_own(
@@ -236,6 +350,8 @@ def test_an_output_that_cannot_be_written_is_an_error(
 
 
 def test_the_published_jobs_are_all_there(command: click.Command) -> None:
-    result = run(command, PHILLY / "jobs-0e4a51.csv", "--nodes", 32, "--window")
+    single = run(command, PHILLY / "jobs-0e4a51.csv", "--nodes", 32, "--window")
+    wide = run(command, PHILLY / "jobs-2869ce.csv", "--nodes", 16, "--window", "--wide", "gang")
 
-    assert result.stderr == "2199 jobs\n"
+    assert single.stderr == "2199 jobs\n"
+    assert wide.stderr == "747 jobs\n70 jobs of more than 8 GPUs as gangs\n"

@@ -9,25 +9,44 @@ from muster_core.errors import RefusedError
 from muster_core.events import (
     AddApp,
     AddAsk,
+    AddGang,
     AddNode,
     AddPriorityClass,
     Configure,
-    Event,
     FailBind,
     Release,
     RemoveApp,
     RemoveAsk,
+    RemoveGang,
     RemoveNode,
     UpdateNode,
 )
-from tests.naive import directory, lifecycle
+from muster_core.snapshots import AskPlace
+from tests.naive import directory, gangs, lifecycle
 from tests.naive.properties import INT32_MAX, INT32_MIN
 from tests.naive.state import App, Ask, Node, World
 
 MAX_CLASS_VALUE = 1_000_000_000
 
+Single = (
+    Configure
+    | AddNode
+    | UpdateNode
+    | RemoveNode
+    | AddApp
+    | RemoveApp
+    | AddAsk
+    | RemoveAsk
+    | Release
+    | AddPriorityClass
+    | FailBind
+    | AddGang
+    | RemoveGang
+)
+"""The events that are about one thing."""
 
-def arrive(world: World, event: Event, now_us: int) -> None:  # noqa: C901 - one case per event
+
+def arrive(world: World, event: Single, now_us: int) -> None:  # noqa: C901, PLR0912 - one case per event
     """Apply an event.
 
     Raises:
@@ -47,7 +66,8 @@ def arrive(world: World, event: Event, now_us: int) -> None:  # noqa: C901 - one
         case RemoveApp():
             _remove_app(world, event)
         case AddAsk():
-            _add_ask(world, event)
+            add_ask(world, event)
+            mark_if_said(world, event)
         case RemoveAsk():
             _remove_ask(world, event, now_us)
         case Release():
@@ -56,14 +76,23 @@ def arrive(world: World, event: Event, now_us: int) -> None:  # noqa: C901 - one
             _add_priority_class(world, event)
         case FailBind():
             _fail_bind(world, event)
+        case AddGang():
+            _add_gang(world, event)
+        case RemoveGang():
+            remove_gang(world, event.gang)
         case _:
             assert_never(event)
 
 
 def complete(world: World, ask: Ask, now_us: int) -> None:
-    """A bound ask has finished."""
+    """An ask has finished."""
     world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.COMPLETED))
+    _gone(world, ask, now_us)
+
+
+def _gone(world: World, ask: Ask, now_us: int) -> None:
     del ask.app.asks[ask.name]
+    gangs.tidy(world)
     lifecycle.ask_gone(world, ask.app, now_us)
 
 
@@ -104,11 +133,14 @@ def _update_node(world: World, event: UpdateNode) -> None:
 
 def _remove_node(world: World, event: RemoveNode) -> None:
     node = _node(world, event.node)
-    for ask in world.bound():
-        if ask.node == node.name:
-            world.log.append(ask.say(Kind.RELEASED, node.name, Reason.NODE_LOST))
-            ask.node = None
-            ask.ends_at = None
+    lost = [ask for ask in world.asks() if ask.node == node.name]
+    lost.sort(key=lambda ask: max(ask.held_order, ask.bound_order))
+    touched = {ask.gang for ask in lost if ask.place is AskPlace.BOUND}
+    gangs.release(world, lost, Reason.NODE_LOST)
+    for gang in world.gangs.values():
+        places = {ask.place for ask in gangs.members(world, gang)}
+        if gang.name in touched and AskPlace.BOUND not in places:
+            gang.satisfied = False
     del world.nodes[node.name]
 
 
@@ -120,7 +152,7 @@ def _add_app(world: World, event: AddApp) -> None:
     directory.check_admitted(world, path, event.user, event.groups)
     directory.make_missing(world, path)
     skips = event.tags.get("application.stateaware.disable") == "true"
-    app = App(event.app, path, world.positions, skips)
+    app = App(event.app, path, world.here, skips)
     world.apps[event.app] = app
     lifecycle.enter(world, app, "New")
 
@@ -135,10 +167,12 @@ def _remove_app(world: World, event: RemoveApp) -> None:
     for ask in sorted(app.asks.values(), key=lambda ask: (ask.creation, ask.number)):
         world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.REMOVED))
     del world.apps[app.name]
+    gangs.tidy(world)
     directory.remove_empty(world)
 
 
-def _add_ask(world: World, event: AddAsk) -> None:
+def add_ask(world: World, event: AddAsk) -> list[Ask]:
+    """Add the asks of an event; give them."""
     app = _app(world, event.app)
     _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
     _refuse_if(not event.resources, "resources: there is nothing in it")
@@ -150,19 +184,38 @@ def _add_ask(world: World, event: AddAsk) -> None:
         names = [f"{event.ask}-{number}" for number in range(event.count)]
     for name in names:
         _refuse_if(name in app.asks, f"ask: {name!r} is there already")
-    for number, name in enumerate(names):
-        app.asks[name] = Ask(
+    if event.gang is not None:
+        gangs.check_joining(world, event.gang, event.says)
+    asks = [
+        Ask(
             app=app,
             name=name,
             resources=event.resources,
             priority=priority,
-            creation=world.positions,
+            creation=world.here,
             number=number,
             required=event.node,
             selector=dict(event.selector),
             run_for_us=event.run_for_us,
+            gang=event.gang,
+            says=event.says,
         )
+        for number, name in enumerate(names)
+    ]
+    gangs.join(world, asks)
+    app.asks.update((ask.name, ask) for ask in asks)
     lifecycle.ask_came(world, app)
+    return asks
+
+
+def mark_if_said(world: World, event: AddAsk) -> None:
+    """Mark the gang of members whose annotations say that it has timed out."""
+    if event.gang is None or not event.timed_out:
+        return
+    gang = world.gangs[event.gang]
+    if not gang.satisfied:
+        gangs.release(world, gangs.waiting(world, gang), Reason.GANG_TIMEOUT)
+        gangs.mark(world, gang)
 
 
 def _priority(world: World, event: AddAsk) -> int:
@@ -188,15 +241,19 @@ def _ask(world: World, app_name: str, name: str) -> Ask:
 
 def _remove_ask(world: World, event: RemoveAsk, now_us: int) -> None:
     ask = _ask(world, event.app, event.ask)
-    _refuse_if(ask.node is not None, f"ask: {event.ask!r} is bound")
-    world.log.append(ask.say(Kind.RELEASED, None, Reason.REMOVED))
-    del ask.app.asks[ask.name]
-    lifecycle.ask_gone(world, ask.app, now_us)
+    _refuse_if(ask.place is AskPlace.BOUND, f"ask: {event.ask!r} is bound")
+    remove_ask(world, ask, now_us)
+
+
+def remove_ask(world: World, ask: Ask, now_us: int) -> None:
+    """Take an ask away, wherever it is."""
+    world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.REMOVED))
+    _gone(world, ask, now_us)
 
 
 def _release(world: World, event: Release, now_us: int) -> None:
     ask = _ask(world, event.app, event.ask)
-    _refuse_if(ask.node is None, f"ask: {event.ask!r} is not bound")
+    _refuse_if(ask.place is not AskPlace.BOUND, f"ask: {event.ask!r} is not bound")
     complete(world, ask, now_us)
 
 
@@ -212,3 +269,19 @@ def _fail_bind(world: World, event: FailBind) -> None:
     ask = _ask(world, event.app, event.ask)
     _refuse_if(event.times < 1, f"times: {event.times} is not above 0")
     ask.failures += event.times
+
+
+def _add_gang(world: World, event: AddGang) -> None:
+    gang = world.gangs.get(event.gang)
+    there = gang is not None and gang.manifest is not None
+    _refuse_if(there, f"gang: {event.gang!r} is there already")
+    gangs.give_object(world, event.gang, event.says)
+
+
+def remove_gang(world: World, name: str) -> None:
+    """Take the definition of a gang away."""
+    gang = world.gangs.get(name)
+    if gang is None or gang.definition is None:
+        msg = f"gang: {name!r} is not defined"
+        raise RefusedError(msg)
+    gangs.undefine(world, gang)

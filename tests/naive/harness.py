@@ -1,21 +1,25 @@
 """Compare the real scheduler's log with the naive model's, decision by decision.
 
 The messages of refusals and of ``config`` are each implementation's own, so only
-the kind, and of a refusal the index, is compared there.
+the kind, and of a refusal the index, is compared there; of the warning of a deadlock
+the names of the gangs. What each shows of its state can be compared too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import zip_longest
-from typing import Final, Protocol, cast, final
+from typing import Final, Protocol, TypeVar, cast, final
 
 import attrs
 
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import Event
+from muster_core.snapshots import Snapshot
 from tests.naive.scheduler import NaiveScheduler
+from tests.naive.shown import Shown, differences, shown, snapshot_of
 
 
 @final
@@ -24,6 +28,11 @@ class Marker(Enum):
 
     SETTLE = "settle"
 
+
+DEADLOCK: Final = "deadlock of gangs"
+GANG_NAME: Final = re.compile(r"[a-z0-9-]+/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+
+T = TypeVar("T")
 
 SETTLE: Final = Marker.SETTLE
 """Closes the batch and runs the rounds."""
@@ -74,6 +83,23 @@ Runner = Callable[[Scenario], Sequence[Announced]]
 
 @final
 @attrs.frozen
+class Observed:
+    """What the real scheduler decided, and what it showed of its state.
+
+    Attributes:
+        decisions: The whole log.
+        snapshots: One after each ``SETTLE`` step and one at the end.
+    """
+
+    decisions: Sequence[Announced]
+    snapshots: Sequence[Snapshot]
+
+
+Observer = Callable[[Scenario], Observed]
+
+
+@final
+@attrs.frozen
 class Batch:
     """One batch of the naive model, with what went in and what was decided."""
 
@@ -104,6 +130,10 @@ class Drive:
         """Work off a scenario and all timers after it."""
         for index, step in enumerate(scenario):
             self.step(index, step)
+        return self.finish()
+
+    def finish(self) -> list[Batch]:
+        """Close the last batch and work off all timers."""
         if self._open is not None:
             self._close()
         self._timers(None)
@@ -145,7 +175,7 @@ class Drive:
         while (due := self.model.next_deadline()) is not None:
             if until_us is not None and due >= until_us:
                 return
-            self._now_us = due
+            self._now_us = max(self._now_us, due)  # A wait made shorter may be over long ago.
             self._begin()
             self._close()
 
@@ -161,12 +191,50 @@ def compare(scenario: Scenario, runner: Runner) -> None:
         AssertionError: If they differ; the message tells the first difference.
     """
     batches = Drive(NaiveScheduler()).run(scenario)
-    expected = [(batch, decision) for batch in batches for decision in batch.decisions]
+    _compare_logs(scenario, batches, _telling(scenario, runner))
+
+
+def compare_with_state(scenario: Scenario, observer: Observer) -> None:
+    """Check that the real scheduler decides as the naive one does, and shows the same.
+
+    Args:
+        scenario: What comes in.
+        observer: The real scheduler, of which snapshots were taken on the way.
+
+    Raises:
+        AssertionError: If they differ; the message tells the first difference.
+    """
+    pictures: list[Shown] = []
+    drive = Drive(NaiveScheduler())
+    for index, step in enumerate(scenario):
+        drive.step(index, step)
+        if isinstance(step.what, Marker):
+            pictures.append(shown(snapshot_of(drive.model)))
+    batches = drive.finish()
+    pictures.append(shown(snapshot_of(drive.model)))
+    observed = _telling(scenario, observer)
+    _compare_logs(scenario, batches, observed.decisions)
+    settled = [f"step {at}" for at, step in enumerate(scenario) if isinstance(step.what, Marker)]
+    for place, want, snapshot in zip(
+        [*settled, "the end"], pictures, observed.snapshots, strict=True
+    ):
+        got = shown(snapshot)
+        lines = [f"at {place}", *differences(want, got), "the scenario:", *_told(scenario)]
+        assert got == want, "\n".join(lines)
+
+
+def _telling(scenario: Scenario, run: Callable[[Scenario], T]) -> T:
+    """Run a scenario; an error tells which one it was."""
     try:
-        actual = list(runner(scenario))
+        return run(scenario)
     except Exception as error:
         error.add_note("\n".join(["the scenario:", *_told(scenario)]))
         raise
+
+
+def _compare_logs(scenario: Scenario, batches: Sequence[Batch], log: Sequence[Announced]) -> None:
+    expected = [(batch, decision) for batch in batches for decision in batch.decisions]
+    actual = list(log)
     for place, (want, got) in enumerate(zip_longest(expected, actual)):
         if want is not None and got is not None and _same(want[0].at_us, want[1], got, place + 1):
             continue
@@ -183,6 +251,8 @@ def comparable(decision: Decision) -> Decision:
     index = decision.index if decision.kind is Kind.REJECTED else None
     keeps_message = decision.kind not in {Kind.REJECTED, Kind.CONFIG}
     message = decision.message if keeps_message else None
+    if decision.kind is Kind.WARNING and message is not None and message.startswith(DEADLOCK):
+        message = " ".join([DEADLOCK, *sorted(set(GANG_NAME.findall(message)))])
     return attrs.evolve(decision, message=message, index=index, line=None)
 
 
@@ -222,7 +292,18 @@ def _timed(expected: Sequence[tuple[Batch, Decision]]) -> list[tuple[int, Decisi
 
 def tell(at_us: int, decision: Decision) -> str:
     """Give a decision in one short line."""
-    names = ("app", "ask", "node", "queue", "reason", "state", "priority", "message", "index")
+    names = (
+        "app",
+        "ask",
+        "node",
+        "queue",
+        "gang",
+        "reason",
+        "state",
+        "priority",
+        "message",
+        "index",
+    )
     values = ((name, getattr(decision, name)) for name in names)
     said = " ".join(f"{name}={value}" for name, value in values if value is not None)
     return f"{at_us} us {decision.kind.value} {said}"

@@ -7,11 +7,17 @@ import math
 from muster_core.config.model import NodeSortPolicy, SortPolicy
 from muster_core.resources import Resources
 from tests.naive.picture import Picture
-from tests.naive.state import App, Ask, Node, Queue
+from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 
 
 def children(picture: Picture, path: str) -> list[Queue]:
     """Give the children of a parent that compete, best first."""
+    competing = [child for child in picture.with_pending(path) if picture.enters(child.path)]
+    return sorted_queues(picture, path, competing)
+
+
+def sorted_queues(picture: Picture, path: str, queues: list[Queue]) -> list[Queue]:
+    """Give some children of a parent, best first."""
     by_priority = picture.world.queues[path].settings.sort_by_priority
 
     def key(queue: Queue) -> tuple[object, ...]:
@@ -21,12 +27,21 @@ def children(picture: Picture, path: str) -> list[Queue]:
         priority = picture.queue_priority(queue.path) or 0
         return (-queue.settings.queue_priority, -priority, *shares)
 
-    competing = [child for child in picture.with_pending(path) if picture.enters(child.path)]
-    return sorted(competing, key=key)
+    return sorted(queues, key=key)
 
 
 def applications(picture: Picture, path: str) -> list[App]:
     """Give the applications of a leaf that compete, best first."""
+    settings = picture.world.queues[path].settings
+    apps = picture.apps(path)
+    if settings.sort_policy is SortPolicy.STATE_AWARE:
+        apps = _state_aware(picture, apps, by_priority=settings.sort_by_priority)
+    competing = [app for app in apps if app.pending() and not picture.kept_out(app)]
+    return sorted_applications(picture, path, competing)
+
+
+def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[App]:
+    """Give some applications of a leaf, best first."""
     settings = picture.world.queues[path].settings
 
     def key(app: App) -> tuple[object, ...]:
@@ -35,10 +50,7 @@ def applications(picture: Picture, path: str) -> list[App]:
             return (usage, app.creation)
         return (-(picture.app_priority(app) or 0), usage, app.creation)
 
-    apps = picture.apps(path)
-    if settings.sort_policy is SortPolicy.STATE_AWARE:
-        apps = _state_aware(picture, apps, by_priority=settings.sort_by_priority)
-    return sorted((app for app in apps if app.pending() and not picture.kept_out(app)), key=key)
+    return sorted(apps, key=key)
 
 
 def _state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list[App]:
@@ -53,9 +65,29 @@ def _state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> lis
     return running + eligible[:1]
 
 
-def asks(app: App) -> list[Ask]:
-    """Give the pending asks of an application, best first."""
-    return sorted(app.pending(), key=lambda ask: (-ask.priority, ask.creation, ask.number))
+def asks(picture: Picture, app: App) -> list[Ask]:
+    """Give the pending asks of an application, best first; a member is as old as its gang."""
+
+    def key(ask: Ask) -> tuple[object, ...]:
+        gang = picture.world.gangs[ask.gang] if ask.gang is not None else None
+        creation = gang.creation if gang is not None else None
+        if creation is None:
+            creation, _ = ask.creation
+        return (-ask.priority, creation, ask.gang or "", ask.creation, ask.number)
+
+    return sorted(app.pending(), key=key)
+
+
+def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
+    """Give the best of some pending asks, wherever they are; nothing is skipped."""
+    below = {here for ask in wanted for here in lineage(ask.app.queue)}
+    inside = [child for child in picture.with_pending(path) if child.path in below]
+    for child in sorted_queues(picture, path, inside):
+        return best_of(picture, wanted, child.path)
+    apps = [app for app in picture.apps(path) if any(ask in wanted for ask in app.asks.values())]
+    for app in sorted_applications(picture, path, apps):
+        return next(ask for ask in asks(picture, app) if ask in wanted)
+    return None
 
 
 def nodes(picture: Picture) -> list[Node]:

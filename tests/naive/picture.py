@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 
+from muster_core.snapshots import AskPlace
 from tests.naive.properties import INT32_MAX, INT32_MIN
 from tests.naive.state import ROOT, RUNNING_STATES, App, Ask, Queue, World, lineage, total, total_of
 
@@ -34,14 +35,14 @@ class Picture:
         self.world = world
         self.total = total(node.capacity for node in world.nodes.values())
         self.asks: dict[str, list[Ask]] = {path: [] for path in world.queues}
-        bound: dict[str, list[Ask]] = {path: [] for path in world.queues}
+        held: dict[str, list[Ask]] = {path: [] for path in world.queues}
         for app in world.in_queues():
             for path in lineage(app.queue):
                 self.asks[path] += app.pending()
-                bound[path] += app.bound()
-        self.allocated = {path: total_of(asks) for path, asks in bound.items()}
+                held[path] += app.held()
+        self.allocated = {path: total_of(asks) for path, asks in held.items()}
         self.used = {
-            name: total_of(ask for ask in world.bound() if ask.node == name) for name in world.nodes
+            name: total_of(ask for ask in held[ROOT] if ask.node == name) for name in world.nodes
         }
         self.app_priority = cache(self._app_priority)
         self.queue_priority = cache(self._queue_priority)
@@ -99,7 +100,7 @@ class Picture:
 
     def usage(self, app: App) -> list[float]:
         """Give an application's usage for ``fair``: its shares, the largest first."""
-        used = total_of(app.bound())
+        used = total_of(app.held())
         guaranteed = self.world.queues[app.queue].guaranteed
         wholes = {name: guaranteed[name] or self.total.get(name, 0) for name in used}
         return sorted((share(used[name], wholes[name]) for name in used), reverse=True)
@@ -120,13 +121,17 @@ class Picture:
         for path in lineage(app.queue):
             limit = self.world.queues[path].max_applications
             running = [
-                other
-                for other in self.world.below(path)
-                if other is not app and other.state in RUNNING_STATES
+                other for other in self.world.below(path) if other is not app and _runs(other)
             ]
             if limit and len(running) >= limit:
                 return True
         return False
+
+
+def _runs(app: App) -> bool:
+    """Say whether an application counts against ``maxapplications``."""
+    waits = any(ask.place is AskPlace.WAITING for ask in app.asks.values())
+    return app.state in RUNNING_STATES or waits
 
 
 def within(amount: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> bool:

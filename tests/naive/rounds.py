@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from muster_core.decisions import Kind, Reason
-from tests.naive import lifecycle, order
-from tests.naive.picture import Picture
-from tests.naive.state import ROOT, Ask, Node, World
+from enum import Enum
 
-State = frozenset[tuple[str, str, str | None]]
+import attrs
+
+from muster_core.decisions import Kind, Reason
+from muster_core.snapshots import AskPlace
+from tests.naive import order, permits
+from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
+from tests.naive.picture import Picture
+from tests.naive.state import ROOT, Ask, Gang, Node, World
+
+State = frozenset[tuple[str, str, AskPlace, str | None]]
 
 
 def run_rounds(world: World, now_us: int) -> None:
@@ -20,9 +26,31 @@ def run_rounds(world: World, now_us: int) -> None:
 
 
 def state(world: World) -> State:
-    """Give the bound and the pending asks, to be compared."""
-    asks = world.bound() + world.pending()
-    return frozenset((ask.app.name, ask.name, ask.node) for ask in asks)
+    """Give the bound, the waiting and the pending asks, to be compared."""
+    asks = [ask for ask in world.asks() if ask.place is not AskPlace.PARKED]
+    return frozenset((ask.app.name, ask.name, ask.place, ask.node) for ask in asks)
+
+
+class _Outcome(Enum):
+    """What became of a member that was tried."""
+
+    REFUSED = "refused"
+    WAITS = "waits"
+    SATISFIED = "satisfied"
+    RELEASED = "released"
+
+
+@attrs.frozen
+class _Before:
+    """What was before an attempt.
+
+    Attributes:
+        said: The length of the log; what a failed attempt did after it is left out.
+        waiting: What waited of the group; that is announced as released.
+    """
+
+    said: int
+    waiting: list[Ask]
 
 
 class _Round:
@@ -37,12 +65,28 @@ class _Round:
 
     def run(self) -> bool:
         """Try every ask once, best first; say whether a bind failed."""
-        picture = Picture(self._world)
-        while (ask := self._best(picture, ROOT)) is not None:
-            self._tried.add(ask)
-            if self._try(picture, ask):
-                picture = Picture(self._world)
+        self._start()
+        while (ask := self._best(Picture(self._world), ROOT)) is not None:
+            self._try(ask)
         return self._a_bind_failed
+
+    def _start(self) -> None:
+        """Begin new cycles, and bind what may be bound already."""
+        world = self._world
+        for gang in world.gangs.values():
+            gang.cycle_valid = True
+        for group in all_groups(world):
+            if permits.permitted(world, group):
+                self._failed(permits.satisfy(world, group, self._now_us))
+            else:
+                satisfied = [gang for gang in group.gangs if gang.satisfied]
+                ready = waiting(world, *satisfied)
+                self._failed(permits.bind_all(world, ready, self._now_us))
+
+    def _failed(self, asks: list[Ask]) -> None:
+        """Take note of binds that failed: the asks were tried in this round."""
+        self._tried.update(asks)
+        self._a_bind_failed |= bool(asks)
 
     def _best(self, picture: Picture, path: str) -> Ask | None:
         if path in self._blocked or not picture.enters(path):
@@ -52,34 +96,80 @@ class _Round:
             if found is not None:
                 return found
         for app in order.applications(picture, path):
-            for ask in order.asks(app):
+            for ask in order.asks(picture, app):
                 if ask not in self._tried:
                     return ask
         return None
 
-    def _try(self, picture: Picture, ask: Ask) -> bool:
-        """Try an ask; say whether that changed anything, be it for a moment."""
-        node = first_node(picture, ask) if picture.fits_headroom(ask) else None
-        if node is not None:
-            self._bind(ask, node)
-        elif self._world.queues[ask.app.queue].settings.blocking:
-            self._blocked.add(ask.app.queue)
-        return node is not None
-
-    def _bind(self, ask: Ask, node: Node) -> None:
-        world = self._world
-        world.log.append(ask.say(Kind.ASSIGNED, node.name))
-        if ask.failures:
-            ask.failures -= 1
-            self._a_bind_failed = True
-            world.log.append(ask.say(Kind.RELEASED, node.name, Reason.BIND_FAILED))
+    def _try(self, ask: Ask) -> None:
+        gang = permits.constrained(self._world, ask)
+        if gang is not None:
+            self._attempt(gang, ask)
             return
-        world.binds += 1
-        ask.node = node.name
-        ask.bound_order = world.binds
-        ask.ends_at = None if ask.run_for_us is None else self._now_us + ask.run_for_us
-        world.log.append(ask.say(Kind.BOUND, node.name))
-        lifecycle.ask_bound(world, ask.app, self._now_us)
+        self._tried.add(ask)
+        node = self._filter(ask)
+        if node is not None:
+            permits.hold(self._world, ask, node)
+            self._failed(permits.bind_all(self._world, [ask], self._now_us))
+
+    def _filter(self, ask: Ask) -> Node | None:
+        """Find a node for an ask; where there is none, a blocking leaf is shut."""
+        picture = Picture(self._world)
+        leaf = ask.app.queue
+        fits = leaf not in self._blocked and picture.fits_headroom(ask)
+        node = first_node(picture, ask) if fits else None
+        if node is None and self._world.queues[leaf].settings.blocking:
+            self._blocked.add(leaf)
+        return node
+
+    def _attempt(self, gang: Gang, first: Ask) -> None:
+        """Try a member of an unsatisfied gang and, once it holds a node, the others."""
+        world = self._world
+        before = _Before(len(world.log), waiting(world, *group_of(world, gang.name).gangs))
+        if self._member(first, before) is not _Outcome.WAITS:
+            return
+        while (ask := self._next(gang)) is not None:
+            if self._member(ask, before) in {_Outcome.SATISFIED, _Outcome.RELEASED}:
+                return
+
+    def _member(self, ask: Ask, before: _Before) -> _Outcome:
+        world = self._world
+        self._tried.add(ask)
+        gang = world.gangs[ask.gang or ""]
+        if permits.refused(world, gang):
+            return _Outcome.REFUSED
+        group = group_of(world, gang.name)
+        node = self._filter(ask)
+        if node is None:
+            return self._fails(group, before)
+        permits.hold(world, ask, node)
+        if permits.permitted(world, group):
+            self._failed(permits.satisfy(world, group, self._now_us))
+            return _Outcome.SATISFIED
+        world.log.append(ask.say(Kind.WAITING, node.name))
+        return _Outcome.WAITS
+
+    def _fails(self, group: Group, before: _Before) -> _Outcome:
+        """A member fitted nowhere: of a Strict group nothing waits any longer."""
+        world = self._world
+        if not group.strict:
+            return _Outcome.REFUSED
+        del world.log[before.said :]
+        for gang in group.gangs:
+            gang.cycle_valid = False
+        release(world, before.waiting, Reason.GANG_ROLLBACK)
+        for ask in waiting(world, *group.gangs):
+            let_go(world, ask)
+        return _Outcome.RELEASED
+
+    def _next(self, gang: Gang) -> Ask | None:
+        """Give the next member that is activated."""
+        world = self._world
+        group = group_of(world, gang.name)
+        unsatisfied = [one for one in group.gangs if not one.satisfied]
+        asks = {ask for one in unsatisfied for ask in members(world, one)}
+        untried = {ask for ask in asks if ask.place is AskPlace.PENDING} - self._tried
+        return order.best_of(Picture(world), untried) if untried else None
 
 
 def first_node(picture: Picture, ask: Ask) -> Node | None:

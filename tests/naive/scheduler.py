@@ -10,12 +10,13 @@ import attrs
 from muster_core.decisions import Decision, Kind
 from muster_core.errors import RefusedError
 from muster_core.events import Event
-from tests.naive import lifecycle
-from tests.naive.arrivals import arrive, complete
+from muster_core.snapshots import AskPlace, GangSnapshot
+from tests.naive import deadlock, lifecycle, objects, waits
+from tests.naive.arrivals import complete
 from tests.naive.directory import configured
 from tests.naive.picture import Picture
 from tests.naive.rounds import run_rounds
-from tests.naive.state import World
+from tests.naive.state import Ask, Gang, World
 
 
 @final
@@ -68,6 +69,7 @@ class NaiveScheduler:
         for ask in self.world.bound():
             if ask.ends_at is not None and ask.ends_at <= at_us:
                 complete(self.world, ask, at_us)
+        waits.timers(self.world, at_us)
         lifecycle.timers(self.world, at_us)
 
     def enter(self, index: int, entry: Event | str, at_us: int) -> None:
@@ -78,13 +80,16 @@ class NaiveScheduler:
             world.log.append(Decision(Kind.REJECTED, message=entry, index=index))
             return
         try:
-            arrive(world, entry, at_us)
+            objects.take(world, entry, at_us)
         except RefusedError as refusal:
             world.log.append(Decision(Kind.REJECTED, message=str(refusal), index=index))
 
     def close(self, at_us: int) -> list[Decision]:
-        """Close the batch: the rounds, then the priorities; give what it decided."""
+        """Close the batch: rounds, deadlocks, clocks, priorities; give what it decided."""
         run_rounds(self.world, at_us)
+        while deadlock.resolve(self.world, at_us):
+            run_rounds(self.world, at_us)
+        waits.keep_clocks(self.world, at_us)
         self._announce_priorities()
         log, self.world.log = self.world.log, []
         return log
@@ -92,6 +97,7 @@ class NaiveScheduler:
     def next_deadline(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None."""
         ends = [ask.ends_at for ask in self.world.bound()]
+        ends += [waits.deadline(self.world, gang) for gang in self.world.gangs.values()]
         deadlines = ends + [app.deadline for app in self.world.in_queues()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -106,12 +112,22 @@ class NaiveScheduler:
     @property
     def bound(self) -> list[tuple[str, str]]:
         """The bound asks as ``(app/ask, node)``, in the order in which they were bound."""
-        return [(f"{ask.app.name}/{ask.name}", ask.node or "") for ask in self.world.bound()]
+        return [(_full(ask), ask.node or "") for ask in self.world.bound()]
+
+    @property
+    def waiting(self) -> list[tuple[str, str]]:
+        """The waiting asks as ``(app/ask, node)``, in the order in which they began to wait."""
+        return [(_full(ask), ask.node or "") for ask in self.world.waiting()]
 
     @property
     def pending(self) -> set[str]:
         """The pending asks as ``app/ask``."""
-        return {f"{ask.app.name}/{ask.name}" for ask in self.world.pending()}
+        return {_full(ask) for ask in self.world.pending()}
+
+    @property
+    def parked(self) -> set[str]:
+        """The parked asks as ``app/ask``."""
+        return {_full(ask) for ask in self.world.asks() if ask.place is AskPlace.PARKED}
 
     def queue(self, path: str) -> QueueState:
         """Give what can be read of a queue.
@@ -145,3 +161,30 @@ class NaiveScheduler:
             name: AppState(app.state, picture.app_priority(app))
             for name, app in sorted(self.world.apps.items())
         }
+
+    @property
+    def gangs(self) -> dict[str, GangSnapshot]:
+        """Every gang that is defined or has members; those bound as they were bound."""
+        return {name: self._gang(gang) for name, gang in sorted(self.world.gangs.items())}
+
+    def _gang(self, gang: Gang) -> GangSnapshot:
+        def among(asks: list[Ask]) -> tuple[tuple[str, str], ...]:
+            return tuple((ask.app.name, ask.name) for ask in asks if ask.gang == gang.name)
+
+        parked = [ask for ask in self.world.asks() if ask.place is AskPlace.PARKED]
+        return GangSnapshot(
+            name=gang.name,
+            definition=gang.definition,
+            satisfied=gang.satisfied,
+            timed_out=gang.timed_out,
+            cycle_valid=gang.cycle_valid,
+            waiting=among(self.world.waiting()),
+            bound=among(self.world.bound()),
+            pending=among(self.world.pending()),
+            parked=among(parked),
+            since_us=gang.since_us,
+        )
+
+
+def _full(ask: Ask) -> str:
+    return f"{ask.app.name}/{ask.name}"

@@ -6,13 +6,16 @@ the asks, so that nothing here can be stale.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 import attrs
 
 from muster_core.config.model import Acl, Configuration, QueueConfig, Settings, Template
 from muster_core.decisions import Decision, Kind, Reason
+from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, define
 from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
 
 ROOT = "root"
 
@@ -24,18 +27,25 @@ BUILT_IN_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-criti
 
 @attrs.define(eq=False)
 class Ask:
-    """One ask; pending while ``node`` is None, else bound there."""
+    """One ask; it has a node while it is waiting or bound.
+
+    ``creation`` is the position of its event, and of its object in a list of objects.
+    """
 
     app: App
     name: str
     resources: Resources
     priority: int
-    creation: int
+    creation: tuple[int, int]
     number: int
     required: str | None
     selector: dict[str, str]
     run_for_us: int | None
+    gang: str | None = None
+    says: GangFields = NOTHING_SAID
+    place: AskPlace = AskPlace.PENDING
     node: str | None = None
+    held_order: int = 0
     bound_order: int = 0
     ends_at: int | None = None
     failures: int = 0
@@ -47,8 +57,19 @@ class Ask:
     def say(self, kind: Kind, node: str | None, reason: Reason | None = None) -> Decision:
         """Make a decision about this ask."""
         return Decision(
-            kind, app=self.app.name, ask=self.name, node=node, queue=self.app.queue, reason=reason
+            kind,
+            app=self.app.name,
+            ask=self.name,
+            node=node,
+            queue=self.app.queue,
+            gang=self.gang,
+            reason=reason,
         )
+
+    @property
+    def held(self) -> bool:
+        """It has a node."""
+        return self.node is not None
 
 
 @attrs.define(eq=False)
@@ -57,19 +78,49 @@ class App:
 
     name: str
     queue: str
-    creation: int
+    creation: tuple[int, int]
     skips_starting: bool
     state: str = "New"
     deadline: int | None = None
     asks: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
 
     def pending(self) -> list[Ask]:
-        """Give the asks that wait for a node."""
-        return [ask for ask in self.asks.values() if ask.node is None]
+        """Give the asks that compete for a node."""
+        return [ask for ask in self.asks.values() if ask.place is AskPlace.PENDING]
 
-    def bound(self) -> list[Ask]:
-        """Give the asks that have one."""
-        return [ask for ask in self.asks.values() if ask.node is not None]
+    def held(self) -> list[Ask]:
+        """Give the asks that have one, waiting or bound."""
+        return [ask for ask in self.asks.values() if ask.held]
+
+
+@attrs.define(eq=False)
+class Gang:
+    """A gang that is defined or has members; which ones, the asks say.
+
+    Attributes:
+        name: Its full name.
+        manifest: What its object says, or None without one.
+        noted: What annotations said; it stays while the gang has members.
+        forgotten: Its definition was removed: what annotations on members that are
+            still there said counts again only when it is defined anew.
+        creation: The position of the event that defined it; None while it is not.
+        since_us: When the present wait began.
+    """
+
+    name: str
+    manifest: GangFields | None = None
+    noted: GangFields = NOTHING_SAID
+    forgotten: bool = False
+    creation: int | None = None
+    satisfied: bool = False
+    timed_out: bool = False
+    cycle_valid: bool = True
+    since_us: int | None = None
+
+    @property
+    def definition(self) -> GangDefinition | None:
+        """What defines it: annotations over the object; None if nothing does."""
+        return define(self.noted.over(self.manifest or NOTHING_SAID))
 
 
 @attrs.define(eq=False)
@@ -90,7 +141,7 @@ class Queue:
 
 @attrs.define(eq=False)
 class Node:
-    """One node; what is used on it is the sum of the asks bound there."""
+    """One node; what is used on it is the sum of the asks waiting or bound there."""
 
     name: str
     capacity: Resources
@@ -114,9 +165,16 @@ class World:
     apps: dict[str, App] = attrs.field(factory=dict[str, App])
     nodes: dict[str, Node] = attrs.field(factory=dict[str, Node])
     classes: dict[str, int] = attrs.field(factory=lambda: dict(BUILT_IN_CLASSES))
+    gangs: dict[str, Gang] = attrs.field(factory=dict[str, Gang])
     log: list[Decision] = attrs.field(factory=list[Decision])
     positions: int = 0
-    binds: int = 0
+    item: int = 0
+    moves: int = 0
+
+    @property
+    def here(self) -> tuple[int, int]:
+        """The position of what is coming: of the event, and in a list of objects."""
+        return (self.positions, self.item)
 
     def in_queues(self) -> list[App]:
         """Give the applications that are in a queue, the oldest first."""
@@ -127,14 +185,23 @@ class World:
         """Give the applications in a queue or below it, the oldest first."""
         return [app for app in self.in_queues() if path in lineage(app.queue)]
 
+    def asks(self) -> list[Ask]:
+        """Give all asks."""
+        return [ask for app in self.apps.values() for ask in app.asks.values()]
+
     def bound(self) -> list[Ask]:
         """Give the bound asks in the order in which they were bound."""
-        asks = [ask for app in self.apps.values() for ask in app.bound()]
+        asks = [ask for ask in self.asks() if ask.place is AskPlace.BOUND]
         return sorted(asks, key=lambda ask: ask.bound_order)
+
+    def waiting(self) -> list[Ask]:
+        """Give the waiting asks in the order in which they began to wait."""
+        asks = [ask for ask in self.asks() if ask.place is AskPlace.WAITING]
+        return sorted(asks, key=lambda ask: ask.held_order)
 
     def pending(self) -> list[Ask]:
         """Give the pending asks."""
-        return [ask for app in self.apps.values() for ask in app.pending()]
+        return [ask for ask in self.asks() if ask.place is AskPlace.PENDING]
 
     def children(self, path: str) -> list[Queue]:
         """Give the queues directly below a queue."""
@@ -147,12 +214,11 @@ def parent_path(path: str) -> str | None:
     return above if dot else None
 
 
-def lineage(path: str) -> Iterator[str]:
+@cache
+def lineage(path: str) -> tuple[str, ...]:
     """Give a path and the paths above it, up to the root."""
-    here: str | None = path
-    while here is not None:
-        yield here
-        here = parent_path(here)
+    above = parent_path(path)
+    return (path,) if above is None else (path, *lineage(above))
 
 
 def total_of(asks: Iterable[Ask]) -> dict[str, int]:

@@ -27,6 +27,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations, paths
 from tests.naive.harness import SETTLE, Drive, Step, What
@@ -69,7 +70,7 @@ _TAGS: Final[tuple[dict[str, str], ...]] = (
 )
 
 
-class _Assembly:
+class Assembly:
     """Makes moves into steps, in order.
 
     A naive scheduler follows along, so that most moves can be about something that
@@ -78,9 +79,9 @@ class _Assembly:
 
     def __init__(self, theme: Theme, configs: list[Configuration]) -> None:
         self.steps: list[Step] = []
-        self._theme = theme
-        self._drive = Drive(NaiveScheduler())
-        self._configs = configs
+        self.theme = theme
+        self.drive = Drive(NaiveScheduler())
+        self.configs = configs
         known = sorted({path for config in configs for path in paths(config.root)})
         leaves = [one for one in known if not any(other.startswith(one + ".") for other in known)]
         made = [f"{path}.{name}" for path in known for name in ("x", "y.a-1", "y")]
@@ -94,7 +95,7 @@ class _Assembly:
     def put(self, at_us: int, what: What) -> None:
         """Append a step."""
         step = Step(at_us, what)
-        self._drive.step(len(self.steps), step)
+        self.drive.step(len(self.steps), step)
         self.steps.append(step)
 
     def what(self, kind: str, choices: Choices) -> What:
@@ -102,17 +103,17 @@ class _Assembly:
         makers: dict[str, Callable[[Choices], What]] = {
             "settle": lambda _: SETTLE,
             "refused": lambda _: "a field that nobody knows",
-            "configure": lambda choices: Configure(choices.of(self._configs)),
+            "configure": lambda choices: Configure(choices.of(self.configs)),
             "add_ask": self._add_ask,
             "add_app": self.add_app,
-            "remove_app": lambda choices: RemoveApp(self._app(choices)),
+            "remove_app": lambda choices: RemoveApp(self.some_app(choices)),
             "add_priority_class": _add_priority_class,
         }
         if kind in makers:
             return makers[kind](choices)
         if kind.endswith("_node"):
             return self._about_a_node(kind, choices)
-        world = self._drive.model.world
+        world = self.drive.model.world
         nothing = not (world.bound() if kind == "release" else world.pending())
         if nothing and not choices.one_in(16):
             return self._add_ask(choices)
@@ -121,7 +122,7 @@ class _Assembly:
     def add_app(self, choices: Choices) -> What:
         """Give an application that comes, mostly with a new name."""
         again = choices.one_in(4)
-        name = self._app(choices) if again else f"p{self._apps}"
+        name = self.some_app(choices) if again else f"p{self._apps}"
         self._apps += not again
         queue = self._queues[(choices.number(256) * 256 + choices.number(256)) % len(self._queues)]
         if not queue:  # Of that no event can be made; whoever reads it refuses it.
@@ -134,56 +135,57 @@ class _Assembly:
             tags=choices.of(_TAGS),
         )
 
-    def _app(self, choices: Choices) -> str:
+    def some_app(self, choices: Choices) -> str:
         """Give an application, nearly always one that has not completed."""
-        world = self._drive.model.world
+        world = self.drive.model.world
         odd = choices.one_in(16)
         apps = [*world.apps, "missing"] if odd else [app.name for app in world.in_queues()]
         return choices.of(apps or ["missing"])
 
     def _add_ask(self, choices: Choices) -> What:
-        if not self._drive.model.world.in_queues() and not choices.one_in(16):
+        if not self.drive.model.world.in_queues() and not choices.one_in(16):
             return self.add_app(choices)
-        app, name = self._app(choices), f"k{self._asks}"
+        app, name = self.some_app(choices), f"k{self._asks}"
         self._asks += 1
         if choices.one_in(12):
-            app, name = self._ask(choices, bound=None)
+            app, name = self.some_ask(choices, bound=None)
         return AddAsk(
             app=app,
             ask=name,
             resources=choices.of(_SHAPES),
-            priority=choices.of(self._theme.priorities),
-            priority_class=choices.of(self._theme.classes),
+            priority=choices.of(self.theme.priorities),
+            priority_class=choices.of(self.theme.classes),
             count=choices.of((None, 2, 3, 5, 1)),
             node=choices.of((*(None,) * 40, *NODES)),
-            selector=choices.of(self._theme.selectors),
-            run_for_us=choices.of(self._theme.run_for_us),
+            selector=choices.of(self.theme.selectors),
+            run_for_us=choices.of(self.theme.run_for_us),
         )
 
-    def _ask(self, choices: Choices, bound: bool | None) -> tuple[str, str]:
+    def some_ask(self, choices: Choices, bound: bool | None) -> tuple[str, str]:
         """Give an ask, nearly always a bound one or a pending one as is wanted."""
-        world = self._drive.model.world
-        fitting = [] if bound is True else world.pending()
+        world = self.drive.model.world
+        unbound = [ask for ask in world.asks() if ask.place is not AskPlace.BOUND]
+        fitting = [] if bound is True else list(unbound)
         fitting += [] if bound is False else world.bound()
         if choices.one_in(16):
-            fitting = world.bound() + world.pending()
+            fitting = world.bound() + unbound
         names = [(ask.app.name, ask.name) for ask in fitting]
-        return choices.of(names or [(self._app(choices), "missing")])
+        return choices.of(names or [(self.some_app(choices), "missing")])
 
     def _about_an_ask(self, kind: str, choices: Choices) -> What:
-        app, ask = self._ask(choices, bound=kind == "release")
+        app, ask = self.some_ask(choices, bound=kind == "release")
         if kind == "release":
             return Release(app, ask)
         if kind == "remove_ask":
             return RemoveAsk(app, ask)
-        newest = sorted(self._drive.model.world.pending(), key=lambda ask: -ask.creation)[:3]
+        newest = sorted(self.drive.model.world.pending(), key=lambda ask: -ask.creation[0])[:3]
         if newest and not choices.one_in(8):
             app, ask = choices.of([(one.app.name, one.name) for one in newest])
         return FailBind(app, ask, times=choices.of((1, 1, 2)))
 
     def _about_a_node(self, kind: str, choices: Choices) -> What:
-        there = self._drive.model.world.nodes
-        wanted = [name for name in NODES if (name in there) == (kind != "add_node")]
+        there = self.drive.model.world.nodes
+        wanted = [*there] if kind != "add_node" else [name for name in NODES if name not in there]
         node = choices.of(NODES if choices.one_in(16) else (wanted or NODES))
         if kind == "remove_node":
             return RemoveNode(node)
@@ -225,7 +227,7 @@ def scenarios(draw: st.DrawFn, lists: int = 6) -> list[Step]:
     """
     theme = themed(draw(drawn(24)))
     configs = draw(configurations(theme))
-    assembly = _Assembly(theme, configs)
+    assembly = Assembly(theme, configs)
     if not draw(drawn(1)).one_in(16):
         assembly.put(0, Configure(configs[0]))
     for kind, least, most in (("add_node", 1, 4), ("add_app", 2, 7), ("add_ask", 0, 12)):

@@ -6,7 +6,10 @@ import attrs
 from hypothesis import given
 
 from muster_core.decisions import Decision, Kind
-from muster_core.events import Configure, UpdateNode
+from muster_core.events import Apply, Configure, UpdateNode
+from tests.naive import permits
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.gangs import group_of
 from tests.naive.harness import Batch, Drive, Step
 from tests.naive.picture import Picture
 from tests.naive.rounds import first_node, run_rounds
@@ -14,13 +17,20 @@ from tests.naive.scheduler import NaiveScheduler
 from tests.naive.state import lineage
 from tests.naive.strategies import scenarios
 
+_ANY = scenarios() | gang_scenarios()
+
 
 @given(scenarios())
 def test_invariants_hold_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks().after).run(scenario)
 
 
-@given(scenarios())
+@given(gang_scenarios())
+def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> None:
+    Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
+
+
+@given(_ANY)
 def test_the_same_scenario_gives_the_same_log(scenario: list[Step]) -> None:
     first, second = (Drive(NaiveScheduler()).run(scenario) for _ in range(2))
     assert first == second
@@ -30,38 +40,55 @@ def test_the_same_scenario_gives_the_same_log(scenario: list[Step]) -> None:
 class _Checks:
     """Checks a model after each batch against what its log has said so far."""
 
-    bound: dict[str, str | None] = attrs.field(factory=dict[str, str | None])
+    gangs: bool = False
+    held: dict[str, str | None] = attrs.field(factory=dict[str, str | None])
+    bound: set[str] = attrs.field(factory=set[str])
+    satisfied: set[str | None] = attrs.field(factory=set[str | None])
     priorities: dict[str | None, int | None] = attrs.field(factory=dict[str | None, int | None])
     apps: dict[str | None, str | None] = attrs.field(factory=dict[str | None, str | None])
     shrunk: bool = False
 
     def after(self, model: NaiveScheduler, batch: Batch) -> None:
-        changes = (Configure, UpdateNode)
+        changes = (Configure, UpdateNode, Apply)
         self.shrunk |= any(isinstance(entry, changes) for _, entry in batch.entries)
         self._log_tells_the_state(model, batch)
         _every_ask_is_in_one_place(model)
         _tree_is_whole(model)
-        _nothing_more_fits(model)
+        _gangs_are_whole(model, batch.at_us)
+        if not self.gangs:
+            _nothing_more_fits(model)
         if not self.shrunk:
             _nothing_is_over_its_limits(model)
 
     def _log_tells_the_state(self, model: NaiveScheduler, batch: Batch) -> None:
         for decision in batch.decisions:
             self._follow(decision)
-        assert dict(model.bound) == self.bound
+        assert {name: self.held[name] for name in self.bound} == dict(model.bound)
+        assert self.held == dict(model.bound + model.waiting)
         for path, queue in model.queues.items():
             assert self.priorities.get(path) == queue.priority, path
+        self.priorities = {path: queue.priority for path, queue in model.queues.items()}
         for name, app in model.apps.items():
             assert self.apps[name] == app.state
+        self.satisfied = {None} | {name for name, gang in model.gangs.items() if gang.satisfied}
 
     def _follow(self, decision: Decision) -> None:
         name = f"{decision.app}/{decision.ask}"
         match decision.kind:
-            case Kind.BOUND:
-                assert name not in self.bound
-                self.bound[name] = decision.node
+            case Kind.ASSIGNED:
+                assert name not in self.held
+                self.held[name] = decision.node
+            case Kind.WAITING:
+                assert self.held[name] == decision.node
+            case Kind.BOUND:  # A pod that runs already comes bound.
+                assert self.held.setdefault(name, decision.node) == decision.node
+                assert decision.gang in {*self.satisfied, None}, "bound before it is satisfied"
+                self.bound.add(name)
             case Kind.RELEASED:
-                assert self.bound.pop(name, decision.node) == decision.node
+                assert self.held.pop(name, None) == decision.node
+                self.bound.discard(name)
+            case Kind.GANG_SATISFIED:
+                self.satisfied.add(decision.gang)
             case Kind.QUEUE_PRIORITY:
                 self.priorities[decision.queue] = decision.priority
             case Kind.APP_STATE:
@@ -84,8 +111,11 @@ class _Checks:
 
 
 def _every_ask_is_in_one_place(model: NaiveScheduler) -> None:
-    assert not model.pending & {name for name, _ in model.bound}
-    assert all(node in model.world.nodes for _, node in model.bound)
+    held = model.bound + model.waiting
+    names = [name for name, _ in held] + [*model.pending, *model.parked]
+    assert sorted(names) == sorted(f"{ask.app.name}/{ask.name}" for ask in model.world.asks())
+    assert all(node in model.world.nodes for _, node in held)
+    assert all((ask.node is not None) == ask.held for ask in model.world.asks())
     assert all(app.state != "Completed" or not app.asks for app in model.world.apps.values())
 
 
@@ -97,6 +127,26 @@ def _tree_is_whole(model: NaiveScheduler) -> None:
         assert world.below(path) or not (queue.dynamic or queue.draining)
     for app in world.in_queues():
         assert not world.queues[app.queue].is_parent
+
+
+def _gangs_are_whole(model: NaiveScheduler, at_us: int) -> None:
+    for name, gang in model.gangs.items():
+        assert gang.definition is not None or not gang.waiting
+        assert gang.definition is not None or gang.pending or gang.bound or gang.parked
+        there = gang.pending or gang.bound or gang.parked or gang.waiting
+        assert there or not (gang.satisfied or gang.timed_out), "as new"
+        assert (gang.since_us is not None) == bool(gang.waiting)
+        assert gang.since_us is None or gang.since_us <= at_us
+        assert not gang.satisfied or not gang.waiting, "a satisfied gang's members are bound"
+        assert gang.timed_out or not gang.parked
+        assert not (gang.timed_out and gang.satisfied)
+        assert not gang.timed_out or not (gang.pending or gang.waiting)
+        group = group_of(model.world, name)
+        assert group.satisfied or not permits.permitted(model.world, group)
+        if gang.waiting and group.strict:
+            assert gang.cycle_valid
+    deadline = model.next_deadline()
+    assert not any(gang.waiting for gang in model.gangs.values()) or deadline is not None
 
 
 def _nothing_is_over_its_limits(model: NaiveScheduler) -> None:

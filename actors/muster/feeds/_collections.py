@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
@@ -14,14 +13,6 @@ from muster_core.quantities import parse_quantity
 from muster_core.resources import Resources
 
 T = TypeVar("T")
-
-_GANG_KEYS: Final = re.compile(
-    r"gang\.scheduling\.koordinator\.sh/.*"
-    r"|pod-group\.scheduling\.sigs\.k8s\.io(/.*)?"
-    r"|scheduling\.x-k8s\.io/pod-group"
-    r"|scheduling\.k8s\.io/group-name",
-    re.DOTALL,
-)
 
 
 def listed(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
@@ -76,10 +67,15 @@ def _inside(place: str, kind: Kind[T], value: Raw) -> T:
 def _parse_amounts(value: Raw) -> Resources:
     if not isinstance(value, dict):
         raise refused(value, "is not a map of resource types and quantities")
-    return Resources({name: _parse_amount(name, part) for name, part in value.items()})
+    return Resources({name: parse_amount(name, part) for name, part in value.items()})
 
 
-def _parse_amount(name: str, value: Raw) -> int:
+def parse_amount(name: str, value: Raw) -> int:
+    """Read the quantity of one type, in its base unit.
+
+    Raises:
+        FieldError: If it is none, or the type has no name.
+    """
     if not name:
         raise FieldError("a resource type has an empty name")
     if is_null(value) or isinstance(value, bool | list | dict):
@@ -109,13 +105,3 @@ SOME_RESOURCES: Final = Kind("map of quantities, one above 0", _parse_some_amoun
 NAMES: Final = listed(NAME, "list of names")
 TEXTS: Final = listed(TEXT, "list of texts")
 WORDS: Final = mapped(NAME, WORD, "map of texts")
-
-
-def _parse_annotation_key(value: Raw) -> str:
-    name = NAME.parse(value)
-    if _GANG_KEYS.fullmatch(name):
-        raise refused(value, "speaks of a gang, which this version does not have")
-    return name
-
-
-ANNOTATIONS: Final = mapped(Kind("name", _parse_annotation_key, NAME.normal), WORD, "map of texts")

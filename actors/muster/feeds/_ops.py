@@ -6,35 +6,38 @@ The one place that knows the form of events; the reference in the documentation 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, final
+from typing import Final, cast, final
 
 import attrs
 
-from muster.feeds._collections import ANNOTATIONS, NAMES, RESOURCES, SOME_RESOURCES, WORDS
+from muster.feeds._classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
+from muster.feeds._collections import NAMES, RESOURCES, SOME_RESOURCES, WORDS
 from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
 from muster.feeds._expect import EXPECT_FIELDS, Expect
 from muster.feeds._fields import Field, field
+from muster.feeds._gang_fields import GANG, GROUPS, MEMBERS, MODE
+from muster.feeds._gang_marks import MEMBER_MARKS, Marks, Place, Spoken, membership, spoken
 from muster.feeds._items import Content, Settle
-from muster.feeds._kinds import FieldError, Kind, told
+from muster.feeds._manifests import APPLIED, DELETED
 from muster.feeds._numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, integer
-from muster.feeds._raw import Raw
-from muster.feeds._texts import NAME, OWNED_NAME, one_of
+from muster.feeds._texts import NAME, OWNED_NAME
 from muster_core.application import SPOILT_LIMIT
 from muster_core.events import (
     AddApp,
     AddAsk,
+    AddGang,
     AddNode,
     AddPriorityClass,
+    Apply,
+    Delete,
     FailBind,
     Release,
     RemoveApp,
     RemoveAsk,
+    RemoveGang,
     RemoveNode,
     UpdateNode,
 )
-from muster_core.forms import SYSTEM_PREFIX
-from muster_core.priority import HIGHEST_USER_PRIORITY
-from muster_core.quantities import MIN_INT32
 
 
 @final
@@ -74,33 +77,21 @@ def _made(make: Callable[..., Content]) -> Callable[[Values, Origin], Content]:
 
 
 def _add_ask(values: Values, origin: Origin) -> Content:
-    # Annotations speak of gangs only; those that do were refused with their names.
     kept = {name: value for name, value in values.items() if name != "annotations"}
+    marks, gang = values.get("annotations"), values.get("gang")
+    if isinstance(marks, Marks) and marks.sayings:
+        member = membership(spoken({"annotations": marks}), cast("str | None", gang))
+        kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
     return _made(AddAsk)(kept, origin)
 
 
+def _add_gang(values: Values, _origin: Origin) -> Content:
+    fields = {name: value for name, value in values.items() if name != "gang"}
+    places = {name: Place(name, value) for name, value in fields.items() if isinstance(value, int)}
+    return AddGang(cast("str", values["gang"]), Spoken(fields, places).fields)
+
+
 # -- kinds that one operation has for itself ------------------------------------------------
-
-_NEVER: Final = "Never"
-_PREEMPTS: Final = "PreemptLowerPriority"
-
-
-def _parse_class_name(value: Raw) -> str:
-    name = NAME.parse(value)
-    if name.startswith(SYSTEM_PREFIX):
-        msg = f"{told(value)} starts with '{SYSTEM_PREFIX}', which is for the built-in classes"
-        raise FieldError(msg)
-    return name
-
-
-_CLASS_NAME: Final = Kind("name, not starting with `system-`", _parse_class_name, NAME.normal)
-_CLASS_VALUE: Final = integer(
-    MIN_INT32, HIGHEST_USER_PRIORITY, f"int32, at most {HIGHEST_USER_PRIORITY}"
-)
-_POLICY: Final = one_of(_NEVER, _PREEMPTS)
-_CLASS_PREEMPTS: Final = Kind(
-    _POLICY.name, lambda value: _POLICY.parse(value) == _PREEMPTS, _POLICY.normal
-)
 
 _TIMES: Final = integer(1, SPOILT_LIMIT, f"1 … {SPOILT_LIMIT}")
 
@@ -117,6 +108,9 @@ AT: Final = field(
 _NODE: Final = field("node", NAME, "the name of the node", required=True)
 _ATTRIBUTES: Final = field("attributes", WORDS, "what selectors look at")
 _SCHEDULABLE: Final = field("schedulable", BOOLEAN, "whether it takes asks; at first it does")
+_GANG: Final = field(
+    "gang", GANG, "the name of the gang; without `namespace/`: `default/`", required=True
+)
 _APP: Final = field("app", OWNED_NAME, "the name of the application", required=True)
 _ASK: Final = field("ask", OWNED_NAME, "the name of the ask", required=True)
 
@@ -170,7 +164,12 @@ _TABLE: Final = (
             field("priority", INT32, "its priority; default 0"),
             field("priority_class", NAME, "the class that its priority comes from"),
             field("count", COUNT, "so many asks: the members `ask-0`, `ask-1`, …"),
-            field("annotations", ANNOTATIONS, "kept out; those that speak of gangs are refused"),
+            field("gang", GANG, "the gang whose member it is; without `namespace/`: `default/`"),
+            field(
+                "annotations",
+                MEMBER_MARKS,
+                "those that speak of its gang count, all others are kept out",
+            ),
             field("node", NAME, "the only node on which it may run"),
             field("selector", WORDS, "attributes that the node must have, as text"),
             field(
@@ -185,19 +184,60 @@ _TABLE: Final = (
     _op("remove_ask", "An ask that is not bound is withdrawn.", (_APP, _ASK), _made(RemoveAsk)),
     _op("release", "A bound ask has finished.", (_APP, _ASK), _made(Release)),
     _op(
+        "add_gang",
+        "A gang is defined. One that only annotations define gets its object.",
+        (
+            _GANG,
+            field(
+                "min_member",
+                MEMBERS,
+                "how many members have to have room before any is bound",
+                required=True,
+            ),
+            field("total", MEMBERS, "how many there will be; default `min_member`; only reported"),
+            field("mode", MODE, "what one that fits nowhere does to the others; default `Strict`"),
+            field(
+                "wait_time",
+                DURATION,
+                "how long members may wait for the others; default `gang.wait.time`",
+                attribute="wait_us",
+            ),
+            field("groups", GROUPS, "the gangs of its group; alone if there are none"),
+        ),
+        _add_gang,
+    ),
+    _op(
+        "remove_gang",
+        "A gang is no longer defined; its members stay.",
+        (_GANG,),
+        _made(RemoveGang),
+    ),
+    _op(
         "add_priority_class",
         "A priority class comes.",
         (
-            field("name", _CLASS_NAME, "its name", required=True),
-            field("value", _CLASS_VALUE, "the priority of its asks", required=True),
+            field("name", CLASS_NAME, "its name", required=True),
+            field("value", CLASS_VALUE, "the priority of its asks", required=True),
             field(
                 "preemption_policy",
-                _CLASS_PREEMPTS,
+                CLASS_PREEMPTS,
                 "whether its asks may preempt; default `Never`",
                 attribute="preempts",
             ),
         ),
         _made(AddPriorityClass),
+    ),
+    _op(
+        "apply",
+        "A Kubernetes object comes, or changes if it is there.",
+        (field("manifest", APPLIED, "the object", required=True, attribute="objects"),),
+        _made(Apply),
+    ),
+    _op(
+        "delete",
+        "A Kubernetes object goes.",
+        (field("manifest", DELETED, "the object", required=True, attribute="objects"),),
+        _made(Delete),
     ),
     _op(
         "fail_bind",

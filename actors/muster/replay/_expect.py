@@ -11,13 +11,14 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster.feeds import UNSET, Expect, ExpectedApp, ExpectedQueue, Unset
+from muster.feeds import UNSET, Expect, ExpectedApp, ExpectedGang, ExpectedQueue, Unset
 from muster.replay._record import Record
 from muster.replay._summary import Remark
 from muster_core.config.names import canonical_path
+from muster_core.gangs.names import canonical_gang
 from muster_core.lifecycle import AppState
 from muster_core.quantities import format_quantity
-from muster_core.snapshots import AskSnapshot, QueueSnapshot, Snapshot
+from muster_core.snapshots import AskSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
 """What was expected, or found."""
@@ -99,9 +100,9 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
         yield from _compare_queue(path, queue, snapshot)
     for name, app in (expect.apps or {}).items():
         yield from _compare_app(name, app, snapshot)
-    # There are no gangs, and nothing is taken from anybody: naming some is a difference.
-    for gang in expect.gangs or {}:
-        yield Found(f"gangs.{gang}", "a gang", UNKNOWN)
+    for name, gang in (expect.gangs or {}).items():
+        yield from _compare_gang(name, gang, snapshot)
+    # Nothing is taken from anybody: naming somebody is a difference.
     yield from _in_order("preempted", expect.preempted, ())
     yield from _in_order("reclaimed", expect.reclaimed, ())
     yield from _in_parts("warnings", expect.warnings, record.warnings)
@@ -181,6 +182,32 @@ def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterat
         yield from _same(f"apps.{name}.state", expected.state, state)
     if not isinstance(expected.priority, Unset):
         yield from _same(f"apps.{name}.priority", expected.priority, priority)
+
+
+def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iterator[Found]:
+    field = f"gangs.{name}"
+    gang = _gang(name, snapshot)
+    if gang is None:
+        yield Found(field, "a gang", UNKNOWN)
+        return
+    found: dict[str, Value] = {
+        "waiting": len(gang.waiting),
+        "bound": len(gang.bound),
+        "satisfied": gang.satisfied,
+        "timed_out": gang.timed_out,
+        "cycle_valid": gang.cycle_valid,
+    }
+    for part, value in found.items():
+        wanted: Value = getattr(expected, part)
+        if wanted is not None:
+            yield from _same(f"{field}.{part}", wanted, value)
+
+
+def _gang(name: str, snapshot: Snapshot) -> GangSnapshot | None:
+    try:
+        return snapshot.gangs.get(canonical_gang(name))
+    except ValueError:  # a name that no gang can have
+        return None
 
 
 def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> Iterator[Found]:

@@ -65,7 +65,10 @@ class Summary:
         first_warnings: The first of them, as many.
         asks_bound: Asks that were bound at least once.
         asks_running: Asks that are bound at the end.
-        asks_pending: Asks that are pending at the end.
+        asks_waiting: Members of gangs that hold a node at the end, but are not bound.
+        asks_pending: Asks that are pending or parked at the end.
+        gangs_satisfied: How often a gang was satisfied.
+        gangs_timed_out: How often a gang timed out.
         decisions: Decisions announced.
         virtual_s: How much time passed in the replay, in seconds.
         real_s: How long it took, in seconds.
@@ -83,7 +86,10 @@ class Summary:
     first_warnings: tuple[Remark, ...]
     asks_bound: int
     asks_running: int
+    asks_waiting: int
     asks_pending: int
+    gangs_satisfied: int
+    gangs_timed_out: int
     decisions: int
     virtual_s: float
     real_s: float

@@ -18,12 +18,22 @@ from muster.feeds import FeedItem
 from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
-from muster_core.events import AddAsk, AddNode, RemoveNode, UpdateNode
+from muster_core.events import (
+    AddAsk,
+    AddNode,
+    Apply,
+    Delete,
+    NodeObject,
+    ObjectKind,
+    PodObject,
+    RemoveNode,
+    UpdateNode,
+)
 from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
 from muster_core.totals import add_to, take_from
 
-_Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode
+_Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delete
 _Key: TypeAlias = tuple[str, str]
 
 _GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
@@ -137,8 +147,13 @@ class Tally:
         self._open: deque[tuple[int, int, _Counted]] = deque()
         #: Every ask is in one of these; in ``_next`` if another one had its name in this batch.
         self._pending: dict[_Key, _Ask] = {}
+        self._waiting: dict[_Key, _Ask] = {}
         self._bound: dict[_Key, _Ask] = {}
         self._next: dict[_Key, deque[_Ask]] = {}
+        #: What pods ask for of which it cannot be told when they came whether they are new.
+        self._pods: dict[_Key, Resources] = {}
+        self._gangs_satisfied = 0
+        self._gangs_timed_out = 0
         self._usage = _Usage()
         self._waits: dict[str, Waits] = defaultdict(Waits)
         self._jobs: dict[str, int] = defaultdict(int)
@@ -191,27 +206,50 @@ class Tally:
             if index in refused:
                 continue
             self._usage.pass_to(at_us)
-            match event:
-                case AddAsk():
-                    self._add(event, at_us)
-                case AddNode(node, capacity):
+            self._carry_out(event, at_us)
+
+    def _carry_out(self, event: _Counted, at_us: int) -> None:
+        match event:
+            case AddAsk():
+                self._add(event, at_us)
+            case AddNode(node, capacity):
+                self._usage.set_node(node, capacity)
+            case UpdateNode(node, capacity):
+                if capacity is not None:
                     self._usage.set_node(node, capacity)
-                case UpdateNode(node, capacity):
+            case RemoveNode(node):
+                self._usage.set_node(node, None)
+            case Apply():
+                self._apply(event, at_us)
+            case Delete():
+                for manifest in event.objects:
+                    if manifest.content.kind is ObjectKind.NODE:
+                        self._usage.set_node(manifest.content.name, None)
+            case _:
+                assert_never(event)
+
+    def _apply(self, event: Apply, at_us: int) -> None:
+        for manifest in event.objects:
+            match manifest.content:
+                case NodeObject(node, capacity):
                     if capacity is not None:
                         self._usage.set_node(node, capacity)
-                case RemoveNode(node):
-                    self._usage.set_node(node, None)
+                case PodObject(app=app, name=name, ask=AddAsk() as ask):
+                    if self._knows((app, name)):  # Or it ends in this batch, and comes again.
+                        self._pods[app, name] = ask.resources
+                    else:
+                        self._add(ask, at_us)
                 case _:
-                    assert_never(event)
+                    pass
+
+    def _knows(self, key: _Key) -> bool:
+        return key in self._pending or key in self._waiting or key in self._bound
 
     def _add(self, event: AddAsk, at_us: int) -> None:
         ask = _Ask(at_us, event.resources)
-        names = [event.ask]
-        if event.count is not None:
-            names = [f"{event.ask}-{member}" for member in range(event.count)]
-        for name in names:
+        for name in event.names():
             key = (event.app, name)
-            if key in self._pending or key in self._bound:
+            if self._knows(key):
                 self._next.setdefault(key, deque()).append(ask)
             else:
                 self._pending[key] = ask
@@ -220,6 +258,12 @@ class Tally:
         match decision:
             case Decision(kind=Kind.BOUND, app=str(app), ask=str(name), queue=str(queue)):
                 self._bind((app, name), queue, at_us)
+            case Decision(kind=Kind.WAITING, app=str(app), ask=str(name)):
+                self._wait((app, name), at_us)
+            case Decision(kind=Kind.GANG_SATISFIED):
+                self._gangs_satisfied += 1
+            case Decision(kind=Kind.GANG_TIMED_OUT):
+                self._gangs_timed_out += 1
             case Decision(kind=Kind.RELEASED, app=str(app), ask=str(name)):
                 self._release((app, name), gone=decision.reason in _GONE)
             case Decision(kind=Kind.APP_STATE, state=AppState.NEW, queue=str(queue)):
@@ -227,17 +271,27 @@ class Tally:
             case _:
                 pass
 
+    def _wait(self, key: _Key, at_us: int) -> None:
+        ask = self._waiting[key] = self._take_pending(key, at_us)
+        self._usage.take(ask.resources)
+
+    def _take_pending(self, key: _Key, at_us: int) -> _Ask:
+        ask = self._pending.pop(key, None)
+        return _Ask(at_us, self._pods.pop(key)) if ask is None else ask
+
     def _bind(self, key: _Key, queue: str, at_us: int) -> None:
-        ask = self._pending.pop(key)
+        ask = self._waiting.pop(key, None)
+        if ask is None:
+            ask = self._take_pending(key, at_us)
+            self._usage.take(ask.resources)
         if ask.since_us is not None:
             self.asks_bound += 1
             self._waits[queue].add(at_us - ask.since_us)
             ask = _Ask(None, ask.resources)
         self._bound[key] = ask
-        self._usage.take(ask.resources)
 
     def _release(self, key: _Key, *, gone: bool) -> None:
-        ask = self._bound.pop(key, None)
+        ask = self._bound.pop(key, None) or self._waiting.pop(key, None)
         if ask is not None:
             self._usage.give_back(ask.resources)
         if not gone:
@@ -254,11 +308,14 @@ class Tally:
     def check(self) -> None:
         """Assert the invariants; for tests."""
         # An ask is in exactly one place.
-        assert not self._pending.keys() & self._bound.keys()
+        places = (self._pending, self._waiting, self._bound)
+        keys = [key for place in places for key in place]
+        assert len(keys) == len(set(keys))
         # What waits for a name waits for one that is taken.
-        assert self._next.keys() <= self._pending.keys() | self._bound.keys()
-        # All and only what is bound is used.
-        self._usage.check(ask.resources for ask in self._bound.values())
+        assert self._next.keys() <= set(keys)
+        # All and only what waits on a node or is bound is used.
+        held = (*self._waiting.values(), *self._bound.values())
+        self._usage.check(ask.resources for ask in held)
 
     # Telling
 
@@ -276,7 +333,10 @@ class Tally:
             first_warnings=tuple(self._first_warnings),
             asks_bound=self.asks_bound,
             asks_running=len(self._bound),
+            asks_waiting=len(self._waiting),
             asks_pending=len(self._pending),
+            gangs_satisfied=self._gangs_satisfied,
+            gangs_timed_out=self._gangs_timed_out,
             decisions=self.decisions,
             virtual_s=self.at_us / MICROSECONDS,
             real_s=self.took_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from muster._requests import Examined
 from muster_core.priority import current_priority
@@ -13,6 +13,10 @@ from muster_core.totals import add_to
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
     from muster_core.view.apps import ViewApp
+
+
+_HOLDING: Final = frozenset({AskPlace.WAITING, AskPlace.BOUND})
+"""The places in which an ask has a node."""
 
 
 class Examinable(Protocol):
@@ -51,6 +55,7 @@ async def check(scheduler: Examinable, since: Snapshot | None = None) -> Snapsho
         _check_queues(state)
         _check_nodes(state)
         _check_view(state)
+        _check_gangs(state)
         _check_nothing_fits(state)
         if since is not None:
             _check_placed(state, since)
@@ -65,6 +70,8 @@ def _check_owners(state: Examined) -> None:
         app.check()
     for queue in state.queues.values():
         queue.check()
+    for gang in state.gangs.values():
+        gang.check()
 
 
 def _check_names(state: Examined) -> None:
@@ -82,8 +89,8 @@ def _check_names(state: Examined) -> None:
         # Every ask is in exactly one place.
         names = [ask.name for ask in app.asks]
         assert len(names) == len(set(names))
-        # All and only what is bound has a node.
-        assert all((ask.node is not None) == (ask.place is AskPlace.BOUND) for ask in app.asks)
+        # All and only what waits or is bound has a node.
+        assert all((ask.node is not None) == (ask.place in _HOLDING) for ask in app.asks)
 
 
 def _check_queues(state: Examined) -> None:
@@ -93,7 +100,7 @@ def _check_queues(state: Examined) -> None:
     for path, queue in state.snapshot.queues.items():
         asks = [ask for app in _below(state.snapshot, path) for ask in app.asks]
         assert queue.pending == _sum(ask for ask in asks if ask.place is AskPlace.PENDING)
-        assert queue.allocated == _sum(ask for ask in asks if ask.place is AskPlace.BOUND)
+        assert queue.allocated == _sum(ask for ask in asks if ask.place in _HOLDING)
         assert queue.priority == _priority(state.snapshot, path, configs)
 
 
@@ -164,17 +171,45 @@ def _check_placed(state: Examined, since: Snapshot) -> None:
                 assert not _over(used, named) & types
 
 
-def _placed(app: AppSnapshot) -> Iterator[tuple[str, int, str | None]]:
+def _check_gangs(state: Examined) -> None:
+    """Gangs, the members that applications have, and what the view knows are the same."""
+    view, snapshot = state.conductor.view, state.snapshot
+    assert view.gangs.keys() == snapshot.gangs.keys()
+    members: dict[tuple[str, AskPlace], set[tuple[str, str]]] = {}
+    for app in snapshot.apps.values():
+        for ask in app.asks:
+            if ask.gang is not None:
+                members.setdefault((ask.gang, ask.place), set()).add((app.name, ask.name))
+    for name, gang in snapshot.gangs.items():
+        assert members.pop((name, AskPlace.PENDING), set()) == set(gang.pending)
+        assert members.pop((name, AskPlace.PARKED), set()) == set(gang.parked)
+        assert members.pop((name, AskPlace.WAITING), set()) == set(gang.waiting)
+        assert members.pop((name, AskPlace.BOUND), set()) == set(gang.bound)
+        seen = view.gangs[name]
+        holds = sorted(seen.waiting.values(), key=lambda hold: hold.number)
+        waits = [(hold.app.identity.name, hold.allocation.ask.name) for hold in holds]
+        assert waits == list(gang.waiting)
+        assert (seen.bound, len(seen.parked)) == (len(gang.bound), len(gang.parked))
+        assert seen.definition == gang.definition
+        assert (seen.cycle_valid, seen.since_us) == (gang.cycle_valid, gang.since_us)
+        assert seen.state is state.gangs[seen.key].state
+    assert not members, "members of a gang that there is not"
+
+
+def _placed(app: AppSnapshot) -> Iterator[tuple[str, AskPlace, int, str | None]]:
     for ask in app.asks:
-        yield ask.name, ask.priority, ask.node
+        yield ask.name, ask.place, ask.priority, ask.node
 
 
-def _placed_in_view(app: ViewApp) -> Iterator[tuple[str, int, str | None]]:
+def _placed_in_view(app: ViewApp) -> Iterator[tuple[str, AskPlace, int, str | None]]:
     for ask in app.pending.values():
-        yield ask.name, ask.priority, None
-    for allocation, node in app.bound.values():
-        assert allocation.node == node.name
-        yield allocation.ask.name, allocation.ask.priority, node.name
+        yield ask.name, AskPlace.PENDING, ask.priority, None
+    for ask in app.parked.values():
+        yield ask.name, AskPlace.PARKED, ask.priority, None
+    for place, held in ((AskPlace.WAITING, app.waiting), (AskPlace.BOUND, app.bound)):
+        for allocation, node in held.values():
+            assert allocation.node == node.name
+            yield allocation.ask.name, place, allocation.ask.priority, node.name
 
 
 def _below(snapshot: Snapshot, path: str) -> Iterator[AppSnapshot]:

@@ -10,24 +10,70 @@ further up is over it there too, or is over a ``guaranteed`` between the two.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from muster_core.quantities import format_quantity
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    from muster_core.config.queues import Quota, WrittenQueue
+class Place(Protocol):
+    """Where something stands that may be refused."""
+
+    def refuse(self, message: str, /) -> None:
+        """Report a problem there."""
 
 
-def check_quotas(root: WrittenQueue) -> None:
+class Amounts(Protocol):
+    """One map of quantities."""
+
+    @property
+    def amounts(self) -> Mapping[str, int]:
+        """The amounts in base units."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, Place]:
+        """Where each amount stands."""
+        ...
+
+
+class LimitedQueue(Protocol):
+    """What a queue may have, and what is below it."""
+
+    @property
+    def guaranteed(self) -> Amounts:
+        """Its ``guaranteed``."""
+        ...
+
+    @property
+    def max(self) -> Amounts:
+        """Its ``max``."""
+        ...
+
+    @property
+    def max_applications(self) -> int:
+        """Its ``maxapplications``; 0 is no limit."""
+        ...
+
+    @property
+    def applications_field(self) -> Place:
+        """Where that stands, or should."""
+        ...
+
+    @property
+    def children(self) -> Sequence[LimitedQueue]:
+        """The queues right below it."""
+        ...
+
+
+def check_quotas(root: LimitedQueue) -> None:
     """Report every queue of a tree that contradicts the ones above or below it."""
     _check_guaranteed(root)
     _check_max(root, {})
     _check_applications(root)
 
 
-def _check_guaranteed(queue: WrittenQueue) -> dict[str, int]:
+def _check_guaranteed(queue: LimitedQueue) -> dict[str, int]:
     """Compare the sums of ``guaranteed``, bottom up; give what the queue counts with."""
     total: dict[str, int] = {}
     for child in queue.children:
@@ -39,7 +85,9 @@ def _check_guaranteed(queue: WrittenQueue) -> dict[str, int]:
     return total | own
 
 
-def _compare(total: Mapping[str, int], bounds: Mapping[str, int], quota: Quota, what: str) -> None:
+def _compare(
+    total: Mapping[str, int], bounds: Mapping[str, int], quota: Amounts, what: str
+) -> None:
     """Report each type of which the children are guaranteed more than a bound of their parent."""
     for name, bound in bounds.items():
         if total.get(name, 0) > bound:
@@ -50,7 +98,7 @@ def _compare(total: Mapping[str, int], bounds: Mapping[str, int], quota: Quota, 
             )
 
 
-def _check_max(queue: WrittenQueue, above: Mapping[str, int]) -> None:
+def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
     """Compare each ``max`` with the smallest one above it, top down."""
     smallest = dict(above)
     for name, amount in queue.max.amounts.items():
@@ -65,7 +113,7 @@ def _check_max(queue: WrittenQueue, above: Mapping[str, int]) -> None:
         _check_max(child, smallest)
 
 
-def _check_applications(queue: WrittenQueue) -> None:
+def _check_applications(queue: LimitedQueue) -> None:
     """Compare each ``maxapplications`` with the parent's, if that has a limit."""
     limit = queue.max_applications
     for child in queue.children:

@@ -8,15 +8,19 @@ from muster_core.decisions import Decision, Kind
 from muster_core.totals import add_to
 from muster_core.view.intake import Intake
 from muster_core.view.queues import LeafView
-from muster_core.view.reasons import why_pending
+from muster_core.view.reasons import why_parked, why_pending, why_waiting
 from muster_core.view.rounds import Rounds
 from muster_core.view.state import ViewState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from muster_core.config.model import Configuration
+    from muster_core.gang_messages import CommitGang, GangReport
     from muster_core.messages import CommitApp, CommitQueue, QueueReport
+    from muster_core.resources import Resources
     from muster_core.view.apps import ViewApp
+    from muster_core.view.gangs import ViewGang
     from muster_core.view.queues import ViewQueue
 
 
@@ -45,6 +49,50 @@ class DecisionView:
         """Every application that exists, by key."""
         return self._state.apps
 
+    @property
+    def gangs(self) -> Mapping[str, ViewGang]:
+        """Every gang that is defined or has members, by full name."""
+        return self._state.gangs
+
+    def group_of(self, name: str) -> list[ViewGang]:
+        """Give the gangs of the group of a gang, in the order of their creation."""
+        return list(self._state.book.group_of(self.gangs[name]).gangs)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Put a configuration in force, as far as no queue reports it."""
+        self.nodes.configure(configuration.node_sort, configuration.node_weights)
+        self.timers.gang_wait_us = configuration.root.settings.gang_wait_us
+
+    def allocated_in(self, key: int) -> Mapping[str, int]:
+        """Give what is allocated in a queue; nothing in one that has not reported."""
+        queue = self.queues.get(key)
+        return {} if queue is None else queue.allocated
+
+    def place(self, name: str, resources: Resources, app: int) -> int:
+        """Use a node for an ask that comes bound.
+
+        Args:
+            name: The node, on which it fits.
+            resources: What it has.
+            app: The key of its application.
+
+        Returns:
+            Its place in the order of all binds.
+        """
+        node = self.nodes.nodes[name]
+        self.nodes.take(node, resources, app)
+        self._state.numbers += 1
+        self._state.placing[self._state.numbers] = node
+        return self._state.numbers
+
+    def unplace(self, number: int, resources: Resources, app: int) -> None:
+        """Undo :meth:`place`."""
+        self.nodes.give_back(self._state.placing.pop(number), resources, app)
+
+    def apply_gang(self, report: GangReport) -> None:
+        """Take over what an epoch made of a gang."""
+        self._intake.apply_gang(report)
+
     def apply(self, report: QueueReport, now_us: int) -> None:
         """Take over what an epoch changed.
 
@@ -70,16 +118,25 @@ class DecisionView:
         """
         return self._rounds.decide(now_us)
 
-    def commits(self) -> tuple[dict[int, CommitApp], dict[int, CommitQueue]]:
-        """Give what the batch decided, for each application and each queue concerned, once."""
-        return self._rounds.commits()
+    def commits(
+        self, now_us: int
+    ) -> tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]:
+        """Give what the batch decided, for each owner concerned, once."""
+        return self._rounds.commits(now_us)
 
     def why_pending(self, key: int, name: str) -> str | None:
-        """Say why an ask is pending; None if it is not."""
+        """Say why an ask is pending, parked or waiting; None if it is not."""
         app = self.apps[key]
-        leaf = self._state.leaf_of(app)
+        if name in app.parked:
+            return why_parked(self.gangs[app.parked[name].gang or ""])
+        if name in app.waiting:
+            gang = self.gangs[app.waiting[name][0].ask.gang or ""]
+            return why_waiting(gang, self._state.book.group_of(gang))
         ask = app.pending.get(name)
-        return None if ask is None else why_pending(leaf, app, ask, self.nodes)
+        if ask is None:
+            return None
+        group = None if ask.gang is None else self._state.book.group_of(self.gangs[ask.gang])
+        return why_pending(self._state.leaf_of(app), app, ask, self.nodes, group)
 
     def share_of(self, key: int) -> float:
         """Give the fair share of a queue."""
@@ -120,8 +177,16 @@ class DecisionView:
         }
         assert in_leaves == self.apps
         self._state.shapes.check(
-            ask.shape for app in self.apps.values() for ask in app.pending.values()
+            ask.shape
+            for app in self.apps.values()
+            for ask in (
+                *app.pending.values(),
+                *(allocation.ask for allocation, _ in app.waiting.values()),
+            )
         )
+        self._state.book.check()
+        assert not self._state.placing
+        assert not self._state.exact
         self._check_nodes()
         # What was announced is what is.
         priorities = {queue.config.path: queue.priority for queue in self.queues.values()}
@@ -137,7 +202,7 @@ class DecisionView:
         holders: dict[str, dict[int, int]] = {name: {} for name in self.nodes.nodes}
         for app in self.apps.values():
             allocated: dict[str, int] = {}
-            for allocation, node in app.bound.values():
+            for allocation, node in (*app.waiting.values(), *app.bound.values()):
                 assert node is self.nodes.nodes[allocation.node]
                 add_to(used[node.name], allocation.ask.resources)
                 add_to(allocated, allocation.ask.resources)

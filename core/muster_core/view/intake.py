@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, final
 
+from muster_core.gang_messages import GangReport
+from muster_core.gangs.states import GangState
 from muster_core.lifecycle import AppState
 from muster_core.messages import (
     Allocation,
@@ -12,18 +14,23 @@ from muster_core.messages import (
     Ask,
     Entered,
     Freed,
+    Moved,
+    Parked,
     Pending,
+    Placed,
     QueueReport,
     QueueSummary,
     Say,
     Spoilt,
+    Unparked,
     Withdrawn,
 )
-from muster_core.totals import take_from
+from muster_core.totals import add_to, take_from
 from muster_core.view.apps import ViewApp
 from muster_core.view.queues import LeafView, ParentView, ViewQueue
 
 if TYPE_CHECKING:
+    from muster_core.view.gangs import ViewGang
     from muster_core.view.state import ViewState
 
 
@@ -50,8 +57,8 @@ class Intake:
         # First who leaves, from below: a leaf without applications may be a parent now,
         # and a parent without children a leaf. Who came and went at once was never here.
         for app in report.apps:
-            if app.gone and app.identity.key in self._state.apps:
-                self._apply_app(app, now_us)
+            if app.gone:
+                self._apply_gone(app, now_us)
         for summary in reversed(report.queues):
             if summary.gone and summary.key in self._state.queues:
                 self._remove_queue(self._state.queues[summary.key])
@@ -123,17 +130,21 @@ class Intake:
             case Pending(ask):
                 self._add_pending(app, ask)
             case Withdrawn(ask):
-                self._state.remove_pending(app, ask)
+                self._state.shapes.release(self._state.remove_pending(app, ask))
             case Freed(allocation):
                 self._free(app, allocation)
+            case Placed(allocation):
+                self._place(app, allocation)
+            case Parked() | Unparked():
+                self._park(app, action)
             case Entered(state):
                 self._state.enter(app, leaf, state, now_us)
             case Spoilt(name, times):
                 app.spoilt[name] = times
                 if not times:
                     del app.spoilt[name]
-            case Say():
-                pass  # That is for the log.
+            case Say() | Moved():
+                pass  # That is for the log, or for the gang.
             case _:
                 assert_never(action)
 
@@ -150,9 +161,65 @@ class Intake:
             bit = self._state.shapes.add(ask.shape)
             self._state.nodes.shape_added(bit)
         self._state.shapes.acquire(bit)
-        app.add(ask, bit)
+        self._state.add_pending(app, ask, bit)
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:
-        _, node = app.bound.pop(allocation.ask.name)
-        take_from(app.allocated, allocation.ask.resources)
-        self._state.nodes.give_back(node, allocation.ask.resources, app.identity.key)
+        ask = allocation.ask
+        if ask.name in app.waiting:
+            _, node = self._state.end_wait(app, ask)
+            self._state.release_shape(ask)
+        else:
+            _, node = app.bound.pop(ask.name)
+            if ask.gang is not None:
+                self._gang(ask).bound -= 1
+        take_from(app.allocated, ask.resources)
+        self._state.nodes.give_back(node, ask.resources, app.identity.key)
+
+    def _place(self, app: ViewApp, allocation: Allocation) -> None:
+        """Take over an ask that is bound already; its node was told when it was admitted."""
+        node = self._state.placing.pop(allocation.number)
+        app.bound[allocation.ask.name] = (allocation, node)
+        add_to(app.allocated, allocation.ask.resources)
+        if allocation.ask.gang is not None:
+            self._gang(allocation.ask).bound += 1
+
+    def _park(self, app: ViewApp, action: Parked | Unparked) -> None:
+        ask = action.ask
+        gang, key = self._gang(ask), (app.identity.key, ask.name)
+        if isinstance(action, Parked):
+            app.parked[ask.name] = ask
+            gang.parked[key] = None
+        else:
+            del app.parked[ask.name], gang.parked[key]
+
+    def _apply_gone(self, report: AppReport, now_us: int) -> None:
+        if report.identity.key in self._state.apps:
+            self._apply_app(report, now_us)
+            return
+        # It was never here, but nodes were told already of asks that came bound with it.
+        for action in report.actions:
+            if isinstance(action, Placed):
+                node = self._state.placing.pop(action.allocation.number)
+                resources = action.allocation.ask.resources
+                self._state.nodes.give_back(node, resources, report.identity.key)
+
+    def _gang(self, ask: Ask) -> ViewGang:
+        """Give the gang of a member, of which something changes."""
+        assert ask.gang is not None, "what is no member of a gang cannot be parked"
+        return self._state.book.touch(ask.gang)
+
+    def apply_gang(self, report: GangReport) -> None:
+        """Take over what an epoch made of a gang."""
+        book = self._state.book
+        gang = book.touch(report.name)
+        if report.gone:
+            book.remove(gang)
+            return
+        gang.key, gang.state = report.key, report.state
+        if not gang.children:
+            book.renew(gang)
+        elif gang.state is GangState.TIMED_OUT:
+            gang.since_us = None  # The next wait will be another one.
+        if gang.definition != report.definition or gang.creation != report.creation:
+            for app in book.redefine(gang, report.definition, report.creation):
+                self._state.list_app(app)

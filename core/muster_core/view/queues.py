@@ -6,12 +6,18 @@ the mask of one of its children, so that no search ever fails, and nothing is
 placed that the plain algorithm would not place: within a round room only
 shrinks, so an ask that fits when its turn comes would have fitted before, and
 one that does not fit never will.
+
+Some asks have to be tried in their turn, fitting or not (see
+:mod:`muster_core.view.gangs`). A leaf that has such asks is to be visited if it enters
+at all, which means that something pending in it fits the headroom; which shapes those
+are is a second mask (``visiting``).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -24,18 +30,25 @@ from muster_core.priority import PriorityTally, current_priority
 from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.shares import Denominators, dominant_share, fair_share, usage_key
 from muster_core.totals import add_to
-from muster_core.view.apps import ViewApp
+from muster_core.view.apps import VISIT_BIT, ViewApp
 from muster_core.view.orders import AppOrder, OrderKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-VISIT: Final = 1
-"""Bit 0: the queue wants to be visited though it may have nothing that fits."""
+VISIT: Final = 1 << VISIT_BIT
+"""The mask of what is to be tried though it may fit nowhere."""
+
+_Standing = tuple[AppState, bool]
 
 COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
 """The states in which an application can have pending asks."""
+
+_HOLDING: Final = (AppState.ACCEPTED, True)
+_STANDINGS: Final = (*((state, False) for state in COMPETING), _HOLDING)
+"""What decides whether an application competes: its state, and whether it only runs for the
+sake of ``maxapplications``, as it holds waiting asks."""
 
 QueueKey = tuple[float | str, ...]
 
@@ -56,7 +69,10 @@ class ViewQueue(ABC):
         counted: The priority with which it counts in its parent.
         running: How many applications run in it, for ``maxapplications``.
         open: The shapes that it could place now.
-        order: Its place among its siblings, while ``open`` is not 0.
+        visiting: The shapes with which leaves below enter that are to be visited.
+        admits: The shapes that fit in the headroom left by its own ``max``.
+        order: Its place among its siblings, while it could place something or is to be
+            visited.
         denominators: What its use is compared with; None while not known.
     """
 
@@ -71,6 +87,8 @@ class ViewQueue(ABC):
     counted: int | None = None
     running: int = 0
     open: int = 0
+    visiting: int = 0
+    admits: int = EVERY_SHAPE
     order: QueueKey = ()
     denominators: Denominators | None = None
 
@@ -87,8 +105,27 @@ class ViewQueue(ABC):
         return (limit > 0 and self.running > limit, limit > 0 and self.running >= limit)
 
     @abstractmethod
-    def below(self, shapes: ShapeTable) -> int:
+    def below(self) -> int:
         """Give the shapes that could be placed but for the queue's own ``max``."""
+
+    @abstractmethod
+    def visits(self, below: int, *, exact: bool) -> int:
+        """Give the shapes with which leaves would enter that are to be visited.
+
+        Args:
+            below: What :meth:`below` gives.
+            exact: Whether every leaf is to be visited that has something to try.
+        """
+
+    def has_room(self, ask: Ask) -> bool:
+        """Say whether an ask fits in the headroom of the queue and all above it."""
+        resources = ask.resources
+        for queue in self.upward():
+            for name, most in queue.config.max.amounts:
+                amount = resources[name]
+                if amount and queue.allocated.get(name, 0) + amount > most:
+                    return False
+        return True
 
     def values(self) -> Values:
         """Give what counts of the queue in its parent."""
@@ -101,7 +138,7 @@ class ViewQueue(ABC):
             return EVERY_SHAPE
         allocated = self.allocated
         headroom = {name: most - allocated.get(name, 0) for name, most in limits}
-        return shapes.fitting_headroom(headroom) | VISIT
+        return shapes.fitting_headroom(headroom)
 
     def fair_share(self, total: Mapping[str, int]) -> float:
         """Give the fair share, where the partition has ``total``."""
@@ -109,13 +146,16 @@ class ViewQueue(ABC):
             self.denominators = Denominators([queue.config for queue in self.upward()], total)
         return fair_share(self.allocated, self.denominators)
 
-    def refresh(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+    def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
         """Bring everything that is computed up to date, and tell the parent."""
         self.priority = current_priority(
             self.config.settings, self.tally.top(), is_root=self.parent is None
         )
         before = self.open
-        self.open = self.below(shapes) & self.admitted(shapes)
+        below = self.below()
+        self.admits = self.admitted(shapes)
+        self.open = below & self.admits & ~VISIT
+        self.visiting = self.visits(below, exact=exact) & self.admits
         if self.parent is not None:
             self.parent.child_changed(self, before, total)
 
@@ -134,7 +174,9 @@ class ViewQueue(ABC):
         assert self.priority == current_priority(
             self.config.settings, self.tally.top(), is_root=self.parent is None
         )
-        assert self.open == self.below(shapes) & self.admitted(shapes)
+        below, admitted = self.below(), self.admitted(shapes)
+        assert self.open == below & admitted & ~VISIT
+        assert self.visiting == self.visits(below, exact=False) & admitted
         assert self.fair_share(total) == fair_share(
             self.allocated, Denominators([queue.config for queue in self.upward()], total)
         )
@@ -162,24 +204,39 @@ class ParentView(ViewQueue):
     _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     #: The shapes that some child could place.
     _below: int = attrs.field(default=0, init=False)
+    #: The children below which there is a leaf to be visited.
+    _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, ViewQueue], init=False)
 
     @override
-    def below(self, shapes: ShapeTable) -> int:
+    def below(self) -> int:
         """Give the shapes that some child could place."""
         return self._below
+
+    @override
+    def visits(self, below: int, *, exact: bool) -> int:
+        """Give the shapes with which leaves would enter that are to be visited."""
+        mask = 0
+        for child in self._visited.values():
+            mask |= child.visiting
+        return mask
 
     def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
         """Take note of what a child could place, of its priority and of its place."""
         counted = child.priority if child.pending else None
         self.tally.replace(child.counted, counted)
         child.counted = counted
-        order = child.key_in(self, total) if child.open else ()
+        wanted = child.open or child.visiting
+        order = child.key_in(self, total) if wanted else ()
         if order != child.order:
             self._unlist(child)
             child.order = order
-            if child.open:
+            if wanted:
                 insort(self._order, (order, child))
         self._count(before, child.open)
+        if child.visiting:
+            self._visited[child.key] = child
+        else:
+            self._visited.pop(child.key, None)
 
     def remove(self, child: ViewQueue) -> None:
         """Take out a child that has ceased to exist."""
@@ -187,11 +244,17 @@ class ParentView(ViewQueue):
         self.tally.replace(child.counted, None)
         self._unlist(child)
         self._count(child.open, 0)
+        self._visited.pop(child.key, None)
 
-    def first(self, mask: int) -> ViewQueue:
-        """Give the best child that could place a shape in ``mask``; there must be one."""
+    def first(self, mask: int, entering: int) -> ViewQueue:
+        """Give the best child that is to be entered; there must be one.
+
+        Args:
+            mask: The shapes for which there is room, on a node and in the queues above.
+            entering: The shapes for which there is headroom in the queues above.
+        """
         for _, child in self._order:
-            if child.open & mask:
+            if child.open & mask or child.visiting & entering:
                 return child
         msg = "entered a queue in which nothing can be placed"
         raise AssertionError(msg)
@@ -220,7 +283,8 @@ class ParentView(ViewQueue):
         assert self.allocated == _sum(child.allocated for child in children)
         assert self.running == sum(child.running for child in children)
         # All and only the children that could place something are listed, in order.
-        order = sorted((child.key_in(self, total), child.key) for child in children if child.open)
+        listed = [child for child in children if child.open or child.visiting]
+        order = sorted((child.key_in(self, total), child.key) for child in listed)
         assert [(key, child.key) for key, child in self._order] == order
         counts: dict[int, int] = {}
         for child in children:
@@ -228,6 +292,7 @@ class ParentView(ViewQueue):
                 counts[bit] = counts.get(bit, 0) + 1
         assert counts == self._counts
         assert set(bits_of(self._below)) == set(counts)
+        assert set(self._visited) == {child.key for child in children if child.visiting}
 
 
 @attrs.define(eq=False)
@@ -243,17 +308,22 @@ class LeafView(ViewQueue):
     apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
     starting: int = 0
     blocked: bool = False
+    #: How many pending asks there are of each shape, tried or not, and the mask of those.
+    shapes: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    #: How many slots its applications have: pending members of gangs.
+    slots: int = attrs.field(default=0, init=False)
+    pending_mask: int = attrs.field(default=0, init=False)
     #: The queues on the path that have a ``maxapplications``.
     _limited: list[ViewQueue] = attrs.field(factory=list[ViewQueue], init=False)
-    #: The applications with pending asks, by the state that they are in.
-    _orders: dict[AppState, AppOrder[ViewApp]] = attrs.field(
-        factory=dict[AppState, AppOrder[ViewApp]], init=False
+    #: The applications with pending asks, by where they stand.
+    _orders: dict[_Standing, AppOrder[ViewApp]] = attrs.field(
+        factory=dict[_Standing, AppOrder[ViewApp]], init=False
     )
 
     def reorder(self, total: Mapping[str, int]) -> None:
         """List all applications anew, as the settings or the totals have changed."""
         self._limited = [queue for queue in self.upward() if queue.config.max_applications]
-        self._orders = {state: AppOrder[ViewApp]() for state in COMPETING}
+        self._orders = {standing: AppOrder[ViewApp]() for standing in _STANDINGS}
         for app in self.apps.values():
             app.order, app.listed = None, 0
             self.list_app(app, total)
@@ -263,8 +333,8 @@ class LeafView(ViewQueue):
         priority = app.tally.top()
         self.tally.replace(app.counted, priority)
         app.counted = priority
-        order = self._orders.get(app.state) if app.pending else None
-        key = self._key_of(app, total) if order is not None else ()
+        order = self._orders.get(_standing(app)) if app.pending else None
+        key = self.key_of(app, total) if order is not None else ()
         if order is app.order and key == app.key:
             if order is not None:
                 order.update(app)
@@ -284,9 +354,19 @@ class LeafView(ViewQueue):
             if app.order is order:
                 order.remove(app)
 
+    def count_shape(self, bit: int, change: int) -> None:
+        """Count the pending asks of a shape."""
+        left = self.shapes.get(bit, 0) + change
+        if left:
+            self.shapes[bit] = left
+            self.pending_mask |= 1 << bit
+        else:
+            del self.shapes[bit]
+            self.pending_mask &= ~(1 << bit)
+
     @override
-    def below(self, shapes: ShapeTable) -> int:
-        """Give the shapes of the asks that may be tried."""
+    def below(self) -> int:
+        """Give the bits of the asks that may be tried."""
         if not self.config.settings.blocking:
             mask = 0
             for order in self._open_orders():
@@ -298,11 +378,17 @@ class LeafView(ViewQueue):
             return 0
         # Whether the first ask is still the first when the leaf's turn comes can only
         # change with an ancestor's maxapplications; then the turn has to be waited for.
+        # So it has where members of gangs are, which fail in a leaf once it is blocked.
         above = any(queue is not self for queue in self._limited)
-        return 1 << first[1] | (VISIT if above else 0)
+        return 1 << first[1] | (VISIT if above or self.slots else 0)
+
+    @override
+    def visits(self, below: int, *, exact: bool) -> int:
+        """Give the shapes with which the leaf would enter, if it is to be visited."""
+        return self.pending_mask if below & VISIT or (exact and below) else 0
 
     def choose(self, mask: int) -> tuple[ViewApp, int, Ask] | None:
-        """Give the ask to be tried among the shapes in ``mask``, or None if it does not fit."""
+        """Give the ask to be tried of those with a bit in ``mask``, or None if it does not fit."""
         if self.config.settings.blocking:
             first = self.first()
             return first if first is not None and mask >> first[1] & 1 else None
@@ -312,6 +398,17 @@ class LeafView(ViewQueue):
             found.append(only)
         app = min(found, key=lambda app: app.key)
         return (app, *app.best(mask))
+
+    def competes(self, app: ViewApp) -> bool:
+        """Say whether an application of the leaf has its turn in a round."""
+        return app is self.only() or any(app.order is order for order in self._open_orders())
+
+    def enters(self) -> bool:
+        """Say whether something pending in the leaf fits the headroom."""
+        mask = self.pending_mask
+        for queue in self.upward():
+            mask &= queue.admits
+        return bool(mask)
 
     def first(self) -> tuple[ViewApp, int, Ask] | None:
         """Give the first untried ask of all, fitting or not; for a blocking leaf."""
@@ -347,23 +444,27 @@ class LeafView(ViewQueue):
         """Give the orders of which every application competes."""
         running_closed, others_closed = self.closed()
         if not running_closed:
-            yield self._orders[AppState.RUNNING]
+            yield self._orders[AppState.RUNNING, False]
             if not self._state_aware:
-                yield self._orders[AppState.STARTING]
+                yield self._orders[AppState.STARTING, False]
+                yield self._orders[_HOLDING]
         if not others_closed and not self._state_aware:
-            yield self._orders[AppState.ACCEPTED]
+            yield self._orders[AppState.ACCEPTED, False]
 
     def only(self) -> ViewApp | None:
         """Give the one application that competes beside the Running ones in a state-aware leaf."""
         if not self._state_aware:
             return None
-        running_closed, others_closed = self.closed()
-        state, closed = AppState.ACCEPTED, others_closed
-        if self.starting:
-            state, closed = AppState.STARTING, running_closed
-        return None if closed else next(iter(self._orders[state]), None)
+        state = AppState.STARTING if self.starting else AppState.ACCEPTED
+        orders = [self._orders[state, False]]
+        if state is AppState.ACCEPTED:
+            orders.append(self._orders[_HOLDING])
+        found = [app for order in orders for app in islice(order, 1)]
+        only = min(found, key=lambda app: app.key, default=None)
+        return None if only is None or self.closed()[not only.running] else only
 
-    def _key_of(self, app: ViewApp, total: Mapping[str, int]) -> OrderKey:
+    def key_of(self, app: ViewApp, total: Mapping[str, int]) -> OrderKey:
+        """Compute an application's place among those of the leaf (SPEC section 4)."""
         settings = self.config.settings
         creation = app.identity.key
         key: OrderKey = (creation,)
@@ -388,12 +489,25 @@ class LeafView(ViewQueue):
         assert self.running == sum(app.running for app in apps)
         for app in apps:
             assert app.counted == app.tally.top()
-            assert not app.pending or app.key == self._key_of(app, total)
+            assert not app.pending or app.key == self.key_of(app, total)
             app.check()
         # All and only the applications with pending asks are listed, each by its state.
-        for state, order in self._orders.items():
-            order.check([app for app in apps if app.state is state and app.pending])
+        for standing, order in self._orders.items():
+            order.check([app for app in apps if _standing(app) == standing and app.pending])
+        counts: dict[int, int] = {}
+        for app in apps:
+            for ask in app.pending.values():
+                bit = shapes.find(ask.shape) or 0
+                counts[bit] = counts.get(bit, 0) + 1
+        assert counts == self.shapes
+        assert set(bits_of(self.pending_mask)) == set(counts)
+        assert not self.pending_mask & (self.admits ^ self.admitted(shapes))
+        assert self.slots == sum(len(app.slots) for app in apps)
         assert all(app.state in COMPETING for app in apps if app.pending)
+
+
+def _standing(app: ViewApp) -> _Standing:
+    return (app.state, app.state is AppState.ACCEPTED and bool(app.waiting))
 
 
 def _highest(priorities: Iterable[int | None]) -> int | None:

@@ -9,12 +9,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, final
 
 from muster_core.config.model import SortPolicy
+from muster_core.gangs.states import GangState
 from muster_core.lifecycle import AppState
 
 if TYPE_CHECKING:
     from muster_core.messages import Ask
     from muster_core.nodes import Node, NodeIndex
     from muster_core.view.apps import ViewApp
+    from muster_core.view.gangs import ViewGang, ViewGroup
     from muster_core.view.queues import LeafView
 
 
@@ -27,10 +29,18 @@ class Code(StrEnum):
     QUEUE_MAX_APPS = "QueueMaxApps"
     STATE_AWARE_TURN = "StateAwareTurn"
     BLOCKED = "Blocked"
+    GANG_UNDEFINED = "GangUndefined"
+    GANG_TOO_FEW_MEMBERS = "GangTooFewMembers"
+    GANG_SURPLUS = "GangSurplus"
+    GANG_CYCLE_INVALID = "GangCycleInvalid"
+    GANG_TIMED_OUT = "GangTimedOut"
+    PERMIT_WAITING = "PermitWaiting"
     NO_NODE_FITS = "NoNodeFits"
 
 
-def why_pending(leaf: LeafView, app: ViewApp, ask: Ask, nodes: NodeIndex) -> str:
+def why_pending(
+    leaf: LeafView, app: ViewApp, ask: Ask, nodes: NodeIndex, group: ViewGroup | None
+) -> str:
     """Say why a pending ask was not placed.
 
     Args:
@@ -38,20 +48,80 @@ def why_pending(leaf: LeafView, app: ViewApp, ask: Ask, nodes: NodeIndex) -> str
         app: Its application.
         ask: The ask.
         nodes: The nodes.
+        group: The group of its gang, or None if it is a plain ask.
 
     Returns:
         The code of the first reason that applies, a colon, and the reason in words.
     """
+    refused = None if group is None else _gang_refuses(group, ask)
     for reason in (
+        refused,
         _never_fits(leaf, ask, nodes),
         _queue_max(leaf, ask),
         _queue_max_apps(leaf, app),
         _state_aware_turn(leaf, app),
         _blocked(leaf, ask),
+        None if group is None else _gang_gave_up(group, ask),
     ):
         if reason is not None:
             return reason
     return _no_node_fits(ask, nodes)
+
+
+def _gang_of(group: ViewGroup, ask: Ask) -> ViewGang:
+    return next(gang for gang in group.gangs if gang.name == ask.gang)
+
+
+def _gang_refuses(group: ViewGroup, ask: Ask) -> str | None:
+    """Say why PreFilter refuses a member, whatever room there is."""
+    gang = _gang_of(group, ask)
+    if gang.satisfied:
+        return None
+    if gang.state is GangState.TIMED_OUT:
+        return f"{Code.GANG_TIMED_OUT}: gang {gang.name} has timed out"
+    if gang.definition is None:
+        return f"{Code.GANG_UNDEFINED}: gang {gang.name} is not defined"
+    least = gang.definition.min_member
+    if gang.children < least:
+        return (
+            f"{Code.GANG_TOO_FEW_MEMBERS}: gang {gang.name} has {gang.children} members, "
+            f"and needs {least}"
+        )
+    if not gang.missing:
+        return (
+            f"{Code.GANG_SURPLUS}: gang {gang.name} holds {gang.held} nodes and needs {least}, "
+            f"but {_lacking(group)}"
+        )
+    return None
+
+
+def _lacking(group: ViewGroup) -> str:
+    """Say which gangs of a group are not complete."""
+    known = {gang.name: gang for gang in group.gangs}
+    lacking = [name for name in group.names if name not in known or not known[name].complete()]
+    return f"its group lacks {', '.join(lacking)}"
+
+
+def _gang_gave_up(group: ViewGroup, ask: Ask) -> str | None:
+    """Say that a Strict group was tried and given up."""
+    gang = _gang_of(group, ask)
+    if gang.satisfied or gang.cycle_valid or not group.strict:
+        return None
+    return (
+        f"{Code.GANG_CYCLE_INVALID}: the Strict group of gang {gang.name} does not fit as a whole, "
+        f"which needs room for {gang.missing} more members of this gang"
+    )
+
+
+def why_waiting(gang: ViewGang, group: ViewGroup) -> str:
+    """Say what a waiting member waits for."""
+    least = 0 if gang.definition is None else gang.definition.min_member
+    return f"{Code.PERMIT_WAITING}: {gang.held} of {least} members hold nodes; {_lacking(group)}"
+
+
+def why_parked(gang: ViewGang) -> str:
+    """Say why a member is parked."""
+    return f"{Code.GANG_TIMED_OUT}: gang {gang.name} has timed out"
 
 
 def _never_fits(leaf: LeafView, ask: Ask, nodes: NodeIndex) -> str | None:

@@ -1,19 +1,28 @@
-"""The rounds: which ask is placed next, and where (SPEC section 5)."""
+"""The rounds: which ask is placed next, and where (SPEC section 5).
+
+A round looks for the first ask in order that could be placed, instead of trying every
+ask: an ask that fits nowhere changes nothing, and room only shrinks while a round goes
+on. That is not so when members of a gang give up what they have held since before the
+round. A round in which that may happen is *exact*: every ask is tried in its turn,
+and those that were tried before there was more room are known.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.decisions import Decision, Kind, Reason
-from muster_core.lifecycle import Trigger, next_state
-from muster_core.messages import Allocation, Ask, CommitApp, CommitQueue, Values
-from muster_core.totals import add_to, take_from
+from muster_core.decisions import Decision, Kind
+from muster_core.shapes import EVERY_SHAPE
+from muster_core.view.deadlocks import Deadlocks
+from muster_core.view.moves import Moves, say
+from muster_core.view.permits import Permits
 from muster_core.view.queues import VISIT, LeafView, ParentView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.nodes import Node
+    from muster_core.gang_messages import CommitGang
+    from muster_core.messages import Ask, CommitApp, CommitQueue
     from muster_core.view.apps import ViewApp
     from muster_core.view.state import ViewState
 
@@ -28,17 +37,12 @@ class Rounds:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        self._binds = 0
-        #: The leaves that were found blocked in this round.
-        self._blocked: list[LeafView] = []
-        #: The applications of which an ask was tried in this round and is pending still.
-        self._tried: dict[int, ViewApp] = {}
-        #: What this batch decided, for the owners.
-        self._bound: dict[int, list[Allocation]] = {}
-        self._failed: dict[int, list[str]] = {}
+        self._moves = Moves(state)
+        self._permits = Permits(state, self._moves)
+        self._deadlocks = Deadlocks(state, self._moves, self._permits)
 
     def decide(self, now_us: int) -> Iterator[list[Decision]]:
-        """Run rounds until one changes nothing.
+        """Run rounds until one changes nothing, and help gangs that starve one another.
 
         Args:
             now_us: The instant of the batch, in microseconds.
@@ -47,120 +51,95 @@ class Rounds:
             What each step decided; between two steps the caller may do other things,
             but must not touch the view.
         """
-        changed = True
-        while changed:
-            changed = False
-            self._start_round()
-            while True:
-                self._state.refresh()
-                if not self._state.root.open & (self._state.nodes.fitting | VISIT):
-                    break
-                decisions = self._step(now_us)
-                changed = changed or bool(decisions)
+        changed = self._state.book.take_changed()
+        while True:
+            self._moves.memory.start_anew()
+            again = True
+            while again:
+                self._start_round()
+                decisions = self._permits.bind_complete(changed, now_us)
+                if decisions:
+                    yield decisions
+                changed = []
+                yield from self._round(now_us)
+                again = self._moves.failed or not self._moves.memory.knows_this()
+                if self._moves.failed:
+                    self._moves.memory.start_anew()
+            self._end_round()
+            decisions, helped = self._deadlocks.resolve(now_us)
+            if decisions:
                 yield decisions
-        self._start_round()
-        self._state.refresh()
+            if not helped:
+                break
+        self._end_round()
+
+    def _round(self, now_us: int) -> Iterator[list[Decision]]:
+        state = self._state
+        self._set_exact(exact=self._permits.must_be_exact())
+        state.refresh()
+        self._permits.judge(exact=state.exact)
+        while True:
+            state.refresh()
+            if not (state.root.open & state.nodes.fitting or state.root.visiting):
+                break
+            yield self._step(now_us)
 
     def _start_round(self) -> None:
-        for leaf in self._blocked:
-            leaf.blocked = False
-            self._state.dirty[leaf.key] = leaf
-        self._blocked.clear()
-        for app in self._tried.values():
-            app.start_round()
-            self._state.list_app(app)
-        self._tried.clear()
+        self._permits.start_round()
+        self._moves.memory.start_round()
+
+    def _end_round(self) -> None:
+        self._permits.end_round()
+        self._set_exact(exact=False)
+        self._state.refresh()
+
+    def _set_exact(self, *, exact: bool) -> None:
+        if exact != self._state.exact:
+            self._state.exact = exact
+            self._state.dirty.update(self._state.queues)
 
     def _step(self, now_us: int) -> list[Decision]:
-        """Try the best ask; nothing is decided if that only showed that a leaf is blocked."""
-        mask = self._state.nodes.fitting | VISIT
-        queue = self._state.root
-        mask &= queue.open
+        """Try the best ask."""
+        state = self._state
+        mask, entering = state.nodes.fitting, EVERY_SHAPE
+        queue = state.root
         while isinstance(queue, ParentView):
-            queue = queue.first(mask)
             mask &= queue.open
+            entering &= queue.admits
+            queue = queue.first(mask, entering)
         assert isinstance(queue, LeafView), "a queue is a parent or a leaf"
-        chosen = queue.choose(mask)
+        chosen = queue.choose(EVERY_SHAPE if state.exact else (mask & queue.open) | VISIT)
         if chosen is None:
-            queue.blocked = True
-            self._blocked.append(queue)
-            self._state.dirty[queue.key] = queue
+            self._permits.block(queue)
             return []
         app, bit, ask = chosen
-        node = self._state.nodes.find(bit)
-        assert node is not None, "chose an ask that fits no node"
-        decisions = [self._say(Kind.ASSIGNED, queue, app, ask, node)]
+        if ask.gang is not None and not state.gangs[ask.gang].satisfied:
+            return self._permits.attempt(queue, app, ask, now_us)
+        return self._try_plain(queue, app, ask, bit, now_us)
+
+    def _try_plain(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
+    ) -> list[Decision]:
+        node = None
+        if not self._state.exact or leaf.has_room(ask):
+            node = self._state.nodes.find(bit)
+        if node is None:
+            assert self._state.exact, "chose an ask that fits no node"
+            self._moves.tried(app, ask, bit)
+            if leaf.config.settings.blocking:
+                self._permits.block(leaf)
+            self._moves.list_apps()
+            return []
+        decisions = [say(Kind.ASSIGNED, leaf, app, ask, node.name)]
         if app.spoilt.get(ask.name):
-            decisions.append(self._fail(queue, app, ask, bit, node))
+            decisions.append(self._moves.fail(leaf, app, ask, bit, node))
         else:
-            decisions.extend(self._bind(queue, app, ask, node, now_us))
+            decisions.extend(self._moves.bind(leaf, app, ask, node, now_us))
+        self._moves.list_apps()
         return decisions
 
-    def _fail(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node) -> Decision:
-        """Give up an assignment whose bind fails: the ask stays pending, tried in this round."""
-        app.spoilt[ask.name] -= 1
-        self._failed.setdefault(app.identity.key, []).append(ask.name)
-        app.tried(ask, bit)
-        self._tried[app.identity.key] = app
-        self._state.list_app(app)
-        return self._say(Kind.RELEASED, leaf, app, ask, node, Reason.BIND_FAILED)
-
-    def _bind(
-        self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
-    ) -> Iterator[Decision]:
-        self._binds += 1
-        allocation = Allocation(ask, node.name, self._binds)
-        spoilt = app.spoilt.pop(ask.name, None)
-        assert not spoilt, "bound an ask whose bind is to fail"
-        self._state.remove_pending(app, ask)
-        app.bound[ask.name] = (allocation, node)
-        add_to(app.allocated, ask.resources)
-        self._state.nodes.take(node, ask.resources, app.identity.key)
-        for queue in leaf.upward():
-            take_from(queue.pending, ask.resources)
-            add_to(queue.allocated, ask.resources)
-        self._bound.setdefault(app.identity.key, []).append(allocation)
-        self._state.timers.bound(app, allocation, now_us)
-        yield self._say(Kind.BOUND, leaf, app, ask, node)
-        before = app.state
-        after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
-        if after is not before:
-            self._state.enter(app, leaf, after, now_us)
-            yield Decision(
-                Kind.APP_STATE, app=app.identity.name, queue=leaf.config.path, state=after.value
-            )
-        self._state.list_app(app)
-
-    @staticmethod
-    def _say(
-        kind: Kind, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, reason: Reason | None = None
-    ) -> Decision:
-        return Decision(
-            kind,
-            app=app.identity.name,
-            ask=ask.name,
-            node=node.name,
-            queue=leaf.config.path,
-            reason=reason,
-        )
-
-    def commits(self) -> tuple[dict[int, CommitApp], dict[int, CommitQueue]]:
-        """Give what the batch decided, for each application and each queue concerned, once."""
-        apps: dict[int, CommitApp] = {}
-        children: dict[int, dict[int, Values]] = {}
-        for key in sorted(self._bound.keys() | self._failed.keys()):
-            apps[key] = CommitApp(tuple(self._bound.get(key, ())), tuple(self._failed.get(key, ())))
-        for key in sorted(self._bound):
-            app = self._state.apps[key]
-            children.setdefault(app.identity.leaf, {})[key] = app.values()
-        for key in list(children):
-            for queue in self._state.queues[key].upward():
-                siblings = (
-                    None if queue.parent is None else children.setdefault(queue.parent.key, {})
-                )
-                if siblings is None or queue.key in siblings:
-                    break
-                siblings[queue.key] = queue.values()
-        self._bound.clear()
-        self._failed.clear()
-        return apps, {key: CommitQueue(values) for key, values in children.items()}
+    def commits(
+        self, now_us: int
+    ) -> tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]:
+        """Give what the batch decided, for each owner concerned, once."""
+        return self._moves.commits(now_us)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from muster_core.gangs.states import GangTrigger
 from muster_core.lifecycle import AppState
 from muster_core.nodes import NodeIndex
 from muster_core.shapes import ShapeTable
-from muster_core.view.apps import ViewApp
+from muster_core.view.book import GangBook
+from muster_core.view.gangs import Hold
 from muster_core.view.queues import LeafView, ParentView, ViewQueue
+from muster_core.view.slots import Slot
 from muster_core.view.timers import Timers
 
 if TYPE_CHECKING:
-    from muster_core.messages import Ask
+    from muster_core.messages import Allocation, Ask
+    from muster_core.nodes import Node
+    from muster_core.view.apps import ViewApp
 
 ROOT_KEY: Final = 1
 """The key of the root queue, the first that is ever made."""
@@ -34,7 +39,10 @@ class ViewState:
         #: Every queue and every application that exists, by key.
         self.queues: dict[int, ViewQueue] = {}
         self.apps: dict[int, ViewApp] = {}
-        self.timers = Timers(self.apps)
+        self.book = GangBook()
+        #: Every gang that is defined or has members, by its full name.
+        self.gangs = self.book.gangs
+        self.timers = Timers(self.apps, self.book.waiting)
         #: What all nodes had when shares were last computed.
         self.total: dict[str, int] = {}
         #: The queues in which something changed since the last refresh.
@@ -43,6 +51,12 @@ class ViewState:
         self.all_dirty = False
         #: The queues that were refreshed in this batch.
         self.touched: set[int] = set()
+        #: The nodes of asks that came bound, by the number of the bind, until the owner reports.
+        self.placing: dict[int, Node] = {}
+        #: How many asks were bound or began to wait so far.
+        self.numbers = 0
+        #: Every ask is tried in its turn, fitting or not; see :mod:`muster_core.view.rounds`.
+        self.exact = False
 
     @property
     def root(self) -> ViewQueue:
@@ -67,13 +81,62 @@ class ViewState:
         leaf.list_app(app, self.total)
         self.dirty[leaf.key] = leaf
 
-    def remove_pending(self, app: ViewApp, ask: Ask) -> None:
-        """Forget a pending ask: it is bound or withdrawn."""
+    def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
+        """Take note of a pending ask, whose shape has ``bit`` and is counted already."""
+        if ask.gang is not None:
+            gang = self.book.touch(ask.gang)
+            key = app.identity.key
+            if key not in gang.slots:
+                gang.slots[key] = app.slots[ask.gang] = Slot(app, gang.name, gang.creation)
+                self.leaf_of(app).slots += 1
+        app.add(ask, bit)
+        self.leaf_of(app).count_shape(bit, 1)
+
+    def remove_pending(self, app: ViewApp, ask: Ask) -> int:
+        """Forget a pending ask, but not that its shape is counted; give the bit of that."""
         bit = self.shapes.find(ask.shape)
         assert bit is not None, "the shape of a pending ask is not in the table"
         app.remove(ask, bit)
-        app.spoilt.pop(ask.name, None)
+        self.leaf_of(app).count_shape(bit, -1)
+        if ask.gang is not None:
+            gang = self.book.touch(ask.gang)
+            if not app.slots[ask.gang].members:
+                del app.slots[ask.gang], gang.slots[app.identity.key]
+                self.leaf_of(app).slots -= 1
+        return bit
+
+    def release_shape(self, ask: Ask) -> None:
+        """Count the shape of an ask no longer, which is neither pending nor waiting any more."""
+        bit = self.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a waiting ask is not in the table"
         self.shapes.release(bit)
+
+    def begin_wait(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
+        """Take note that a member waits."""
+        name = allocation.ask.gang
+        assert name is not None, "what is no member of a gang does not wait"
+        gang = self.book.touch(name)
+        was_running = app.running
+        app.waiting[allocation.ask.name] = (allocation, node)
+        key = (app.identity.key, allocation.ask.name)
+        gang.waiting[key] = Hold(app, allocation, node, allocation.number)
+        gang.trigger(GangTrigger.FIRST_WAITS)
+        self.book.waiting[name] = gang
+        if not was_running:
+            self.count_running(self.leaf_of(app), 1)
+
+    def end_wait(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
+        """Take note that a member no longer waits; give what it held."""
+        assert ask.gang is not None, "what is no member of a gang does not wait"
+        gang = self.book.touch(ask.gang)
+        held = app.waiting.pop(ask.name)
+        del gang.waiting[app.identity.key, ask.name]
+        if not gang.waiting:
+            gang.trigger(GangTrigger.NONE_WAITS)
+            del self.book.waiting[ask.gang]
+        if not app.running:
+            self.count_running(self.leaf_of(app), -1)
+        return held
 
     def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int) -> None:
         """Let an application be in another state."""
@@ -103,6 +166,7 @@ class ViewState:
         """Bring masks, priorities and places up to date, from the leaves upward."""
         if self.all_dirty:
             self.all_dirty = False
+            self.nodes.grown += 1
             self.dirty = dict(self.queues)
             for queue in self.queues.values():
                 queue.denominators = None
@@ -118,7 +182,7 @@ class ViewState:
                 stale[above.key] = above
         self.dirty = {}
         for queue in sorted(stale.values(), key=_depth, reverse=True):
-            queue.refresh(self.shapes, self.total)
+            queue.refresh(self.shapes, self.total, exact=self.exact)
         self.touched.update(stale)
 
 

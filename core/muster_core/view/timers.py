@@ -10,10 +10,11 @@ import attrs
 from muster_core.lifecycle import TIMERS_US, AppState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from muster_core.messages import Allocation
     from muster_core.view.apps import ViewApp
+    from muster_core.view.gangs import ViewGang
 
 
 @final
@@ -45,15 +46,31 @@ class StateEnd:
 
 
 @final
+@attrs.frozen
+class WaitEnd:
+    """Members of a gang have waited as long as they may.
+
+    Attributes:
+        gang: Its full name.
+    """
+
+    gang: str
+
+
+@final
 class Timers:
     """All deadlines. One that no longer stands is dropped when it comes to the top.
 
     Args:
         apps: The applications of the view, by key.
+        waiting: The gangs of the view that have waiting members, by name.
     """
 
-    def __init__(self, apps: Mapping[int, ViewApp]) -> None:
+    def __init__(self, apps: Mapping[int, ViewApp], waiting: Mapping[str, ViewGang]) -> None:
         self._apps = apps
+        self._waiting = waiting
+        #: How long members wait whose gang does not say, in microseconds.
+        self.gang_wait_us = 0
         #: The instant, the number of the bind, the application's key, the ask's name.
         self._completions: list[tuple[int, int, int, str]] = []
         #: The instant, the application's key, which of its stays, the state.
@@ -79,16 +96,37 @@ class Timers:
         """Give the instant of the next deadline, or None if there is none."""
         self._drop_stale()
         heads = [heap[0][0] for heap in (self._completions, self._state_ends) if heap]
+        heads.extend(end_us for gang in self._waiting.values() for end_us in self._ends(gang))
         return min(heads, default=None)
 
-    def due(self, now_us: int) -> list[Completion | StateEnd]:
-        """Take out what is due: completions in bind order, then the applications' timers."""
-        due: list[Completion | StateEnd] = []
+    def _ends(self, gang: ViewGang) -> Iterator[int]:
+        """Give the instant at which the present wait of a gang is over, if it has begun.
+
+        A wait begins when a batch ends: what is given up in the batch in which it was
+        taken counts for no clock. Looked up rather than kept, as few gangs wait at a time
+        and how long they may can change meanwhile.
+        """
+        if gang.since_us is not None and gang.definition is not None:
+            wait_us = gang.definition.wait_us
+            yield gang.since_us + (self.gang_wait_us if wait_us is None else wait_us)
+
+    def due(self, now_us: int) -> list[Completion | WaitEnd | StateEnd]:
+        """Take out what is due.
+
+        Returns:
+            Completions in bind order, then waits of gangs in the order in which these were
+            created, then the applications' timers.
+        """
+        due: list[Completion | WaitEnd | StateEnd] = []
         self._drop_stale()
         while self._completions and self._completions[0][0] <= now_us:
             _, _, app, ask = heappop(self._completions)
             due.append(Completion(app, ask))
             self._drop_stale()
+        gangs = sorted(self._waiting.values(), key=lambda gang: gang.rank())
+        due.extend(
+            WaitEnd(gang.name) for gang in gangs for end in self._ends(gang) if end <= now_us
+        )
         while self._state_ends and self._state_ends[0][0] <= now_us:
             _, app, _, state = heappop(self._state_ends)
             due.append(StateEnd(app, state))

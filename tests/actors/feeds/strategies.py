@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from muster.feeds import Encoding, Field
 from muster.feeds._encode import ENCODERS
+from muster.feeds._gang_marks import MEMBER_KEYS, OBJECT_KEYS
+from muster.feeds._objects import FORMS
 from muster.feeds._ops import OPS
 from muster.feeds._raw import Raw
 
@@ -88,6 +90,61 @@ CONFIGS: st.SearchStrategy[Any] = st.fixed_dictionaries(
     }
 )
 
+GANG_KEYS = st.sampled_from([*MEMBER_KEYS, *OBJECT_KEYS, "applicationId", "queue", "a"])
+GROUPS = st.one_of(
+    st.lists(NAMES, max_size=2), st.sampled_from(["", "[]", '["b", "x/y"]', "[1]", "{}", "b"])
+)
+MARKS: st.SearchStrategy[Any] = st.dictionaries(
+    GANG_KEYS,
+    st.one_of(NAMES, st.integers(-1, 3), st.sampled_from(["3600s", "strict", "true"]), GROUPS),
+    max_size=4,
+)
+METADATA: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {"name": NAMES}, optional={"namespace": NAMES, "labels": MARKS, "annotations": MARKS}
+)
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "vcore", "memory"]), LEAVES, max_size=2)
+SPEC: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {},
+    optional={
+        "minMember": st.integers(-1, 3),
+        "scheduleTimeoutSeconds": LEAVES,
+        "minResources": AMOUNTS,
+        "unschedulable": LEAVES,
+        "containers": st.lists(
+            st.one_of(LEAVES, st.just({"resources": {"requests": {"cpu": "500m"}}})), max_size=2
+        ),
+        "nodeName": st.one_of(NAMES, st.just("")),
+        "nodeSelector": WORDS,
+        "priority": LEAVES,
+        "priorityClassName": LEAVES,
+        "parent": NAMES,
+        "reclaimable": LEAVES,
+        "capability": AMOUNTS,
+        "deserved": AMOUNTS,
+        "guarantee": st.one_of(LEAVES, st.just({"resource": {"cpu": 1}})),
+        "labels": WORDS,
+        "unknown": VALUES,
+    },
+)
+OBJECT: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {"kind": st.sampled_from([*FORMS, "List", "Secret"])},
+    optional={
+        "metadata": st.one_of(METADATA, LEAVES),
+        "spec": st.one_of(SPEC, LEAVES),
+        "status": st.one_of(
+            LEAVES,
+            st.fixed_dictionaries({"phase": st.sampled_from(["", "Running", "Failed", "x"])}),
+            st.fixed_dictionaries({"capacity": AMOUNTS}),
+        ),
+        "value": LEAVES,
+        "preemptionPolicy": NAMES,
+    },
+)
+MANIFEST: st.SearchStrategy[Any] = st.one_of(
+    OBJECT,
+    st.fixed_dictionaries({"kind": st.just("List"), "items": st.lists(OBJECT, max_size=2)}),
+)
+
 LIKELY: dict[str, st.SearchStrategy[Any]] = {
     "config": CONFIGS,
     "capacity": QUANTITIES,
@@ -95,7 +152,13 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
     "attributes": WORDS,
     "selector": WORDS,
     "tags": WORDS,
-    "annotations": WORDS,
+    "annotations": MARKS,
+    "manifest": MANIFEST,
+    "gang": NAMES,
+    "min_member": st.integers(-1, 3),
+    "total": st.integers(0, 3),
+    "mode": st.sampled_from(["Strict", "NONSTRICT", "strict ", "x"]),
+    "wait_time": st.one_of(st.integers(0, 3), st.floats(0, 3), st.just("1m30s")),
     "schedulable": st.booleans(),
     "priority": st.integers(-3, 3),
     "value": st.integers(-3, 3),
@@ -103,7 +166,7 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
     "times": st.integers(0, 3),
     "run_for": st.one_of(st.integers(0, 3), st.floats(0, 3), st.just("1m30s")),
     "preemption_policy": st.sampled_from(["Never", "PreemptLowerPriority", "never"]),
-    "groups": st.lists(NAMES, max_size=2),
+    "groups": GROUPS,
     "order": st.lists(ASKS, max_size=2),
     "bound": st.lists(ASKS, max_size=2),
     "rejected": st.lists(TEXTS, max_size=2),
@@ -131,7 +194,7 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
 @st.composite
 def events(draw: st.DrawFn) -> Raw:
     """Draw an event: good as a rule, with something wrong now and then."""
-    op = draw(st.sampled_from([*OPS, "add_gang", "nope"]))
+    op = draw(st.sampled_from([*OPS, "nope"]))
     fields = OPS[op].fields if op in OPS else dict[str, Field]()
     event: dict[str, Raw] = {"op": op}
     for name, field in fields.items():

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.feeds import AT, OPS, Plain, Raw
+from muster.feeds._gang_marks import MEMBER_MARKS, OBJECT_MARKS
 from muster.feeds._kinds import FieldError, Kind, as_written, told
+from muster.feeds._manifests import APPLIED, DELETED
 from muster.feeds._numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, SHARE
 from muster.feeds._texts import ASK, TEXT, WORD
-from tests.actors.feeds.strategies import LEAVES, VALUES
+from tests.actors.feeds.strategies import LEAVES, MANIFEST, MARKS, VALUES
 
 KINDS: list[Kind[object]] = [
     AT.kind,
@@ -42,6 +44,19 @@ def test_the_normal_form_of_a_scalar_means_the_same(kind: Kind[Any], value: Raw)
 
 @given(st.sampled_from(KINDS), VALUES)
 def test_the_normal_form_means_the_same(kind: Kind[object], value: Raw) -> None:
+    assert outcome(kind, kind.normal(value)) == outcome(kind, value)
+
+
+@given(st.sampled_from([APPLIED, DELETED]), MANIFEST)
+def test_the_normal_form_of_a_manifest_means_the_same(kind: Kind[Any], value: Raw) -> None:
+    normal = kind.normal(value)
+
+    assert outcome(kind, normal) == outcome(kind, value)
+    assert kind.normal(normal) == normal
+
+
+@given(st.sampled_from([MEMBER_MARKS, OBJECT_MARKS]), MARKS)
+def test_the_normal_form_of_annotations_means_the_same(kind: Kind[Any], value: Raw) -> None:
     assert outcome(kind, kind.normal(value)) == outcome(kind, value)
 
 

@@ -95,7 +95,6 @@ ASK = "op: add_ask, app: a, ask: x"
         ("{op: settle, op: settle}", "event: line 1: the key 'op' stands twice"),
         ("{at: 5}", "op: is missing"),
         ("{op: [x]}", "op: a list is no operation; there are: configure, add_node, "),
-        ("{op: add_gang, gang: g}", "op: 'add_gang' is no operation; there are: "),
         ("{op: Settle}", "op: 'Settle' is no operation; "),
         ("{op: settle, x: 5}", "x: unknown field (with '5'); there are no fields here"),
         ("{op: remove_app}", "app: is missing"),
@@ -128,7 +127,7 @@ ASK = "op: add_ask, app: a, ask: x"
         (f"{{{ASK}, resources: {{pods: }}}}", "resources.pods: nothing is not a quantity"),
         (f"{{{ASK}, resources: {{pods: [1]}}}}", "resources.pods: a list is not a quantity"),
         (f"{{{ASK}, resources: {{'': 1}}}}", "resources: a resource type has an empty name"),
-        (f"{{{ASK}, resources: {{pods: 1}}, gang: g}}", "gang: unknown field (with 'g')"),
+        (f"{{{ASK}, resources: {{pods: 1}}, gangs: g}}", "gangs: unknown field (with 'g')"),
         (
             f"{{{ASK}, resources: {{pods: 1}}, priority: '5'}}",
             "priority: '5' is a text, not a number: leave out the quotes",
@@ -180,23 +179,6 @@ def test_what_is_refused_and_why(text: str, message: str) -> None:
         assert refusal(text).startswith(message)
     else:
         assert not isinstance(content(text), Refused)
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "gang.scheduling.koordinator.sh/name",
-        "gang.scheduling.koordinator.sh/anything",
-        "pod-group.scheduling.sigs.k8s.io",
-        "pod-group.scheduling.sigs.k8s.io/min-available",
-        "scheduling.x-k8s.io/pod-group",
-        "scheduling.k8s.io/group-name",
-    ],
-)
-def test_annotations_that_speak_of_gangs_are_refused(key: str) -> None:
-    message = refusal(f"{{{ASK}, resources: {{pods: 1}}, annotations: {{{key}: g}}}}")
-
-    assert message.startswith(f"annotations.{key}: '{key}' speaks of a gang")
 
 
 def test_every_problem_is_told() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from math import inf
 
+import attrs
 import pytest
 
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.lifecycle import AppState
-from muster_core.messages import AppIdentity, Ask
+from muster_core.messages import Allocation, AppIdentity, Ask
+from muster_core.nodes import Node
 from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.totals import add_to
 from muster_core.view.apps import ViewApp
 from muster_core.view.queues import VISIT, LeafView, ParentView, ViewQueue
+from muster_core.view.slots import Offer, Slot
 from tests.core.building import ask, configuration, queue
 
 
@@ -56,6 +59,7 @@ class World:
         path: str,
         *asks: Ask,
         state: AppState = AppState.ACCEPTED,
+        waiting: Allocation | None = None,
         **allocated: int,
     ) -> ViewApp:
         """Put an application with pending asks into a leaf."""
@@ -63,11 +67,14 @@ class World:
         key = 1 + sum(len(one.apps) for one in self.queues.values() if isinstance(one, LeafView))
         app = ViewApp(AppIdentity(key, f"p{key}", leaf.key, leaf.config.path), state)
         leaf.apps[key] = app
+        if waiting is not None:
+            app.waiting[waiting.ask.name] = (waiting, Node("n", {}, {}, schedulable=True))
         leaf.starting += state is AppState.STARTING
         add_to(app.allocated, allocated)
         for one in asks:
-            bit = self.shapes.find(one.shape)
-            app.add(one, self.shapes.add(one.shape) if bit is None else bit)
+            bit = self.shapes.find(one.shape) or self.shapes.add(one.shape)
+            app.add(one, bit)
+            leaf.count_shape(bit, 1)
         for above in leaf.upward():
             add_to(above.allocated, allocated)
             above.running += app.running
@@ -91,7 +98,7 @@ class World:
         parent = self.parent(path)
         listed = [child for child in parent.children.values() if child.open]
         best = sorted(listed, key=lambda child: child.key_in(parent, self.total))
-        assert not best or parent.first(EVERY_SHAPE) is best[0]
+        assert not best or parent.first(EVERY_SHAPE, EVERY_SHAPE) is best[0]
         return [child.config.name for child in best]
 
     def choices(self, path: str) -> list[str]:
@@ -99,7 +106,7 @@ class World:
         leaf = self.leaf(path)
         tried: list[str] = []
         self.refresh()
-        while leaf.open & ~VISIT:
+        while leaf.open:
             chosen = leaf.choose(leaf.open)
             assert chosen is not None
             app, bit, best = chosen
@@ -204,7 +211,7 @@ def test_a_parent_without_anything_placeable_has_no_first() -> None:
     world = World(configuration(queue("a"))).refresh()
 
     with pytest.raises(AssertionError, match="nothing can be placed"):
-        world.parent().first(EVERY_SHAPE)
+        world.parent().first(EVERY_SHAPE, EVERY_SHAPE)
 
 
 # Quota
@@ -405,8 +412,8 @@ def test_a_blocking_leaf_below_a_limit_waits_for_its_turn() -> None:
     world.app("a.b", ask())
     world.refresh()
 
-    assert world.leaf("a.b").open & VISIT
-    assert world.parent().open & VISIT
+    assert world.leaf("a.b").visiting
+    assert world.parent().visiting
 
 
 def test_a_limit_of_its_own_needs_no_waiting() -> None:
@@ -414,7 +421,7 @@ def test_a_limit_of_its_own_needs_no_waiting() -> None:
     world.app("a", ask())
     world.refresh()
 
-    assert not world.leaf("a").open & VISIT
+    assert not world.leaf("a").visiting
 
 
 def test_an_application_that_leaves_takes_its_priority_along() -> None:
@@ -438,7 +445,7 @@ def test_a_child_that_leaves_is_listed_no_more() -> None:
     parent = world.parent()
     parent.remove(world.leaf("a"))
 
-    assert parent.first(EVERY_SHAPE) is world.leaf("b")
+    assert parent.first(EVERY_SHAPE, EVERY_SHAPE) is world.leaf("b")
     assert parent.tally.top() == 1
 
 
@@ -449,3 +456,70 @@ def test_what_is_allocated_counts_in_the_values() -> None:
 
     values = world.leaf("a").values()
     assert (values.priority, values.pending, values.allocated) == (3, {"vcore": 1}, {"vcore": 2})
+
+
+# What is to be tried whether it fits or not
+
+
+def with_member(world: World, path: str, vcore: int = 1) -> None:
+    """Put in an application with a member of a gang that is to be visited."""
+    app = world.app(path)
+    leaf = world.leaf(path)
+    one = attrs.evolve(ask(vcore=vcore), gang="g")
+    bit = world.shapes.find(one.shape) or world.shapes.add(one.shape)
+    app.slots["g"] = Slot(app, "g", 1, offer=Offer.FIRST)
+    leaf.slots += 1
+    leaf.count_shape(bit, 1)
+    app.add(one, bit)
+    for above in leaf.upward():
+        add_to(above.pending, one.resources)
+
+
+def test_a_leaf_with_a_member_to_visit_is_visited_all_the_way() -> None:
+    world = World(configuration(queue("a", queue("b"), queue("c"))))
+    with_member(world, "a.b")
+    world.refresh()
+
+    assert world.leaf("a.b").visiting == world.parent().visiting != 0
+    assert world.parent().open == 0
+    assert world.parent("root.a").first(0, EVERY_SHAPE) is world.leaf("a.b")
+    chosen = world.leaf("a.b").choose(VISIT)
+    assert chosen is not None
+    assert chosen[2].gang == "g"
+
+
+def test_a_leaf_that_does_not_enter_is_not_visited() -> None:
+    limited = {"max": {"vcore": "3m"}}
+    world = World(configuration(queue("a", queue("b"), queue("c"), resources=limited)))
+    with_member(world, "a.b", vcore=4)
+    world.refresh()
+    assert world.leaf("a.b").visiting
+    assert not world.parent().visiting
+
+    # Another ask of the leaf that fits the headroom lets it enter.
+    world.app("a.b", ask(vcore=3))
+    world.refresh()
+    assert world.parent().visiting
+
+
+def test_in_an_exact_round_every_leaf_is_visited_that_has_something_to_try() -> None:
+    world = World(configuration(queue("a"), queue("b")))
+    world.app("a", ask())
+    world.app("b")
+    world.refresh()
+    for path in ("a", "b"):
+        world.leaf(path).refresh(world.shapes, world.total, exact=True)
+
+    assert world.leaf("a").visiting
+    assert not world.leaf("b").visiting
+
+
+def test_an_application_that_waits_is_running_for_a_limit() -> None:
+    world = World(configuration(queue("a", maxapplications="1")))
+    held = Allocation(ask("held"), "n", 1)
+    waits = world.app("a", ask(), waiting=held)
+    world.app("a", ask())
+
+    assert waits.running
+    assert world.leaf("a").gates() == (False, True)
+    assert world.choices("a") == ["p1/x"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from muster_core.gangs.definition import GangDefinition
 from muster_core.lifecycle import AppState
 from muster_core.nodes import Node
 from muster_core.view.apps import ViewApp
-from muster_core.view.timers import Completion, StateEnd, Timers
+from muster_core.view.gangs import ViewGang
+from muster_core.view.timers import Completion, StateEnd, Timers, WaitEnd
 from tests.core.building import allocation, ask, identity
 
 NODE = Node("n", {}, {}, schedulable=True)
@@ -19,7 +21,8 @@ class Clock:
 
     def __init__(self, apps: int = 1) -> None:
         self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
-        self.timers = Timers(self.apps)
+        self.waiting: dict[str, ViewGang] = {}
+        self.timers = Timers(self.apps, self.waiting)
         self.binds = 0
 
     def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:
@@ -27,6 +30,12 @@ class Clock:
         held = allocation(ask(name, run_for_us=run_for_us), number=self.binds)
         self.apps[app].bound[name] = (held, NODE)
         self.timers.bound(self.apps[app], held, now_us)
+
+    def wait(self, name: str, since_us: int | None, wait_us: int | None, creation: int) -> None:
+        """Let members of a gang wait, or, with None, let a wait begin in the open batch."""
+        definition = GangDefinition(1, 1, wait_us=wait_us)
+        gang = ViewGang(name, 1, definition, creation, since_us=since_us)
+        self.waiting[name] = gang
 
     def enter(self, state: AppState, now_us: int = 0, app: int = 1) -> None:
         self.apps[app].state = state
@@ -133,6 +142,57 @@ def test_a_state_that_was_left_and_entered_at_one_instant_ends_once() -> None:
         clock.enter(state)
 
     assert clock.timers.due(30 * SECOND_US) == [StateEnd(1, AppState.COMPLETING)]
+
+
+def test_a_wait_is_over_this_long_after_it_began() -> None:
+    clock = Clock()
+    clock.wait("g", 100, 5, 1)
+
+    assert clock.timers.next_us() == 105
+    assert clock.timers.due(104) == []
+    assert clock.timers.due(105) == [WaitEnd("g")]
+
+
+def test_a_gang_that_does_not_say_waits_as_long_as_is_configured() -> None:
+    clock = Clock()
+    clock.wait("g", 100, None, 1)
+    for wait_us in (7, 9):
+        clock.timers.gang_wait_us = wait_us
+        assert clock.timers.next_us() == 100 + wait_us
+
+
+def test_a_wait_that_has_only_just_begun_has_no_deadline() -> None:
+    clock = Clock()
+    clock.wait("g", None, 5, 1)
+
+    assert clock.timers.next_us() is None
+    assert clock.timers.due(10**18) == []
+
+
+def test_a_wait_that_is_over_has_no_deadline() -> None:
+    clock = Clock()
+    clock.wait("g", 100, 5, 1)
+    del clock.waiting["g"]
+
+    assert clock.timers.next_us() is None
+
+
+def test_completions_then_gangs_then_applications_each_by_creation() -> None:
+    clock = Clock(apps=2)
+    clock.enter(AppState.COMPLETING, app=2)
+    clock.enter(AppState.COMPLETING, app=1)
+    for name, creation in (("a", 3), ("b", 1), ("c", 2)):
+        clock.wait(name, 30 * SECOND_US - creation, creation, creation)
+    clock.bind("x", 30 * SECOND_US)
+
+    assert clock.timers.due(30 * SECOND_US) == [
+        Completion(1, "x"),
+        WaitEnd("b"),
+        WaitEnd("c"),
+        WaitEnd("a"),
+        StateEnd(1, AppState.COMPLETING),
+        StateEnd(2, AppState.COMPLETING),
+    ]
 
 
 def test_completions_first_then_applications_by_creation() -> None:

@@ -1,0 +1,135 @@
+"""Messages between the owners of gangs and the coordinator; see :mod:`muster_core.messages`.
+
+A gang is told of its members by the coordinator alone, which hears of them from their
+applications: so they come in one order, whoever reports first.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+
+from muster_core.gangs.definition import GangDefinition
+from muster_core.gangs.states import GangState
+from muster_core.messages import Close, Say
+from muster_core.snapshots import AskPlace
+
+
+@final
+@attrs.frozen
+class MemberKey:
+    """Which ask is a member.
+
+    Attributes:
+        key: The number of its application.
+        app: The name of its application.
+        ask: Its name.
+    """
+
+    key: int
+    app: str = attrs.field(eq=False)
+    ask: str
+
+
+@final
+@attrs.frozen
+class DefineGang:
+    """The gang is defined, or its definition changes.
+
+    Attributes:
+        definition: What it is from now on.
+        creation: The position of the event that defined it.
+    """
+
+    definition: GangDefinition
+    creation: int
+
+
+@final
+@attrs.frozen
+class UndefineGang:
+    """The gang is defined no longer."""
+
+
+@final
+@attrs.frozen
+class JoinGang:
+    """Members come.
+
+    Attributes:
+        members: The members.
+        place: Where they are: pending, parked or bound.
+        order: Where it is said, among all of the batch, that they satisfy the gang.
+    """
+
+    members: tuple[MemberKey, ...]
+    place: AskPlace
+    order: tuple[int, int, int]
+
+
+@final
+@attrs.frozen
+class MoveMember:
+    """A member is in another place now; see :class:`Moved`."""
+
+    member: MemberKey
+    place: AskPlace | None
+    lost: bool = False
+
+
+@final
+@attrs.frozen
+class MarkGang:
+    """The gang has timed out; ``order`` is where that is said among all of the batch."""
+
+    order: tuple[int, int, int]
+
+
+@final
+@attrs.frozen
+class CommitGang:
+    """What the rounds decided about the gang, as it stands in the end.
+
+    Attributes:
+        moves: The members that are in another place now, those that wait in the order in
+            which they began to.
+        satisfied: Its group was bound.
+        cycle_valid: Its schedule cycle is valid.
+        since_us: When the present wait began, in microseconds, or None.
+    """
+
+    moves: tuple[tuple[MemberKey, AskPlace], ...]
+    satisfied: bool
+    cycle_valid: bool
+    since_us: int | None
+
+
+ToGang = DefineGang | UndefineGang | JoinGang | MoveMember | MarkGang | CommitGang | Close
+"""Everything that a gang is told."""
+
+
+@final
+@attrs.frozen
+class GangReport:
+    """What an epoch made of a gang.
+
+    Attributes:
+        key: Which gang.
+        name: Its full name.
+        epoch: The epoch.
+        said: Decisions for the log.
+        definition: What defines it, or None.
+        creation: The position of the event that defined it, or None.
+        state: Its state.
+        gone: It has ceased to exist.
+    """
+
+    key: int
+    name: str
+    epoch: int
+    said: tuple[Say, ...]
+    definition: GangDefinition | None
+    creation: int | None
+    state: GangState
+    gone: bool

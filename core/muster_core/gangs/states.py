@@ -1,0 +1,72 @@
+"""The states of a gang, in one table.
+
+SPEC section 6, after Koordinator's gang scheduling proposal. Everything that changes
+the state of a gang is a row of :data:`GANG_TRANSITIONS`; what is not in the table
+changes nothing. The owner of a gang and the coordinator's view both use it: the first
+for what comes in, the second for what a round decides.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, final
+
+
+@final
+class GangState(StrEnum):
+    """Where a gang stands."""
+
+    PLACEHOLDER = "Placeholder"
+    GATHERING = "Gathering"
+    WAITING = "Waiting"
+    SATISFIED = "Satisfied"
+    TIMED_OUT = "TimedOut"
+
+
+@final
+class GangTrigger(StrEnum):
+    """What may change the state of a gang."""
+
+    DEFINED = "it is defined"
+    REMOVED = "it is removed"
+    FIRST_WAITS = "a first member waits"
+    NONE_WAITS = "no member waits any more"
+    GROUP_BOUND = "its group is complete, or a member came bound"
+    TIMED_OUT = "a wait of its group is over, or a member says so"
+    ALL_LOST = "the last of its bound members is taken from it"
+    EMPTIED = "no member is left"
+
+
+GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
+    (GangState.PLACEHOLDER, GangTrigger.DEFINED): GangState.GATHERING,
+    (GangState.PLACEHOLDER, GangTrigger.GROUP_BOUND): GangState.SATISFIED,
+    (GangState.PLACEHOLDER, GangTrigger.TIMED_OUT): GangState.TIMED_OUT,
+    (GangState.GATHERING, GangTrigger.FIRST_WAITS): GangState.WAITING,
+    (GangState.GATHERING, GangTrigger.GROUP_BOUND): GangState.SATISFIED,
+    (GangState.GATHERING, GangTrigger.TIMED_OUT): GangState.TIMED_OUT,
+    (GangState.GATHERING, GangTrigger.REMOVED): GangState.PLACEHOLDER,
+    (GangState.WAITING, GangTrigger.NONE_WAITS): GangState.GATHERING,
+    (GangState.WAITING, GangTrigger.GROUP_BOUND): GangState.SATISFIED,
+    (GangState.WAITING, GangTrigger.TIMED_OUT): GangState.TIMED_OUT,
+    (GangState.WAITING, GangTrigger.REMOVED): GangState.PLACEHOLDER,
+    (GangState.WAITING, GangTrigger.EMPTIED): GangState.GATHERING,
+    (GangState.SATISFIED, GangTrigger.ALL_LOST): GangState.GATHERING,
+    (GangState.SATISFIED, GangTrigger.REMOVED): GangState.PLACEHOLDER,
+    (GangState.SATISFIED, GangTrigger.EMPTIED): GangState.GATHERING,
+    (GangState.TIMED_OUT, GangTrigger.GROUP_BOUND): GangState.SATISFIED,
+    (GangState.TIMED_OUT, GangTrigger.REMOVED): GangState.PLACEHOLDER,
+    (GangState.TIMED_OUT, GangTrigger.EMPTIED): GangState.GATHERING,
+}
+"""Present state and what happens, to the next state."""
+
+
+def next_gang_state(state: GangState, trigger: GangTrigger, *, defined: bool) -> GangState:
+    """Give the state after ``trigger``; the same one if the table has no row for it.
+
+    Args:
+        state: The present state.
+        trigger: What happens.
+        defined: Whether the gang is defined; one that is not gathers in a placeholder.
+    """
+    after = GANG_TRANSITIONS.get((state, trigger), state)
+    return GangState.PLACEHOLDER if after is GangState.GATHERING and not defined else after

@@ -1,0 +1,147 @@
+"""Deadlocks: groups of gangs that starve one another, each holding what another needs.
+
+SPEC section 6. When the rounds are done, unsatisfied groups that hold nodes are put in
+order, and the first that it helps gets what groups after it hold. What would be is
+tried on the view itself and undone again, so that there is one way of placing members.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.config.model import DeadlockPolicy
+from muster_core.decisions import Decision, Kind, Reason
+from muster_core.view.moves import say
+
+if TYPE_CHECKING:
+    from muster_core.view.gangs import Hold, ViewGroup
+    from muster_core.view.moves import Moves
+    from muster_core.view.permits import Permits
+    from muster_core.view.state import ViewState
+
+
+@final
+class Deadlocks:
+    """Finds and resolves deadlocks, between two rounds.
+
+    Args:
+        state: The view.
+        moves: How asks are moved.
+        permits: Who is tried in which order.
+    """
+
+    def __init__(self, state: ViewState, moves: Moves, permits: Permits) -> None:
+        self._state = state
+        self._moves = moves
+        self._permits = permits
+
+    def resolve(self, now_us: int) -> tuple[list[Decision], bool]:
+        """Help the first group that can be helped.
+
+        Args:
+            now_us: The instant of the batch, in microseconds.
+
+        Returns:
+            What was decided, and whether a group was helped, so that rounds are due again.
+        """
+        groups = self._in_order()
+        if len(groups) < 2:
+            return [], False
+        for position, group in enumerate(groups):
+            rivals = groups[position + 1 :]
+            if group.may_complete() and self._would_help(group, rivals):
+                break
+        else:
+            return [], False
+        if self._state.root.config.settings.deadlock_policy is DeadlockPolicy.REPORT:
+            return [_warning(groups, group, "would be bound first")], False
+        return self._help(groups, group, rivals, now_us), True
+
+    def _in_order(self) -> list[ViewGroup]:
+        """Give the unsatisfied groups that hold nodes, in the order in which they are helped."""
+        groups = self._state.book.groups_of(self._state.book.waiting)
+        return sorted(groups, key=lambda group: -self._priority(group))
+
+    def _priority(self, group: ViewGroup) -> int:
+        """Give the highest priority of the members of a group that are not bound."""
+        apps = self._state.apps
+        return max(
+            ask.priority
+            for gang in group.gangs
+            if not gang.satisfied
+            for ask in (
+                *(ask for slot in gang.slots.values() for ask, _ in slot.members.values()),
+                *(apps[key].parked[name] for key, name in gang.parked),
+                *(hold.allocation.ask for hold in gang.waiting.values()),
+            )
+        )
+
+    def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> bool:
+        """Try without effect whether a group would be complete if its rivals held nothing."""
+        state, moves = self._state, self._moves
+        grown, mark = state.nodes.grown, moves.memory.mark()
+        released = [hold for rival in rivals for hold in rival.holds()]
+        for hold in released:
+            moves.let_go(hold)
+        placed = self._place_missing(group)
+        for hold in reversed(placed or []):
+            moves.let_go(hold)
+        for hold in released:
+            moves.take_again(hold)
+        moves.list_apps()
+        moves.memory.go_back(mark)
+        state.nodes.grown = grown
+        return placed is not None
+
+    def _place_missing(self, group: ViewGroup) -> list[Hold] | None:
+        """Let all missing members of a group wait; if one fits nowhere, none."""
+        state, moves = self._state, self._moves
+        number = state.numbers
+        while not group.complete():
+            slot = self._permits.next_member(group, missing_only=True)
+            ask = None if slot is None else slot.first()
+            assert slot is not None, "a group that may be complete lacks members"
+            assert ask is not None, "a slot without untried members"
+            leaf = state.leaf_of(slot.app)
+            bit = state.shapes.find(ask.shape)
+            assert bit is not None, "the shape of a pending ask is not in the table"
+            node = state.nodes.find(bit) if leaf.has_room(ask) else None
+            if node is None:
+                for hold in reversed(_since(group, number)):
+                    moves.let_go(hold)
+                return None
+            moves.hold(leaf, slot.app, ask, node)
+        return _since(group, number)
+
+    def _help(
+        self, groups: list[ViewGroup], group: ViewGroup, rivals: list[ViewGroup], now_us: int
+    ) -> list[Decision]:
+        """Release rivals, last first, until a group is complete; bind it in the same step."""
+        decisions = [_warning(groups, group, "is bound first")]
+        rivals = list(rivals)
+        while (placed := self._place_missing(group)) is None:
+            holds = rivals.pop().holds()
+            decisions.extend(self._moves.release(hold, Reason.DEADLOCK) for hold in holds)
+        for number, hold in enumerate(placed, 1):
+            leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
+            decisions.append(say(Kind.ASSIGNED, leaf, hold.app, ask, hold.node.name))
+            if number < len(placed):
+                decisions.append(say(Kind.WAITING, leaf, hold.app, ask, hold.node.name))
+        decisions.extend(self._permits.bind(group, now_us))
+        self._moves.list_apps()
+        return decisions
+
+
+def _since(group: ViewGroup, number: int) -> list[Hold]:
+    """Give the waiting members of a group that began to wait after an allocation."""
+    return [hold for hold in group.holds() if hold.number > number]
+
+
+def _warning(groups: list[ViewGroup], helped: ViewGroup, what: str) -> Decision:
+    others = "; ".join(_named(group) for group in groups if group is not helped)
+    message = f"deadlock of gangs: {_named(helped)} {what}, while these hold nodes: {others}"
+    return Decision(Kind.WARNING, message=message)
+
+
+def _named(group: ViewGroup) -> str:
+    return ", ".join(gang.name for gang in group.gangs)

@@ -1,0 +1,110 @@
+"""Groups that starve one another, in the naive model: found, and helped one after the other."""
+
+from __future__ import annotations
+
+from muster_core.config.model import DeadlockPolicy
+from muster_core.decisions import Decision, Kind, Reason
+from muster_core.snapshots import AskPlace
+from tests.naive import order, permits
+from tests.naive.gangs import Group, age, all_groups, holding, let_go, members, release, waiting
+from tests.naive.picture import Picture
+from tests.naive.rounds import first_node
+from tests.naive.state import ROOT, Ask, Gang, World
+
+
+def resolve(world: World, now_us: int) -> bool:
+    """Help the first group that can be helped, or only say so; say whether anything changed."""
+    groups = _starving(world)
+    for place, group in enumerate(groups):
+        later = groups[place + 1 :]
+        if len(groups) < 2 or not _may_be_helped(world, group):
+            continue
+        if not _would_fit(world, group, later):
+            continue
+        released: list[Group] = []
+        while not _would_fit(world, group, released):
+            released.append(later[-1 - len(released)])
+        others = [other for other in groups if other is not group]
+        world.log.append(Decision(Kind.WARNING, message=message(group, others)))
+        if world.queues[ROOT].settings.deadlock_policy is DeadlockPolicy.REPORT:
+            return False
+        for other in released:
+            release(world, waiting(world, *other.gangs), Reason.DEADLOCK)
+        _help(world, group, now_us)
+        return True
+    return False
+
+
+def message(helped: Group, others: list[Group]) -> str:
+    """Word the warning: all names of the groups that hold nodes."""
+    names = [", ".join(gang.name for gang in group.gangs) for group in (helped, *others)]
+    return f"deadlock of gangs: {'; '.join(names)}"
+
+
+def _starving(world: World) -> list[Group]:
+    """Give the unsatisfied groups with waiting members, the first to be helped first."""
+
+    def key(group: Group) -> tuple[object, ...]:
+        # The members of a satisfied gang are plain asks: nobody asks for help for them.
+        needy = [gang for gang in group.gangs if not gang.satisfied]
+        asks = [ask for gang in needy for ask in members(world, gang)]
+        unbound = [ask.priority for ask in asks if ask.place is not AskPlace.BOUND]
+        return (-max(unbound), age(group.gangs[0]))
+
+    groups = [group for group in all_groups(world) if not group.satisfied]
+    return sorted((group for group in groups if waiting(world, *group.gangs)), key=key)
+
+
+def _may_be_helped(world: World, group: Group) -> bool:
+    if len(group.gangs) < len(group.names):
+        return False
+    return not any(_is_hopeless(world, gang) for gang in group.gangs)
+
+
+def _is_hopeless(world: World, gang: Gang) -> bool:
+    definition = gang.definition
+    if definition is None or gang.timed_out:
+        return True
+    return not gang.satisfied and len(members(world, gang)) < definition.min_member
+
+
+def _would_fit(world: World, group: Group, released: list[Group]) -> bool:
+    """Try without effect whether a group's missing members fit once others are released."""
+    log, moves = list(world.log), world.moves
+    before = [(ask, ask.place, ask.node, ask.held_order) for ask in world.asks()]
+    for other in released:
+        for ask in waiting(world, *other.gangs):
+            let_go(world, ask)
+    fits = all(_place(world, ask) for ask in iter(lambda: _next(world, group), None))
+    for ask, place, node, held_order in before:
+        ask.place, ask.node, ask.held_order = place, node, held_order
+    world.log, world.moves = log, moves
+    return fits
+
+
+def _next(world: World, group: Group) -> Ask | None:
+    """Give the next missing member, in the order of asks as it is by now."""
+    missing: set[Ask] = set()
+    for gang in group.gangs:
+        definition = gang.definition
+        if gang.satisfied or definition is None or holding(world, gang) >= definition.min_member:
+            continue
+        missing |= {one for one in members(world, gang) if one.place is AskPlace.PENDING}
+    return order.best_of(Picture(world), missing) if missing else None
+
+
+def _place(world: World, ask: Ask) -> bool:
+    picture = Picture(world)
+    node = first_node(picture, ask) if picture.fits_headroom(ask) else None
+    if node is not None:
+        permits.hold(world, ask, node)
+    return node is not None
+
+
+def _help(world: World, group: Group, now_us: int) -> None:
+    """Place the missing members of a group, all of which fit, and bind it."""
+    while (ask := _next(world, group)) is not None:
+        _place(world, ask)
+        if not permits.permitted(world, group):
+            world.log.append(ask.say(Kind.WAITING, ask.node))
+    permits.satisfy(world, group, now_us)

@@ -1,0 +1,316 @@
+"""Hypothesis strategies for scenarios in which gangs stand among plain asks.
+
+They are small and dense, so that gangs often fit in part: a few nodes of a few cores,
+a few gangs of a few members, whose names, lists and waits collide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from muster_core.config.model import Configuration, DeadlockPolicy
+from muster_core.events import (
+    AddAsk,
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    AppliedObject,
+    Apply,
+    Configure,
+    Delete,
+    Manifest,
+    NodeObject,
+    ObjectKind,
+    ObjectName,
+    PodObject,
+    RemoveGang,
+)
+from muster_core.gangs.definition import NOTHING_SAID, GangFields
+from muster_core.resources import Resources
+from tests.naive.choices import Choices, drawn
+from tests.naive.config_strategies import configurations
+from tests.naive.gang_theme import GangTheme, dense, gang_themed
+from tests.naive.gangs import members
+from tests.naive.harness import SETTLE, Step, What
+from tests.naive.properties import INT32_MAX
+from tests.naive.state import Gang
+from tests.naive.strategies import Assembly
+from tests.naive.theme import SECOND_US, Theme, themed
+
+NODES: Final = tuple(f"n{number}" for number in range(7))
+MOVE_BYTES: Final = 32
+
+_CAPACITIES: Final = tuple(
+    Resources(capacity)
+    for capacity in (
+        {"vcore": 3, "memory": 2, "gpu": 1},
+        {"vcore": 2},
+        {"vcore": 4, "memory": 4, "gpu": 4},
+        {"vcore": 1, "memory": 9},
+        {"vcore": 3},
+        {"vcore": 5, "memory": 3},
+    )
+)
+_SMALL: Final = tuple(
+    Resources(capacity)
+    for capacity in ({"vcore": 2}, {"vcore": 3}, {"vcore": 1, "memory": 1}, {"vcore": 4, "gpu": 1})
+)
+_ROOTS: Final = (
+    (600 * SECOND_US, DeadlockPolicy.RESOLVE),
+    (4 * SECOND_US, DeadlockPolicy.RESOLVE),
+    (8 * SECOND_US, DeadlockPolicy.RESOLVE),
+    (600 * SECOND_US, DeadlockPolicy.REPORT),
+)
+
+
+class GangAssembly(Assembly):
+    """Makes moves into steps, gangs among them."""
+
+    def __init__(self, theme: Theme, gangs: GangTheme, configs: list[Configuration]) -> None:
+        super().__init__(theme, configs)
+        self._gangs = gangs
+        self._members = 0
+
+    @override
+    def what(self, kind: str, choices: Choices) -> What:
+        """Give what a move means."""
+        makers: dict[str, Callable[[Choices], What]] = {
+            "add_members": self.add_members,
+            "add_gang": self.add_gang,
+            "remove_gang": lambda choices: RemoveGang(self._known_gang(choices)),
+            "apply_gang": lambda choices: _applied(self._gang_object(choices)),
+            "apply_pod": lambda choices: _applied(self._pod(choices)),
+            "apply_node": lambda choices: _applied(self._node(choices)),
+            "apply_class": lambda choices: _applied(_class(choices)),
+            "apply_list": self._list,
+            "add_node": self._some_node,
+        }
+        if kind in makers:
+            return makers[kind](choices)
+        if kind.startswith("delete_"):
+            return self._deletion(kind, choices)
+        return super().what(kind, choices)
+
+    def add_gang(self, choices: Choices) -> What:
+        """Give a gang that comes, mostly one that has no object yet."""
+        gangs = self.drive.model.world.gangs
+        free = [
+            name for name in self._gangs.names if name not in gangs or gangs[name].manifest is None
+        ]
+        if not free and not choices.one_in(12):
+            return _applied(self._gang_object(choices))
+        name = choices.of(free if free and not choices.one_in(12) else self._gangs.names)
+        return AddGang(name, self._fields(choices))
+
+    def add_members(self, choices: Choices) -> What:
+        """Give members of a gang that come, to the same application or to another one."""
+        if not self.drive.model.world.in_queues() and not choices.one_in(16):
+            return self.add_app(choices)
+        return self._ask_of(choices, count=choices.of((2, 1, None, 3, 4, 1, 2, 5)))
+
+    def come(self, name: str, choices: Choices) -> None:
+        """Let a gang come with its members, and a node for some of them."""
+        if not self.drive.model.world.in_queues():
+            return
+        gang = AddGang(name, self._fields(choices))
+        count = (gang.says.min_member or 1) + choices.of((0, 0, 1))
+        ask = attrs.evolve(self._ask_of(choices, count), gang=name, node=None, timed_out=False)
+        self.put(0, gang)
+        self.put(0, ask)
+        self.put(0, attrs.evolve(self._add_node(choices), capacity=choices.of(_SMALL)))
+        self.put(0, SETTLE)
+
+    def _ask_of(self, choices: Choices, count: int | None) -> AddAsk:
+        name = choices.of(self._gangs.names)
+        self._members += 1
+        priority = choices.of(self.theme.priorities)
+        if self._gangs.rising and not choices.one_in(4):
+            priority = self._members
+        return AddAsk(
+            app=self.some_app(choices),
+            ask=f"m{self._members}",
+            resources=choices.of(self._gangs.shapes),
+            priority=priority,
+            count=count,
+            node=choices.of((*(None,) * 40, *NODES[:3])),
+            run_for_us=choices.of(self.theme.run_for_us),
+            gang=name,
+            says=self._says(name, choices),
+            timed_out=choices.one_in(60),
+        )
+
+    def _fields(self, choices: Choices) -> GangFields:
+        theme = self._gangs
+        least = choices.of(theme.least)
+        return GangFields(
+            min_member=least,
+            total=choices.of((None, None, None, least + 1, least + 3)),
+            mode=choices.of(theme.modes),
+            wait_us=choices.of(theme.waits_us),
+            groups=self._others(choices),
+        )
+
+    def _others(self, choices: Choices) -> tuple[str, ...] | None:
+        chosen = {choices.of(self._gangs.names) for _ in range(choices.of(self._gangs.lists))}
+        return tuple(sorted(chosen)) or choices.of((None, None, ()))
+
+    def _says(self, name: str, choices: Choices) -> GangFields:
+        """Give what annotations say, mostly what those of other members say too."""
+        if not choices.one_in(self._gangs.annotates):
+            return NOTHING_SAID
+        world = self.drive.model.world
+        said = NOTHING_SAID
+        for ask in members(world, world.gangs.get(name, Gang(name))):
+            said = said.over(ask.says)
+        new = self._fields(choices)
+        if choices.one_in(3):
+            new = attrs.evolve(new, min_member=None, total=choices.of((None, new.total)))
+        both = new if choices.one_in(6) else said.over(new)
+        too_few = (both.total or INT32_MAX) < (both.min_member or 1)  # No event can say that.
+        return attrs.evolve(both, total=None) if too_few else both
+
+    def _known_gang(self, choices: Choices) -> str:
+        names = list(self.drive.model.world.gangs)
+        return choices.of(names if names and not choices.one_in(12) else self._gangs.names)
+
+    def _gang_object(self, choices: Choices) -> AddGang:
+        return AddGang(self._known_gang(choices), self._fields(choices))
+
+    def _some_node(self, choices: Choices) -> What:
+        full = all(name in self.drive.model.world.nodes for name in NODES)
+        return SETTLE if full and not choices.one_in(8) else self._add_node(choices)
+
+    def _add_node(self, choices: Choices) -> AddNode:
+        there = self.drive.model.world.nodes
+        free = [name for name in NODES if name not in there]
+        return AddNode(
+            node=choices.of(free or NODES),
+            capacity=choices.of(_CAPACITIES),
+            schedulable=not choices.one_in(10),
+        )
+
+    def _node(self, choices: Choices) -> NodeObject:
+        return NodeObject(
+            node=choices.of(NODES),
+            capacity=choices.of((*_CAPACITIES, None)),
+            attributes=choices.of(({}, {"zone": "x"})),
+            schedulable=not choices.one_in(4),
+        )
+
+    def _pod(self, choices: Choices) -> PodObject:
+        world = self.drive.model.world
+        ask = self._ask_of(choices, count=None)
+        if choices.one_in(3):
+            ask = attrs.evolve(ask, gang=None, says=NOTHING_SAID, timed_out=False)
+        if choices.one_in(5):
+            ask = attrs.evolve(ask, app=f"made{choices.number(2)}")
+        elif choices.one_in(5):
+            app, name = self.some_ask(choices, bound=None)
+            ask = attrs.evolve(ask, app=app, ask=name)
+        finished = choices.one_in(5)
+        ask = attrs.evolve(ask, count=None, run_for_us=None, node=None)
+        return PodObject(
+            app=ask.app,
+            name=ask.ask,
+            queue=choices.of([app.queue for app in world.in_queues()] or ["root.default"]),
+            ask=None if finished or choices.one_in(16) else ask,
+            node=choices.of((None, None, None, *NODES)),
+            finished=finished,
+        )
+
+    def _list(self, choices: Choices) -> What:
+        """Give a list of objects, which mostly belong together."""
+        makers: tuple[Callable[[Choices], AppliedObject], ...] = (
+            self._pod,
+            self._pod,
+            self._gang_object,
+            self._node,
+            _class,
+        )
+        objects = [choices.of(makers)(choices) for _ in range(2 + choices.number(2))]
+        return Apply(
+            tuple(Manifest(one, f"manifest.items[{place}]") for place, one in enumerate(objects))
+        )
+
+    def _deletion(self, kind: str, choices: Choices) -> What:
+        if kind == "delete_pod":
+            app, name = self.some_ask(choices, bound=None)
+            return _deleted(ObjectName(ObjectKind.POD, name, app))
+        if kind == "delete_gang":
+            return _deleted(ObjectName(ObjectKind.POD_GROUP, self._known_gang(choices)))
+        if kind == "delete_node":
+            return _deleted(ObjectName(ObjectKind.NODE, choices.of(NODES)))
+        return _deleted(ObjectName(ObjectKind.PRIORITY_CLASS, choices.of(("low", "high"))))
+
+
+def _applied(content: AppliedObject) -> Apply:
+    return Apply((Manifest(content),))
+
+
+def _deleted(content: ObjectName) -> Delete:
+    return Delete((Manifest(content),))
+
+
+def _class(choices: Choices) -> AddPriorityClass:
+    return AddPriorityClass(choices.of(("low", "high")), choices.of((0, 1, 7, -5)))
+
+
+def _rooted(config: Configuration, choices: Choices) -> Configuration:
+    """Give a configuration waits and a policy for deadlocks, as its root would have them."""
+    wait_us, policy = choices.of(_ROOTS)
+    root = config.root
+    own = {
+        **dict(root.own_properties),
+        "gang.wait.time": f"{wait_us // SECOND_US}s",
+        "gang.deadlock.policy": policy.value,
+    }
+    settings = attrs.evolve(root.settings, gang_wait_us=wait_us, deadlock_policy=policy)
+    root = attrs.evolve(root, settings=settings, own_properties=tuple(sorted(own.items())))
+    return attrs.evolve(config, root=root)
+
+
+_BEGINNING: Final = (
+    ("add_node", 1, 2),
+    ("add_app", 1, 4),
+    ("add_gang", 1, 4),
+    ("add_members", 1, 8),
+    ("add_ask", 0, 3),
+)
+_STARVED: Final = (("add_app", 1, 4),)
+
+
+@st.composite
+def gang_scenarios(draw: st.DrawFn, lists: int = 5) -> list[Step]:
+    """Draw a whole scenario: a configuration, nodes, applications and gangs, then anything.
+
+    Args:
+        draw: Given by Hypothesis.
+        lists: How many lists of up to ten moves follow the beginning.
+    """
+    theme = dense(themed(draw(drawn(24))), draw(drawn(12)))
+    choices = draw(drawn(12))
+    configs = [_rooted(config, choices) for config in draw(configurations(theme))]
+    gangs = gang_themed(draw(drawn(12)))
+    assembly = GangAssembly(theme, gangs, configs)
+    if not draw(drawn(1)).one_in(16):
+        assembly.put(0, Configure(configs[0]))
+    for kind, least, most in _STARVED if gangs.one_by_one else _BEGINNING:
+        for choices in draw(_moves(least, most)):
+            assembly.put(0, assembly.what(kind, choices))
+    for name in gangs.names if gangs.one_by_one else ():
+        assembly.come(name, draw(drawn(MOVE_BYTES)))
+    at_us = 0
+    for choices in (choices for _ in range(lists) for choices in draw(_moves(0, 10))):
+        kind, gap_us = choices.of(theme.kinds), choices.of(theme.gaps_us)
+        at_us += gap_us
+        assembly.put(at_us, assembly.what(kind, choices))
+    return assembly.steps
+
+
+def _moves(least: int, most: int) -> st.SearchStrategy[list[Choices]]:
+    return st.lists(drawn(MOVE_BYTES), min_size=least, max_size=most)

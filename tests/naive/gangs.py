@@ -1,0 +1,202 @@
+"""Gangs of the naive model: their members, groups and definitions, and what changes these.
+
+Nothing is kept that the asks or the definitions say: a group is found anew by walking
+along the lists each time somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from muster_core.decisions import Decision, Kind, Reason
+from muster_core.errors import RefusedError
+from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
+from muster_core.snapshots import AskPlace
+from tests.naive.state import Ask, Gang, World
+
+_FIELDS = ("min_member", "total", "mode", "wait_us", "groups")
+
+
+@attrs.frozen
+class Group:
+    """What is connected through the lists of gangs that are defined.
+
+    Attributes:
+        names: All names, those of gangs that do not exist too.
+        gangs: The gangs that exist, in order of creation, then by name; undefined ones last.
+    """
+
+    names: frozenset[str]
+    gangs: tuple[Gang, ...]
+
+    @property
+    def strict(self) -> bool:
+        """One of its gangs is."""
+        found = [gang.definition for gang in self.gangs]
+        return any(one is not None and one.mode is GangMode.STRICT for one in found)
+
+    @property
+    def satisfied(self) -> bool:
+        """All of its gangs are."""
+        return len(self.gangs) == len(self.names) and all(gang.satisfied for gang in self.gangs)
+
+
+def age(gang: Gang) -> tuple[bool, int, str]:
+    """Give what gangs are sorted by: creation, then name; undefined ones last."""
+    return (gang.creation is None, gang.creation or 0, gang.name)
+
+
+def group_of(world: World, name: str) -> Group:
+    """Give the group of a gang."""
+    links: set[frozenset[str]] = set()
+    for gang in world.gangs.values():
+        definition = gang.definition
+        if definition is not None:
+            links |= {frozenset({gang.name, other}) for other in definition.groups}
+    names = {name}
+    while more := {other for link in links if link & names for other in link} - names:
+        names |= more
+    found = [gang for gang in world.gangs.values() if gang.name in names]
+    return Group(frozenset(names), tuple(sorted(found, key=age)))
+
+
+def all_groups(world: World) -> list[Group]:
+    """Give every group, in the order of the creation of its oldest gang."""
+    groups = {group.names: group for group in (group_of(world, name) for name in world.gangs)}
+    return sorted(groups.values(), key=lambda group: age(group.gangs[0]))
+
+
+def members(world: World, gang: Gang) -> list[Ask]:
+    """Give the members of a gang: its asks that exist."""
+    return [ask for ask in world.asks() if ask.gang == gang.name]
+
+
+def holding(world: World, gang: Gang) -> int:
+    """Say how many members of a gang have a node."""
+    return sum(ask.held for ask in members(world, gang))
+
+
+def waiting(world: World, *gangs: Gang) -> list[Ask]:
+    """Give the waiting members of some gangs, in the order in which they began to wait."""
+    names = {gang.name for gang in gangs}
+    return [ask for ask in world.waiting() if ask.gang in names]
+
+
+def let_go(world: World, ask: Ask) -> None:
+    """Take an ask from its node; it is pending again, or parked if its gang has timed out."""
+    gang = None if ask.gang is None else world.gangs[ask.gang]
+    parked = gang is not None and gang.timed_out
+    ask.place = AskPlace.PARKED if parked else AskPlace.PENDING
+    ask.node = None
+    ask.ends_at = None
+
+
+def release(world: World, asks: list[Ask], reason: Reason) -> None:
+    """Release waiting asks, and say so."""
+    for ask in asks:
+        world.log.append(ask.say(Kind.RELEASED, ask.node, reason))
+        let_go(world, ask)
+
+
+def mark(world: World, gang: Gang) -> None:
+    """Mark a gang as timed out, unless it is already; its members are parked."""
+    if not gang.timed_out:
+        gang.timed_out = True
+        world.log.append(Decision(Kind.GANG_TIMED_OUT, gang=gang.name))
+    for ask in members(world, gang):
+        if not ask.held:
+            ask.place = AskPlace.PARKED
+
+
+def unmark(world: World, gang: Gang) -> None:
+    """Take the mark from a gang; its parked members are pending again."""
+    gang.timed_out = False
+    for ask in members(world, gang):
+        if ask.place is AskPlace.PARKED:
+            ask.place = AskPlace.PENDING
+
+
+def check_joining(world: World, name: str, says: GangFields) -> None:
+    """Check that a member that says this may come.
+
+    Raises:
+        RefusedError: If it disagrees with a member that is there, or with the object.
+    """
+    gang = world.gangs.get(name, Gang(name))
+    for field in _FIELDS:
+        new = getattr(says, field)
+        said = {getattr(ask.says, field) for ask in members(world, gang)} - {None}
+        if new is not None and said - {new}:
+            msg = f"annotations: {field} {new!r} disagrees with {said}"
+            raise RefusedError(msg)
+    _merged(world, gang, gang.manifest, says)
+
+
+def join(world: World, asks: list[Ask]) -> None:
+    """Let the members of one event join their gang, all of which say the same."""
+    name = asks[0].gang
+    if name is None:
+        return
+    gang = world.gangs.setdefault(name, Gang(name))
+    _define(world, gang, gang.manifest, asks[0].says)
+    if gang.timed_out:
+        for ask in asks:
+            ask.place = AskPlace.PARKED
+
+
+def give_object(world: World, name: str, says: GangFields) -> None:
+    """Give a gang its object, or another one.
+
+    Raises:
+        RefusedError: If that does not go with what annotations say.
+    """
+    gang = world.gangs.get(name, Gang(name))
+    _define(world, gang, says, NOTHING_SAID)
+    world.gangs[name] = gang
+
+
+def _merged(
+    world: World, gang: Gang, manifest: GangFields | None, says: GangFields
+) -> tuple[GangFields, GangFields]:
+    """Give what annotations say with ``says``, and what they and the object say together."""
+    noted = says.over(gang.noted)
+    fields = noted.over(manifest or NOTHING_SAID)
+    if gang.forgotten and fields.min_member is not None:
+        for ask in members(world, gang):
+            noted = noted.over(ask.says)
+        fields = noted.over(manifest or NOTHING_SAID)
+    if None not in {fields.min_member, fields.total} and fields.total < fields.min_member:  # type: ignore[operator]
+        msg = f"total: {fields.total} is less than {fields.min_member}"
+        raise RefusedError(msg)
+    return noted, fields
+
+
+def _define(world: World, gang: Gang, manifest: GangFields | None, says: GangFields) -> None:
+    noted, fields = _merged(world, gang, manifest, says)
+    gang.noted, gang.manifest = noted, manifest
+    if fields.min_member is not None:
+        gang.forgotten = False
+        gang.creation = world.positions if gang.creation is None else gang.creation
+
+
+def undefine(world: World, gang: Gang) -> None:
+    """Forget the definition of a gang; its members stay in a placeholder."""
+    release(world, waiting(world, gang), Reason.GANG_ROLLBACK)
+    gang.manifest, gang.noted, gang.forgotten, gang.creation = None, NOTHING_SAID, True, None
+    gang.satisfied = False
+    unmark(world, gang)
+    tidy(world)
+
+
+def tidy(world: World) -> None:
+    """Make gangs without members as new; without an object they are gone."""
+    there = {ask.gang for ask in world.asks()}
+    for gang in list(world.gangs.values()):
+        if gang.name in there:
+            continue
+        if gang.manifest is None:
+            del world.gangs[gang.name]
+        else:
+            world.gangs[gang.name] = Gang(
+                gang.name, gang.manifest, creation=gang.creation, cycle_valid=gang.cycle_valid
+            )
