@@ -142,6 +142,7 @@ class Coordinator:
                 reply.answer(await self._snapshot())
             case AskWhy(app, ask, reply):
                 await self._end()
+                self._settle_cycles()
                 reply.answer(self._conductor.why_pending(app, ask))
             case Examine(examiner, reply):
                 await self._end()
@@ -313,7 +314,12 @@ class Coordinator:
 
     # Reading
 
+    def _settle_cycles(self) -> None:
+        for key, commit in self._conductor.settle_cycles().items():
+            self._gangs[key].mailbox.put(commit, wake=False)
+
     async def _snapshot(self) -> Snapshot:
+        self._settle_cycles()
         apps: Mailbox[AppSnapshot] = Mailbox()
         queues: Mailbox[QueueSnapshot] = Mailbox()
         gangs: Mailbox[GangSnapshot] = Mailbox()

@@ -464,6 +464,7 @@ class Admission:
         assert not self._came_bound
         assert not self._forgotten
         assert not self._ended
+        assert self.gangs.gangs.keys() == self._view.gangs.keys()
         for name, entry in self.gangs.gangs.items():
             gang = self._view.gangs[name]
             assert entry.definition == gang.definition

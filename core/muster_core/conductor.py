@@ -396,6 +396,10 @@ class Conductor:
         """
         return None if self._refusal is None else self._refusal.message
 
+    def settle_cycles(self) -> Mapping[int, CommitGang]:
+        """Work out which cycles of gangs are invalid, for owners that are about to be seen."""
+        return self.view.settle_cycles()
+
     def why_pending(self, app: str, ask: str) -> str | None:
         """Say why an ask is pending; None if it is not, or unknown. Between two batches."""
         key = self.directory.locate(app)

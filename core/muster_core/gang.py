@@ -142,6 +142,8 @@ class GangMachine:
             definition=self._definition,
             creation=self._creation,
             state=self.state,
+            cycle_valid=self._cycle_valid,
+            since_us=self._since_us,
             gone=self._definition is None and not self._members,
         )
         self._said.clear()

@@ -122,6 +122,8 @@ class GangReport:
         definition: What defines it, or None.
         creation: The position of the event that defined it, or None.
         state: Its state.
+        cycle_valid: Its schedule cycle is valid, as far as it was told.
+        since_us: When the present wait began, in microseconds, or None.
         gone: It has ceased to exist.
     """
 
@@ -132,4 +134,6 @@ class GangReport:
     definition: GangDefinition | None
     creation: int | None
     state: GangState
+    cycle_valid: bool
+    since_us: int | None
     gone: bool

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.model import NodeSortPolicy
-from muster_core.shapes import ShapeTable, bits_of
+from muster_core.shapes import Shape, ShapeTable, bits_of
 from muster_core.shares import utilisation
 
 if TYPE_CHECKING:
@@ -221,17 +221,21 @@ class NodeIndex:
             return known
         count = 0
         for node in self._fitting(1 << bit):
-            resources = self._shapes.shapes[bit].resources
-            count += min(
-                (node.capacity[name] - node.used.get(name, 0)) // amount
-                for name, amount in resources.items()
-            )
+            count += _how_many(self._shapes.shapes[bit].resources, self._free(node))
             if count >= enough:
                 break
         else:
             self._counted.add(bit)
         self._room[bit] = count
         return count
+
+    def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
+        """Count how many more asks of a shape a node would have room for with more to give."""
+        if not (node.present and node.schedulable and shape.matches(node.name, node.attributes)):
+            return 0
+        free = self._free(node)
+        more = {name: amount + amounts.get(name, 0) for name, amount in free.items()}
+        return _how_many(shape.resources, more) - _how_many(shape.resources, free)
 
     def _fitting(self, wanted: int) -> Iterator[Node]:
         if self.fitting & wanted:
@@ -420,3 +424,8 @@ class NodeIndex:
             for name, amount in node.capacity.items():
                 total[name] = total.get(name, 0) + amount
         assert total == self.total
+
+
+def _how_many(resources: Resources, room: Mapping[str, int]) -> int:
+    """Count how often an amount fits in some room, which may be below zero."""
+    return max(0, min(room.get(name, 0) // amount for name, amount in resources.items()))

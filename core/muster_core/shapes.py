@@ -37,15 +37,18 @@ class Shape:
         resources: The amounts that it takes.
         selector: Attributes that the node must have, sorted by name.
         node: The only node that will do, or None.
+        members: More than 1 for a team, of which ``resources`` is what all of them need
+            (see :mod:`muster_core.view.teams`); no single node is asked for that.
     """
 
     resources: Resources
     selector: tuple[tuple[str, str], ...] = ()
     node: str | None = None
+    members: int = 1
 
     def matches(self, name: str, attributes: Mapping[str, str]) -> bool:
         """Say whether the node may be used at all, whatever is free on it."""
-        if self.node is not None and self.node != name:
+        if self.members > 1 or (self.node is not None and self.node != name):
             return False
         return all(attributes.get(key) == value for key, value in self.selector)
 

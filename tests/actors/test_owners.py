@@ -8,11 +8,14 @@ import trio
 
 import muster
 from muster._mailbox import Mailbox
-from muster._owners import ApplicationOwner, QueueOwner, Survey
+from muster._owners import ApplicationOwner, GangOwner, QueueOwner, Survey
 from muster.testing import Interleaving
 from muster_core.application import ApplicationMachine
 from muster_core.config import default_configuration
-from muster_core.events import RemoveApp
+from muster_core.events import AddGang, RemoveApp, RemoveGang
+from muster_core.gang import GangMachine
+from muster_core.gang_messages import DefineGang, GangReport, JoinGang, MemberKey, MoveMember
+from muster_core.gangs.definition import GangDefinition, GangFields
 from muster_core.lifecycle import AppState
 from muster_core.messages import (
     AddAsks,
@@ -31,7 +34,7 @@ from muster_core.messages import (
     Values,
 )
 from muster_core.queue import QueueMachine
-from muster_core.snapshots import AppSnapshot, AskPlace, QueueSnapshot
+from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
 from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
 
 IDENTITY = AppIdentity(5, "a", 1, "root")
@@ -47,7 +50,7 @@ def queue() -> tuple[QueueOwner, Mailbox[QueueReport]]:
 
 
 @asynccontextmanager
-async def running(owner: ApplicationOwner | QueueOwner) -> AsyncGenerator[None]:
+async def running(owner: ApplicationOwner | QueueOwner | GangOwner) -> AsyncGenerator[None]:
     with watchdog():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(owner.run)
@@ -186,6 +189,60 @@ async def test_a_queue_that_fails_says_on_what() -> None:
         await owner.run()
 
 
+# Gangs
+
+
+MEMBER = MemberKey(5, "a", "k")
+
+
+def gang() -> tuple[GangOwner, Mailbox[GangReport]]:
+    reports: Mailbox[GangReport] = Mailbox()
+    return GangOwner(GangMachine(3, "default/g"), reports), reports
+
+
+async def test_a_gang_reports_when_it_is_asked_to() -> None:
+    owner, reports = gang()
+    async with running(owner):
+        owner.mailbox.put(DefineGang(GangDefinition(2, 2), 9))
+        owner.mailbox.put(JoinGang((MEMBER,), AskPlace.PENDING, (9, 0, 0)))
+        await settled()
+        assert reports.drain() == []
+        owner.mailbox.put(Close(4))
+
+        (report,) = await reports.take_all()
+        reply: Mailbox[GangSnapshot] = Mailbox()
+        owner.mailbox.put(Survey(reply))
+        (snapshot,) = await reply.take_all()
+
+    assert (report.key, report.epoch, report.creation, report.gone) == (3, 4, 9, False)
+    assert snapshot == GangSnapshot("default/g", GangDefinition(2, 2), pending=(("a", "k"),))
+
+
+async def test_a_gang_ends_when_it_is_gone() -> None:
+    owner, reports = gang()
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            owner.mailbox.put(JoinGang((MEMBER,), AskPlace.PENDING, (9, 0, 0)))
+            owner.mailbox.put(MoveMember(MEMBER, None))
+            owner.mailbox.put(Close(1))
+
+    (report,) = reports.drain()
+    assert report.gone
+
+
+async def test_a_gang_that_fails_says_on_what() -> None:
+    owner, _ = gang()
+    # A member that is not there has moved: a bug.
+    owner.mailbox.put(MoveMember(MEMBER, None))
+
+    expected = "the gang 'default/g' failed on MoveMember"
+    with pytest.raises(muster.BrokenSchedulerError, match=expected) as caught:
+        await owner.run()
+
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
 # In a scheduler
 
 
@@ -226,5 +283,34 @@ async def test_owners_come_and_go() -> None:
 
         await scheduler.submit(RemoveApp("a"))
         await scheduler.snapshot()
+        await settled()
+        assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+async def test_a_gang_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(self: GangMachine, message: object) -> None:
+        raise ArithmeticError(self.name)
+
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
+        async with muster.open_scheduler() as scheduler:
+            await scheduler.settle()
+            monkeypatch.setattr(GangMachine, "handle", handle)
+            await scheduler.submit(AddGang("default/g", GangFields(1)))
+            await scheduler.settle()
+
+    assert str(caught.value).startswith("the gang 'default/g' failed on DefineGang(")
+    assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
+async def test_gangs_come_and_go() -> None:
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.snapshot()
+        before = trio.lowlevel.current_statistics().tasks_living
+        await scheduler.submit(AddGang("default/g", GangFields(1)))
+        assert set((await scheduler.snapshot()).gangs) == {"default/g"}
+        assert trio.lowlevel.current_statistics().tasks_living == before + 1
+
+        await scheduler.submit(RemoveGang("default/g"))
+        assert (await scheduler.snapshot()).gangs == {}
         await settled()
         assert trio.lowlevel.current_statistics().tasks_living == before

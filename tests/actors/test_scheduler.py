@@ -14,17 +14,27 @@ from muster_core.errors import RefusedError
 from muster_core.events import (
     AddApp,
     AddAsk,
+    AddGang,
     AddNode,
     AddPriorityClass,
+    Apply,
     Configure,
+    Delete,
     Event,
     FailBind,
+    Manifest,
+    NodeObject,
+    ObjectKind,
+    ObjectName,
+    PodObject,
     Release,
     RemoveApp,
     RemoveAsk,
+    RemoveGang,
     RemoveNode,
     UpdateNode,
 )
+from muster_core.gangs.definition import GangFields
 from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Statistics
@@ -72,10 +82,17 @@ async def test_every_event(log: Recording) -> None:
         AddAsk("a", "big", Resources({"vcore": 99})),
         FailBind("a", "k-0"),
         Configure(default_configuration()),
+        AddGang("default/g", GangFields(2)),
+        AddAsk("a", "alone", ONE, gang="default/g"),
+        Apply((Manifest(PodObject("b", "pod", "root.b", AddAsk("b", "pod", ONE), "n")),)),
+        Apply((Manifest(NodeObject("o", ONE)),)),
     ]
     more: list[Event] = [
         Release("a", "k-1"),
         RemoveAsk("a", "big"),
+        RemoveGang("default/g"),
+        Delete((Manifest(ObjectName(ObjectKind.POD, "pod", "b")),)),
+        Delete((Manifest(ObjectName(ObjectKind.NODE, "o")),)),
         RemoveNode("m"),
         RemoveApp("a"),
     ]

@@ -11,7 +11,9 @@ import muster
 from muster.config_files import parse_configuration
 from muster.testing import Interleaving, Recording, check
 from muster_core.decisions import Announced, Decision, Kind
-from muster_core.events import AddApp, AddAsk, Configure, RemoveNode, UpdateNode
+from muster_core.events import AddApp, AddAsk, AddGang, Configure, RemoveNode, UpdateNode
+from muster_core.gangs.definition import GangFields, GangMode
+from muster_core.gangs.states import GangState
 from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
 from tests.actors.program import APP, NODE, ONE, ask, inside
@@ -187,6 +189,64 @@ async def test_check_finds_what_is_wrong(spoil: Callable[[Examined], None]) -> N
         await scheduler.examine(spoil)
 
         with pytest.raises(AssertionError):
+            await check(scheduler)
+
+
+def let_a_gang_forget_a_member(state: Examined) -> None:
+    (gang,) = state.gangs.values()
+    inside(gang, "_members").popitem()
+
+
+def let_a_gang_be_satisfied(state: Examined) -> None:
+    (gang,) = state.gangs.values()
+    gang.state = GangState.SATISFIED
+
+
+def let_the_view_forget_that_one_waits(state: Examined) -> None:
+    state.conductor.view.gangs["default/g"].waiting.popitem()
+
+
+def let_the_view_forget_that_one_is_parked(state: Examined) -> None:
+    state.conductor.view.gangs["default/g"].parked[5, "nobody"] = None
+
+
+def let_the_view_have_another_cycle(state: Examined) -> None:
+    state.conductor.view.gangs["default/g"].cycle_valid = False
+
+
+def let_the_register_forget_a_gang(state: Examined) -> None:
+    state.conductor.admission.gangs.gangs.clear()
+
+
+def let_a_wait_have_begun_earlier(state: Examined) -> None:
+    state.conductor.view.gangs["default/g"].since_us = -1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        let_a_gang_forget_a_member,
+        let_a_gang_be_satisfied,
+        let_the_view_forget_that_one_waits,
+        let_the_view_forget_that_one_is_parked,
+        let_the_view_have_another_cycle,
+        let_the_register_forget_a_gang,
+        let_a_wait_have_begun_earlier,
+    ],
+)
+async def test_check_finds_what_is_wrong_with_gangs(spoil: Callable[[Examined], None]) -> None:
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        fields = GangFields(6, mode=GangMode.NON_STRICT)
+        await scheduler.submit(AddGang("default/g", fields))
+        await scheduler.submit(attrs.evolve(ask(count=6), gang="default/g"))
+        snapshot = await check(scheduler)
+        assert len(snapshot.gangs["default/g"].waiting) == 4
+
+        await scheduler.examine(spoil)
+
+        with pytest.raises((AssertionError, KeyError)):
             await check(scheduler)
 
 

@@ -122,9 +122,11 @@ def test_a_new_gang_is_a_placeholder_and_goes_as_it_came() -> None:
         epoch=1,
         said=(),
         definition=None,
-        creation=0,
+        creation=None,
         state=GangState.PLACEHOLDER,
         gone=True,
+        cycle_valid=True,
+        since_us=None,
     )
 
 
@@ -133,6 +135,12 @@ def test_a_report_says_what_defines_it() -> None:
 
     assert (answer.epoch, answer.definition, answer.creation) == (4, DEFINITION, 5)
     assert (answer.state, answer.gone) == (GangState.GATHERING, False)
+
+
+def test_a_report_says_what_it_was_told_of_its_cycle_and_its_wait() -> None:
+    answer = report(machine(*DEFINED, commit((A, WAITING), cycle_valid=False, since_us=8)))
+
+    assert (answer.cycle_valid, answer.since_us) == (False, 8)
 
 
 def test_it_stays_while_it_has_members_or_a_definition() -> None:

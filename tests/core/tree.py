@@ -128,6 +128,8 @@ class Tree:
         return [f"{decision.app}/{decision.ask} {decision.node}" for decision in bound]
 
     def snapshot(self) -> Snapshot:
+        for key, commit in self.conductor.settle_cycles().items():
+            self._gang_mail[key].append(commit)
         self._work()
         return self.conductor.snapshot(
             [app.snapshot() for app in self.apps.values()],

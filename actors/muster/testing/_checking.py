@@ -76,6 +76,7 @@ def _check_owners(state: Examined) -> None:
 
 def _check_names(state: Examined) -> None:
     """The directory knows all and only the owners that there are."""
+    state.conductor.admission.check()
     directory = state.conductor.directory
     assert {entry.key: path for path, entry in directory.queues.items()} == {
         key: queue.path for key, queue in state.queues.items()
@@ -143,8 +144,9 @@ def _check_nothing_fits(state: Examined) -> None:
         for ask in app.pending.values():
             reason = view.why_pending(key, ask.name)
             assert reason is not None
-            if not reason.startswith("NoNodeFits"):
-                continue
+            leaf = view.queues[app.identity.leaf]
+            if not reason.startswith("NoNodeFits") or leaf.config.settings.blocking:
+                continue  # A blocking leaf may have been blocked by another one.
             for node in view.nodes.in_order():
                 may = node.schedulable and ask.shape.matches(node.name, node.attributes)
                 assert not (may and not _over(_plus(node.used, ask.resources), node.capacity))

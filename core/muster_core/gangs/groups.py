@@ -31,6 +31,11 @@ class GangLinks:
                 self._groups[member] = known
         return known
 
+    def forget(self, name: str) -> None:
+        """Forget what is known of a gang that has ceased to exist and is named by nobody."""
+        if self._groups.get(name) == (name,):
+            del self._groups[name]
+
     def relink(self, name: str, named: tuple[str, ...]) -> set[tuple[str, ...]]:
         """Replace the list of a gang.
 

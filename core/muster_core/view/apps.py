@@ -104,7 +104,7 @@ class ViewApp(Listed):
         if slot.offer is Offer.EACH:
             self.push(slot.order_of(ask), ask, bit)
         elif slot.offer is Offer.FIRST:
-            slot.set_offer(Offer.FIRST)
+            slot.relist()
 
     def remove(self, ask: Ask, bit: int) -> None:
         """Forget a pending ask."""
@@ -116,7 +116,7 @@ class ViewApp(Listed):
             slot = self.slots[ask.gang]
             slot.remove(ask)
             if slot.offer is Offer.FIRST:
-                slot.set_offer(Offer.FIRST)
+                slot.relist()
         self._clean(bit)
 
     def best(self, mask: int) -> tuple[int, Ask]:
@@ -142,7 +142,7 @@ class ViewApp(Listed):
         self._tried[ask.name] = (bit, ask)
         slot = None if ask.gang is None else self.slots[ask.gang]
         if slot is not None and slot.offer is Offer.FIRST:
-            slot.set_offer(Offer.FIRST)
+            slot.relist()
         self._clean(bit)
 
     def start_round(self) -> None:
@@ -169,14 +169,6 @@ class ViewApp(Listed):
         else:
             heappush(heap, (order, ask))
 
-    def push_visit(self, order: AskOrder, ask: Ask) -> None:
-        """Offer an ask to be tried whether it fits or not."""
-        self.push(order, ask, VISIT_BIT)
-
-    def clean_visits(self) -> None:
-        """Take note that other asks are to be tried whether they fit or not."""
-        self._clean(VISIT_BIT)
-
     def clean(self, bits: Iterable[int]) -> None:
         """Take note that asks of these bits are no longer offered."""
         for bit in bits:
@@ -189,9 +181,11 @@ class ViewApp(Listed):
         slot = None if ask.gang is None else self.slots[ask.gang]
         if slot is None:
             return True
-        if bit == VISIT_BIT:
-            return slot.listed is ask
-        return slot.offer is Offer.EACH and order == slot.order_of(ask)
+        if order != slot.order_of(ask):
+            return False
+        if slot.offer is Offer.FIRST:
+            return slot.listed is ask and bit == slot.visit_bit
+        return slot.offer is Offer.EACH and bit == slot.members[ask.name][1]
 
     def _clean(self, bit: int) -> None:
         """Make the top of a heap an ask that is offered, or drop the heap."""
@@ -234,7 +228,7 @@ class ViewApp(Listed):
             for entry in heap
             if self._offered(entry, bit)
         }
-        names = [name for name, bit in offered if bit != VISIT_BIT]
+        names = [name for name, _ in offered]
         assert len(names) == len(set(names))
         assert {name for name, _ in offered} == self._to_offer()
         # The mask has a bit for all and only the heaps, and their tops are offered.

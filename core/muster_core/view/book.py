@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 from muster_core.gangs.groups import GangLinks
 from muster_core.view.gangs import ViewGang, ViewGroup
-from muster_core.view.slots import Offer
+from muster_core.view.slots import Offer, Slot
+from muster_core.view.teams import NO_TEAM
 
 if TYPE_CHECKING:
     from muster_core.gangs.definition import GangDefinition
+    from muster_core.shapes import Shape
     from muster_core.view.apps import ViewApp
+    from muster_core.view.teams import Teams
 
 
 @final
 class GangBook:
-    """The gangs of the view."""
+    """The gangs of the view.
 
-    def __init__(self) -> None:
+    Args:
+        teams: The teams that are offered.
+        is_blocking: Says whether an application is in a blocking leaf.
+    """
+
+    def __init__(self, teams: Teams, is_blocking: Callable[[ViewApp], bool]) -> None:
+        self._teams = teams
+        self._is_blocking = is_blocking
         #: Every gang that is defined or has members, by its full name.
         self.gangs: dict[str, ViewGang] = {}
         #: All and only the gangs that have waiting members.
@@ -26,8 +37,10 @@ class GangBook:
         self.invalid: dict[str, ViewGang] = {}
         #: The gangs whose owners have been told that their cycle is invalid.
         self._told_invalid: set[str] = set()
-        #: At least the gangs of Strict groups of which members would be tried if they may fit.
+        #: The gangs of Strict groups of which members may be tried.
         self.strict: dict[str, ViewGang] = {}
+        #: Those of them that are not offered as teams, and have to be judged one by one.
+        self.judged: dict[str, ViewGang] = {}
         #: The gangs in whose groups something has changed since the last refresh.
         self._stale: dict[str, ViewGang] = {}
         #: The gangs that waited at the end of the last batch.
@@ -49,7 +62,8 @@ class GangBook:
         """Forget a gang that has ceased to exist."""
         self._dissolve(self._links.group_of(gang.name))
         self._link(gang, ())
-        for known in (self.gangs, self._stale, self.strict, self.invalid):
+        self._links.forget(gang.name)
+        for known in (self.gangs, self._stale, self.strict, self.judged, self.invalid):
             known.pop(gang.name, None)
         self._told_invalid.discard(gang.name)
 
@@ -66,6 +80,7 @@ class GangBook:
         self._link(gang, () if definition is None else definition.groups)
         self._dissolve(self._links.group_of(gang.name))
         for slot in gang.slots.values():  # Their members have another place among the asks.
+            self._teams.leave(slot.visit_bit)
             slot.set_offer(Offer.NONE)
             slot.reorder(creation)
         return [slot.app for slot in gang.slots.values()]
@@ -122,14 +137,36 @@ class GangBook:
         strict = group.strict
         for gang in group.gangs:
             offer = group.offer_of(gang)
+            tries = bool(strict and gang.slots and gang.missing and gang.admits())
+            as_team = tries and self._is_team(group, gang)
             for key, slot in gang.slots.items():
-                slot.set_offer(offer)
+                bit = NO_TEAM
+                if offer is Offer.FIRST and as_team:
+                    (member,) = slot.bits
+                    bit = self._teams.join(member, gang.missing)
+                before = slot.visit_bit
+                slot.set_offer(offer, bit)
+                self._teams.leave(before)
+                as_team = as_team and bit != NO_TEAM
                 apps[key] = slot.app
-            tries = strict and gang.slots and gang.missing and gang.admits()
-            if tries and not gang.satisfied:
-                self.strict[gang.name] = gang
-            else:
-                self.strict.pop(gang.name, None)
+            _keep(self.strict, gang, there=tries)
+            _keep(self.judged, gang, there=tries and not as_team)
+
+    def _is_team(self, group: ViewGroup, gang: ViewGang) -> bool:
+        """Say whether a Strict gang fits exactly if there is room for what it lacks."""
+        if len(group.names) > 1 or len(gang.slots) > 1 or gang.waiting:
+            return False
+        (slot,) = gang.slots.values()
+        return len(slot.bits) == 1 and not self._is_blocking(slot.app)
+
+    def teams(self) -> list[Shape]:
+        """Give the team of each slot that is offered as one; for tests."""
+        bits = [slot.visit_bit for gang in self.gangs.values() for slot in gang.slots.values()]
+        return [self._teams.shape_of(bit) for bit in bits if self._teams.knows(bit)]
+
+    def drop(self, slot: Slot[ViewApp]) -> None:
+        """Take note that a slot has no members any more."""
+        self._teams.leave(slot.visit_bit)
 
     def invalidate(self, group: ViewGroup) -> None:
         """Let the cycles of a group's gangs be invalid."""
@@ -137,11 +174,12 @@ class GangBook:
             gang.cycle_valid = False
             self.invalid[gang.name] = gang
 
-    def renew(self, gang: ViewGang) -> None:
-        """Take note that a gang has no members left, and is as new; its owner knows."""
-        gang.cycle_valid, gang.since_us = True, None
-        self.invalid.pop(gang.name, None)
-        self._told_invalid.discard(gang.name)
+    def renew_cycle(self, gang: ViewGang) -> None:
+        """Take note that the owner of a gang says that its cycle is valid."""
+        if gang.name in self._told_invalid:  # It has begun anew, as it was without members.
+            gang.cycle_valid = True
+            self.invalid.pop(gang.name, None)
+            self._told_invalid.discard(gang.name)
 
     def changed_cycles(self) -> set[str]:
         """Give the gangs whose owners do not know yet whether their cycle is valid."""
@@ -180,6 +218,12 @@ class GangBook:
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""
         assert not self._stale
+        users: dict[int, int] = {}
+        for gang in self.gangs.values():
+            for slot in gang.slots.values():
+                if self._teams.knows(slot.visit_bit):
+                    users[slot.visit_bit] = users.get(slot.visit_bit, 0) + 1
+        self._teams.check(users)
         assert self._told_invalid == set(self.invalid)
         assert self.waiting == {name: gang for name, gang in self.gangs.items() if gang.waiting}
         assert self.invalid == {
@@ -199,3 +243,10 @@ class GangBook:
                 assert slot.creation == gang.creation
             # No group is partly bound before it is satisfied, and none waits in vain.
             assert not (gang.waiting and group.complete())
+
+
+def _keep(gangs: dict[str, ViewGang], gang: ViewGang, *, there: bool) -> None:
+    if there:
+        gangs[gang.name] = gang
+    else:
+        gangs.pop(gang.name, None)

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.config.model import DeadlockPolicy
 from muster_core.decisions import Decision, Kind, Reason
+from muster_core.totals import add_to
+from muster_core.view.fitting import needs_of
 from muster_core.view.moves import say
 
 if TYPE_CHECKING:
+    from muster_core.nodes import Node
     from muster_core.view.gangs import Hold, ViewGroup
     from muster_core.view.moves import Moves
     from muster_core.view.permits import Permits
@@ -45,11 +48,9 @@ class Deadlocks:
             What was decided, and whether a group was helped, so that rounds are due again.
         """
         groups = self._in_order()
-        if len(groups) < 2:
-            return [], False
-        for position, group in enumerate(groups):
-            rivals = groups[position + 1 :]
-            if group.may_complete() and self._would_help(group, rivals):
+        for position in self._candidates(groups):
+            group, rivals = groups[position], groups[position + 1 :]
+            if self._would_help(group, rivals):
                 break
         else:
             return [], False
@@ -58,8 +59,15 @@ class Deadlocks:
         return self._help(groups, group, rivals, now_us), True
 
     def _in_order(self) -> list[ViewGroup]:
-        """Give the unsatisfied groups that hold nodes, in the order in which they are helped."""
+        """Give the unsatisfied groups that hold nodes, in the order in which they are helped.
+
+        None if there is no deadlock, or nobody who could be helped.
+        """
+        if len(self._state.book.waiting) < 2:
+            return []
         groups = self._state.book.groups_of(self._state.book.waiting)
+        if len(groups) < 2 or not any(group.may_complete() for group in groups):
+            return []
         return sorted(groups, key=lambda group: -self._priority(group))
 
     def _priority(self, group: ViewGroup) -> int:
@@ -75,6 +83,39 @@ class Deadlocks:
                 *(hold.allocation.ask for hold in gang.waiting.values()),
             )
         )
+
+    def _candidates(self, groups: list[ViewGroup]) -> list[int]:
+        """Give the positions of the groups of which it is not sure that they cannot be helped.
+
+        A group whose members would not fit one beside another if the groups after it held
+        nothing need not be tried.
+        """
+        found: list[int] = []
+        freed: dict[Node, dict[str, int]] = {}
+        for position in reversed(range(len(groups))):
+            group = groups[position]
+            if group.may_complete() and not self._is_sure_to_lack(group, freed):
+                found.append(position)
+            for hold in group.holds():
+                add_to(freed.setdefault(hold.node, {}), hold.allocation.ask.resources)
+        return found[::-1]
+
+    def _is_sure_to_lack(self, group: ViewGroup, freed: dict[Node, dict[str, int]]) -> bool:
+        nodes, shapes = self._state.nodes, self._state.shapes.shapes
+        counts: dict[int, int] = {}
+        for gang in group.gangs:
+            if gang.missing:
+                for _, bit, count in needs_of(self._state, gang):
+                    counts[bit] = counts.get(bit, 0) + count
+        for bit, count in counts.items():
+            room = nodes.room_for(bit, count)
+            for node, amounts in freed.items():
+                if room >= count:
+                    break
+                room += nodes.more_room(node, shapes[bit], amounts)
+            if room < count:
+                return True
+        return False
 
     def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> bool:
         """Try without effect whether a group would be complete if its rivals held nothing."""

@@ -124,6 +124,13 @@ class DecisionView:
         """Give what the batch decided, for each owner concerned, once."""
         return self._rounds.commits(now_us)
 
+    def settle_cycles(self) -> dict[int, CommitGang]:
+        """Work out which cycles the last round left invalid; give what owners do not know.
+
+        Between two batches, when somebody wants to see: no decision depends on it.
+        """
+        return self._rounds.settle_cycles()
+
     def why_pending(self, key: int, name: str) -> str | None:
         """Say why an ask is pending, parked or waiting; None if it is not."""
         app = self.apps[key]
@@ -176,14 +183,15 @@ class DecisionView:
             for key, app in queue.apps.items()
         }
         assert in_leaves == self.apps
-        self._state.shapes.check(
+        shapes = [
             ask.shape
             for app in self.apps.values()
             for ask in (
                 *app.pending.values(),
                 *(allocation.ask for allocation, _ in app.waiting.values()),
             )
-        )
+        ]
+        self._state.shapes.check([*shapes, *self._state.book.teams()])
         self._state.book.check()
         assert not self._state.placing
         assert not self._state.exact
@@ -193,8 +201,13 @@ class DecisionView:
         assert self._announced == {
             path: priority for path, priority in priorities.items() if priority is not None
         }
-        # Nothing that is pending could be placed.
-        assert not self._state.root.open & self.nodes.fitting
+        # Nothing that is pending could be placed; where a member of a gang that was not the
+        # first of its leaf blocked that leaf, the first may fit all the same.
+        strict_order = any(
+            isinstance(queue, LeafView) and queue.config.settings.blocking and queue.slots
+            for queue in self.queues.values()
+        )
+        assert strict_order or not self._state.root.open & self._state.fitting
 
     def _check_nodes(self) -> None:
         """Assert that nodes hold all and only the allocations that there are."""

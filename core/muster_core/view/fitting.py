@@ -40,12 +40,12 @@ def find_hopeless(state: ViewState, group: ViewGroup) -> bool:
     if any(state.leaf_of(slot.app).config.settings.blocking for slot in slots):
         return False
     needs = [
-        need for gang in gangs if gang.missing and gang.admits() for need in _needs(state, gang)
+        need for gang in gangs if gang.missing and gang.admits() for need in needs_of(state, gang)
     ]
     return _lacks_nodes(state, needs) or _lacks_headroom(state, needs)
 
 
-def _needs(state: ViewState, gang: ViewGang) -> Iterator[Need]:
+def needs_of(state: ViewState, gang: ViewGang) -> Iterator[Need]:
     """Give what a gang is sure to need before it is complete."""
     missing = gang.missing
     leaves = {slot.app.identity.leaf for slot in gang.slots.values()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never, final
 
 from muster_core.gang_messages import GangReport
-from muster_core.gangs.states import GangState
 from muster_core.lifecycle import AppState
 from muster_core.messages import (
     Allocation,
@@ -81,11 +80,19 @@ class Intake:
         elif queue.config is not summary.config:
             queue.config = summary.config
             self._state.all_dirty = True
+            self._touch_gangs(queue)
             if isinstance(queue, LeafView):  # Keys of the old policy and of the new do not mix.
                 queue.reorder(self._state.total)
         queue.pending = dict(summary.values.pending)
         queue.allocated = dict(summary.values.allocated)
         self._state.dirty[queue.key] = queue
+
+    def _touch_gangs(self, queue: ViewQueue) -> None:
+        """Take note that members of gangs may have to be offered in another way."""
+        if isinstance(queue, LeafView):
+            for app in queue.apps.values():
+                for name in app.slots:
+                    self._state.book.touch(name)
 
     def _new_queue(self, summary: QueueSummary) -> ViewQueue:
         parent = None if summary.parent is None else self._state.queues[summary.parent]
@@ -216,10 +223,9 @@ class Intake:
             book.remove(gang)
             return
         gang.key, gang.state = report.key, report.state
-        if not gang.children:
-            book.renew(gang)
-        elif gang.state is GangState.TIMED_OUT:
-            gang.since_us = None  # The next wait will be another one.
+        gang.since_us = report.since_us
+        if report.cycle_valid:
+            book.renew_cycle(gang)
         if gang.definition != report.definition or gang.creation != report.creation:
             for app in book.redefine(gang, report.definition, report.creation):
                 self._state.list_app(app)

@@ -259,6 +259,20 @@ class Moves:
                 siblings[queue.key] = queue.values()
         return {key: CommitQueue(values) for key, values in children.items()}
 
+    def commit_cycles(self) -> dict[int, CommitGang]:
+        """Give the cycles that owners do not know of, between two batches."""
+        gangs = self._state.gangs
+        changed = sorted(self._state.book.changed_cycles() & gangs.keys())
+        return {
+            gangs[name].key: CommitGang(
+                moves=(),
+                satisfied=False,
+                cycle_valid=gangs[name].cycle_valid,
+                since_us=gangs[name].since_us,
+            )
+            for name in changed
+        }
+
     def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
         state = self._state
         concerned = self._satisfied | state.book.set_waits(now_us)

@@ -17,6 +17,7 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.view.fitting import find_hopeless
 from muster_core.view.moves import say
 from muster_core.view.queues import LeafView, ParentView
+from muster_core.view.teams import NO_TEAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,6 +69,8 @@ class Permits:
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
         self._blocked: list[LeafView] = []
+        #: Whether everything was tried in its turn in the last round.
+        self.was_exact = False
 
     # Rounds
 
@@ -126,7 +129,11 @@ class Permits:
             gang.slots and gang.missing and gang.admits() for gang in group.gangs
         ):
             return True
-        spoilt = any(hold.app.spoilt.get(hold.allocation.ask.name) for hold in group.holds())
+        spoilt = any(
+            hold.app.spoilt.get(hold.allocation.ask.name)
+            for gang in group.gangs
+            for hold in gang.waiting.values()
+        )
         return spoilt and group.may_complete()
 
     def judge(self, *, exact: bool) -> None:
@@ -135,14 +142,13 @@ class Permits:
         Trying them would do nothing but make their cycles invalid.
         """
         state = self._state
+        self.was_exact = exact
         apps: dict[int, ViewApp] = {}
-        for group in state.book.groups_of(state.book.strict):
+        for group in state.book.groups_of(state.book.judged):
             known = group.hopeless and group.room == state.nodes.grown
             hopeless = not exact and (known or find_hopeless(state, group))
             if hopeless:
                 group.room = state.nodes.grown
-                if self._has_turn(group):
-                    state.book.invalidate(group)
             if hopeless != group.hopeless:
                 group.hopeless = hopeless
                 state.book.offer(group, apps)
@@ -152,12 +158,29 @@ class Permits:
         for app in apps.values():
             self._state.list_app(app)
 
-    def _has_turn(self, group: ViewGroup) -> bool:
-        """Say whether a member of a group that is left out would be tried in this round.
+    def invalidate_left_out(self) -> None:
+        """Let the cycles be invalid of the groups that were left out of the last round.
 
-        It is asked at its beginning, which is right for the round that is the last one of
-        a batch, as that changes nothing; and nobody sees the cycles of another one.
+        A member that has its turn in a round fails there, or its group would not be left
+        out. The round that is the last one of a batch changes nothing, so it can be told
+        afterwards whether one had; and nobody sees the cycles of another round.
         """
+        book = self._state.book
+        if self.was_exact:
+            return
+        for group in book.groups_of(book.strict):
+            if self._may_be_left_out(group) and self._has_turn(group):
+                book.invalidate(group)
+
+    @staticmethod
+    def _may_be_left_out(group: ViewGroup) -> bool:
+        """Say whether a group is only tried if it may fit, and its cycles are valid."""
+        slots = (slot for gang in group.gangs for slot in gang.slots.values())
+        return all(gang.cycle_valid for gang in group.gangs) and (
+            group.hopeless or any(slot.visit_bit != NO_TEAM for slot in slots)
+        )
+
+    def _has_turn(self, group: ViewGroup) -> bool:
         return any(
             self._state.leaf_of(slot.app).competes(slot.app)
             and self._state.leaf_of(slot.app).enters()
@@ -168,18 +191,24 @@ class Permits:
 
     # Attempts
 
-    def attempt(self, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> list[Decision]:
+    def attempt(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
+    ) -> list[Decision]:
         """Try a member whose turn it is, and what follows from it.
 
         Args:
             leaf: The queue of its application.
             app: Its application.
             ask: The member, of a gang that is not satisfied and admits it.
+            bit: The bit under which it is offered.
             now_us: The instant of the batch, in microseconds.
         """
         state = self._state
         gang = _gang_of(state, ask)
         group = state.book.group_of(gang)
+        if state.teams.knows(bit) and not state.exact and not state.teams.has_room(bit):
+            state.teams.exhaust(bit)  # So it is for all gangs that need as much.
+            return []
         attempt = _Attempt(group, state.numbers, state.nodes.grown, self._moves.memory.mark())
         if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
             self._give_up(attempt)

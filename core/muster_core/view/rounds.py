@@ -77,10 +77,11 @@ class Rounds:
         state = self._state
         self._set_exact(exact=self._permits.must_be_exact())
         state.refresh()
+        state.teams.refresh()
         self._permits.judge(exact=state.exact)
         while True:
             state.refresh()
-            if not (state.root.open & state.nodes.fitting or state.root.visiting):
+            if not (state.root.open & state.fitting or state.root.visiting):
                 break
             yield self._step(now_us)
 
@@ -101,7 +102,7 @@ class Rounds:
     def _step(self, now_us: int) -> list[Decision]:
         """Try the best ask."""
         state = self._state
-        mask, entering = state.nodes.fitting, EVERY_SHAPE
+        mask, entering = state.fitting, EVERY_SHAPE
         queue = state.root
         while isinstance(queue, ParentView):
             mask &= queue.open
@@ -114,7 +115,7 @@ class Rounds:
             return []
         app, bit, ask = chosen
         if ask.gang is not None and not state.gangs[ask.gang].satisfied:
-            return self._permits.attempt(queue, app, ask, now_us)
+            return self._permits.attempt(queue, app, ask, bit, now_us)
         return self._try_plain(queue, app, ask, bit, now_us)
 
     def _try_plain(
@@ -137,6 +138,11 @@ class Rounds:
             decisions.extend(self._moves.bind(leaf, app, ask, node, now_us))
         self._moves.list_apps()
         return decisions
+
+    def settle_cycles(self) -> dict[int, CommitGang]:
+        """Work out which cycles the last round left invalid; give what owners do not know."""
+        self._permits.invalidate_left_out()
+        return self._moves.commit_cycles()
 
     def commits(
         self, now_us: int

@@ -35,14 +35,8 @@ class Host(Protocol):
     def push(self, order: AskOrder, ask: Ask, bit: int, /) -> None:
         """Offer an ask under a bit."""
 
-    def push_visit(self, order: AskOrder, ask: Ask, /) -> None:
-        """Offer an ask to be tried whether it fits or not."""
-
     def clean(self, bits: Iterable[int], /) -> None:
         """Take note that asks of these bits are no longer offered."""
-
-    def clean_visits(self) -> None:
-        """Take note that other asks are to be tried whether they fit or not."""
 
 
 A = TypeVar("A", bound=Host)
@@ -69,6 +63,7 @@ class Slot(Generic[A]):
         members: All of them by name, each with the bit of its shape.
         bits: How many of them have each shape; no zeros.
         offer: How they are offered.
+        visit_bit: The bit under which the first is offered, where only the first is.
         listed: The one that is offered as the first, where only the first is.
     """
 
@@ -78,6 +73,7 @@ class Slot(Generic[A]):
     members: dict[str, tuple[Ask, int]] = attrs.field(factory=dict[str, "tuple[Ask, int]"])
     bits: dict[int, int] = attrs.field(factory=dict[int, int])
     offer: Offer = Offer.NONE
+    visit_bit: int = 0
     listed: Ask | None = None
     #: At least the untried members in order; the top may be out of date.
     _heap: list[tuple[AskOrder, Ask]] = attrs.field(
@@ -125,30 +121,35 @@ class Slot(Generic[A]):
         self._heap = [(self.order_of(ask), ask) for ask in self.untried()]
         heapify(self._heap)
 
-    def set_offer(self, offer: Offer) -> None:
-        """Offer the members in another way, or the first if that is another one now."""
+    def set_offer(self, offer: Offer, visit_bit: int = 0) -> None:
+        """Offer the members in another way.
+
+        Args:
+            offer: How.
+            visit_bit: The bit under which the first is offered, if only that is.
+        """
         before, self.offer = self.offer, offer
-        if offer is Offer.FIRST:
-            self._list_first()
-        elif self.listed is not None:
+        if self.listed is not None and (offer is not Offer.FIRST or visit_bit != self.visit_bit):
             self.listed = None
-            self.app.clean_visits()
-        if offer is before:
-            return
-        if offer is Offer.EACH:
+            self.app.clean((self.visit_bit,))
+        self.visit_bit = visit_bit
+        if before is Offer.EACH and offer is not Offer.EACH:
+            self.app.clean(self.bits)
+        if offer is Offer.FIRST:
+            self.relist()
+        elif offer is Offer.EACH and before is not Offer.EACH:
             for ask in self.untried():
                 self.app.push(self.order_of(ask), ask, self.members[ask.name][1])
-        elif before is Offer.EACH:
-            self.app.clean(self.bits)
 
-    def _list_first(self) -> None:
+    def relist(self) -> None:
+        """Offer the first of the members, if that is another one now; where only that is."""
         first = self.first()
         if first is self.listed:
             return
         self.listed = first
         if first is not None:
-            self.app.push_visit(self.order_of(first), first)
-        self.app.clean_visits()
+            self.app.push(self.order_of(first), first, self.visit_bit)
+        self.app.clean((self.visit_bit,))
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""

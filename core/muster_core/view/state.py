@@ -12,6 +12,7 @@ from muster_core.view.book import GangBook
 from muster_core.view.gangs import Hold
 from muster_core.view.queues import LeafView, ParentView, ViewQueue
 from muster_core.view.slots import Slot
+from muster_core.view.teams import Teams
 from muster_core.view.timers import Timers
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class ViewState:
         #: Every queue and every application that exists, by key.
         self.queues: dict[int, ViewQueue] = {}
         self.apps: dict[int, ViewApp] = {}
-        self.book = GangBook()
+        self.teams = Teams(self.shapes, self.nodes)
+        self.book = GangBook(self.teams, lambda app: self.leaf_of(app).config.settings.blocking)
         #: Every gang that is defined or has members, by its full name.
         self.gangs = self.book.gangs
         self.timers = Timers(self.apps, self.book.waiting)
@@ -57,6 +59,11 @@ class ViewState:
         self.numbers = 0
         #: Every ask is tried in its turn, fitting or not; see :mod:`muster_core.view.rounds`.
         self.exact = False
+
+    @property
+    def fitting(self) -> int:
+        """The shapes for which there is room on the nodes, and at least the teams."""
+        return self.nodes.fitting | self.teams.fitting
 
     @property
     def root(self) -> ViewQueue:
@@ -101,6 +108,7 @@ class ViewState:
         if ask.gang is not None:
             gang = self.book.touch(ask.gang)
             if not app.slots[ask.gang].members:
+                self.book.drop(app.slots[ask.gang])
                 del app.slots[ask.gang], gang.slots[app.identity.key]
                 self.leaf_of(app).slots -= 1
         return bit

@@ -10,14 +10,19 @@ from muster_core.nodes import Node
 from muster_core.view.apps import ViewApp
 from muster_core.view.book import GangBook
 from muster_core.view.gangs import Hold
+from muster_core.view.state import ViewState
 from tests.core.building import ask, identity
 
 NODE = Node("n", {}, {}, schedulable=True)
 
 
+def empty() -> GangBook:
+    return ViewState().book
+
+
 def book_of(**lists: str) -> GangBook:
     """Give a book of gangs of one-letter names, each with those that it names, in this order."""
-    book = GangBook()
+    book = empty()
     for creation, (name, groups) in enumerate(lists.items(), 1):
         book.redefine(book.touch(name), definition(groups), creation)
     book.refresh()
@@ -172,7 +177,7 @@ STEPS = st.tuples(
 @given(st.lists(STEPS))
 def test_groups_are_those_of_a_fresh_book(steps: list[tuple[str, str | None, bool]]) -> None:
     """Whatever was asked for in between, and whoever came and went."""
-    book, lists = GangBook(), dict[str, tuple[int, str]]()
+    book, lists = empty(), dict[str, tuple[int, str]]()
     for creation, (name, groups, look) in enumerate(steps):
         if groups is None and name in lists:
             book.redefine(book.gangs[name], None, None)
@@ -185,7 +190,7 @@ def test_groups_are_those_of_a_fresh_book(steps: list[tuple[str, str | None, boo
         if look:
             book.refresh()
             book.groups_of(book.gangs)
-        fresh = GangBook()
+        fresh = empty()
         for one, (created, named) in lists.items():
             fresh.redefine(fresh.touch(one), definition(named), created)
         assert shown(book) == shown(fresh)

@@ -13,6 +13,8 @@ from muster_core.view.slots import Offer, Slot
 from tests.core.building import ask, identity
 
 VISIT = 1 << VISIT_BIT
+TEAM_BIT = 3
+VISITS = st.sampled_from([VISIT_BIT, TEAM_BIT, 1])
 
 
 def member(name: str, gang: str = "g", priority: int = 0) -> Ask:
@@ -112,6 +114,7 @@ def test_a_gang_of_another_creation_has_another_place() -> None:
 class PlainGang:
     creation: int
     offer: Offer = Offer.NONE
+    visit_bit: int = VISIT_BIT
 
 
 class Slots(RuleBasedStateMachine):
@@ -143,7 +146,7 @@ class Slots(RuleBasedStateMachine):
             if offer is Offer.EACH:
                 found.append((one, bit))
             elif offer is Offer.FIRST and one.gang not in listed:
-                found.append((one, VISIT_BIT))
+                found.append((one, self.gangs[one.gang or ""].visit_bit))
                 listed.add(one.gang or "")
         return found
 
@@ -179,18 +182,23 @@ class Slots(RuleBasedStateMachine):
         self.tried.clear()
         self.app.start_round()
 
-    @rule(name=st.sampled_from("ghi"), offer=st.sampled_from(Offer))
-    def offer(self, name: str, offer: Offer) -> None:
-        self.gangs[name].offer = offer
-        self.app.slots[name].set_offer(offer)
+    @rule(name=st.sampled_from("ghi"), offer=st.sampled_from(Offer), visit_bit=VISITS)
+    def offer(self, name: str, offer: Offer, visit_bit: int) -> None:
+        self.gangs[name] = PlainGang(self.gangs[name].creation, offer, visit_bit)
+        self.app.slots[name].set_offer(offer, visit_bit)
 
-    @rule(name=st.sampled_from("ghi"), creation=st.integers(1, 5), offer=st.sampled_from(Offer))
-    def define(self, name: str, creation: int, offer: Offer) -> None:
-        self.gangs[name] = PlainGang(creation, offer)
+    @rule(
+        name=st.sampled_from("ghi"),
+        creation=st.integers(1, 5),
+        offer=st.sampled_from(Offer),
+        visit_bit=VISITS,
+    )
+    def define(self, name: str, creation: int, offer: Offer, visit_bit: int) -> None:
+        self.gangs[name] = PlainGang(creation, offer, visit_bit)
         slot = self.app.slots[name]
         slot.set_offer(Offer.NONE)
         slot.reorder(creation)
-        slot.set_offer(offer)
+        slot.set_offer(offer, visit_bit)
 
     @invariant()
     def agrees(self) -> None:
@@ -199,7 +207,7 @@ class Slots(RuleBasedStateMachine):
             slot.check()
             of_gang = [one for one, _ in self.untried() if one.gang == name]
             assert slot.first() is (of_gang[0] if of_gang else None)
-        for mask in (VISIT, 1 << 1, 1 << 2, EVERY_SHAPE):
+        for mask in (VISIT, 1 << 1, 1 << 2, 1 << TEAM_BIT, EVERY_SHAPE):
             found = [(bit, one) for one, bit in self.on_offer() if mask >> bit & 1]
             assert bool(self.app.mask & mask) == bool(found)
             if found:
