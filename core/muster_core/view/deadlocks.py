@@ -63,10 +63,12 @@ class Deadlocks:
 
         None if there is no deadlock, or nobody who could be helped.
         """
-        if len(self._state.book.waiting) < 2:
+        book = self._state.book
+        waiting = book.waiting.values()
+        if len(waiting) < 2 or not any(book.group_of(gang).may_complete() for gang in waiting):
             return []
-        groups = self._state.book.groups_of(self._state.book.waiting)
-        if len(groups) < 2 or not any(group.may_complete() for group in groups):
+        groups = book.groups_of(book.waiting)
+        if len(groups) < 2:
             return []
         return sorted(groups, key=lambda group: -self._priority(group))
 

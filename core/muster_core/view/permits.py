@@ -118,10 +118,8 @@ class Permits:
         Then there may be more room later in the round than before, and what was tried
         has to be known ask by ask.
         """
-        return any(self._may_give_up(group) for group in self._waiting_groups())
-
-    def _waiting_groups(self) -> list[ViewGroup]:
-        return self._state.book.groups_of(self._state.book.waiting)
+        book = self._state.book
+        return any(self._may_give_up(book.group_of(gang)) for gang in book.waiting.values())
 
     @staticmethod
     def _may_give_up(group: ViewGroup) -> bool:

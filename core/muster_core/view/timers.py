@@ -123,10 +123,10 @@ class Timers:
             _, _, app, ask = heappop(self._completions)
             due.append(Completion(app, ask))
             self._drop_stale()
-        gangs = sorted(self._waiting.values(), key=lambda gang: gang.rank())
-        due.extend(
-            WaitEnd(gang.name) for gang in gangs for end in self._ends(gang) if end <= now_us
-        )
+        over = [
+            gang for gang in self._waiting.values() for end in self._ends(gang) if end <= now_us
+        ]
+        due.extend(WaitEnd(gang.name) for gang in sorted(over, key=lambda gang: gang.rank()))
         while self._state_ends and self._state_ends[0][0] <= now_us:
             _, app, _, state = heappop(self._state_ends)
             due.append(StateEnd(app, state))
