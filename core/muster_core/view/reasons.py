@@ -98,7 +98,13 @@ def _gang_refuses(group: ViewGroup, ask: Ask) -> str | None:
 def _lacking(group: ViewGroup) -> str:
     """Say which gangs of a group are not complete."""
     known = {gang.name: gang for gang in group.gangs}
-    lacking = [name for name in group.names if name not in known or not known[name].complete()]
+    lacking: list[str] = []
+    for name in group.names:
+        gang = known.get(name)
+        if gang is None or gang.definition is None:
+            lacking.append(f"{name}, which is not defined")
+        elif not gang.complete():
+            lacking.append(f"{gang.missing} more of {name}")
     return f"its group lacks {', '.join(lacking)}"
 
 
