@@ -46,6 +46,7 @@ from muster_core.messages import (
 )
 from muster_core.register import GangRegister, GangRoute, TellGang
 from muster_core.snapshots import AskPlace
+from muster_core.view.gangs import holds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,7 +147,7 @@ class Admission:
             case AddNode() | UpdateNode() | RemoveNode():
                 return list(self.change_node(event, origin))
             case AddGang():
-                return list(self._add_gang(event, origin))
+                return list(self.define_gang(event, origin, update=False))
             case RemoveGang():
                 return list(self.remove_gang(event.gang, "gang", origin))
             case AddAsk() if event.gang is not None:
@@ -195,10 +196,13 @@ class Admission:
         """Say whether an application has an ask of this name, in whatever place."""
         if not self.directory.has_app(app):
             return False
-        key = self.directory.app_key(app)
+        return self._knows(self.directory.app_key(app), ask)
+
+    def _knows(self, key: int, ask: str) -> bool:
+        if ask in self._fresh.get(key, ()):
+            return True
         seen = self._view.apps.get(key)
-        known = (seen is not None and seen.knows(ask)) or ask in self._fresh.get(key, ())
-        return known and (key, ask) not in self._forgotten
+        return seen is not None and seen.knows(ask) and (key, ask) not in self._forgotten
 
     def end_ask(self, app: str, ask: str, reason: Reason, origin: Origin) -> Iterator[AnyRoute]:
         """Let an ask end, wherever it is; it must be known."""
@@ -279,9 +283,6 @@ class Admission:
                     if self.directory.knows(key):
                         yield TellApp(key, LoseNode(origin, lost.name, timed_out))
 
-    def _add_gang(self, event: AddGang, origin: Origin) -> Iterator[AnyRoute]:
-        return self.define_gang(event, origin, update=False)
-
     def define_gang(self, event: AddGang, origin: Origin, *, update: bool) -> Iterator[AnyRoute]:
         """Give a gang its object, or another one."""
         self.undoable(self.gangs.save(event.gang))
@@ -317,18 +318,15 @@ class Admission:
             return
         self._came_bound.add(event.gang)
         self.undoable(partial(self._came_bound.discard, event.gang))
+        self.undoable(self.gangs.save(event.gang, members))
         if self._has_timed_out(event.gang):
             yield from self._unpark(event.gang, origin)
-        self.undoable(self.gangs.save(event.gang, members))
         yield from self.gangs.join(event.gang, members, AskPlace.BOUND, event.says, origin)
 
     def _check_members(self, event: AddAsk, gang: str | None) -> int:
         key = self.directory.app_key(event.app)
-        app = self._view.apps.get(key)
-        fresh = self._fresh.get(key, ())
         for name in event.names():
-            known = app is not None and app.knows(name) and (key, name) not in self._forgotten
-            if known or name in fresh:
+            if self._knows(key, name):
                 msg = f"ask: {name!r} is already an ask of application {event.app!r}"
                 raise RefusedError(msg)
         if gang is not None:
@@ -443,12 +441,8 @@ class Admission:
         gangs: Iterable[ViewGang], origin: Origin, reason: Reason, *, park: bool
     ) -> Iterator[TellApp]:
         """Have the waiting members of gangs give up their nodes, in the order of their waits."""
-        holds = sorted(
-            (hold for gang in gangs for hold in gang.waiting.values()),
-            key=lambda hold: hold.number,
-        )
         asks: dict[int, list[tuple[int, str]]] = {}
-        for number, hold in enumerate(holds):
+        for number, hold in enumerate(holds_of(gangs)):
             key = hold.app.identity.key
             asks.setdefault(key, []).append((number, hold.allocation.ask.name))
         for key, names in asks.items():

@@ -92,7 +92,7 @@ def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: Ga
     ):
         if number is not None and (type(number) is not int or number < 1):
             _refuse(f"{attribute.name}.{field}", number, "a whole number of at least 1")
-    if value.total is not None and value.min_member is not None and value.total < value.min_member:
+    if value.lacks_total():
         _refuse(f"{attribute.name}.total", value.total, f"at least min_member, {value.min_member}")
 
 

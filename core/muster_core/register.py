@@ -314,11 +314,7 @@ class GangRegister:
 
 
 def _check_total(name: str, fields: GangFields, field: str) -> None:
-    if (
-        fields.total is not None
-        and fields.min_member is not None
-        and fields.total < fields.min_member
-    ):
+    if fields.lacks_total():
         msg = (
             f"{field}: of gang {name!r} total {fields.total} would be below "
             f"min_member {fields.min_member}"

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 EVERY_SHAPE: Final = -1
 """The mask with every bit set."""
 
+VISIT_BIT: Final = 0
+"""The bit of no shape, under which asks are offered that are tried whether they fit or not."""
+
 KEPT_IDLE: Final = 64
 """How many shapes that no pending ask has are kept, in case they come again."""
 

@@ -20,7 +20,7 @@ from muster_core.events import (
 )
 from muster_core.gangs.definition import GangFields
 from muster_core.resources import Resources
-from muster_core.snapshots import Snapshot
+from muster_core.snapshots import AskPlace, Snapshot
 from tests.core.building import wish
 from tests.core.objects import (
     LOOSE,
@@ -278,3 +278,16 @@ def test_a_list_of_which_one_is_unknown_deletes_nothing(
     prelude: list[Event], known: list[ObjectName], unknown: ObjectName
 ) -> None:
     leaves_no_trace(deleted(*known, unknown), prelude)
+
+
+def test_a_refused_list_leaves_the_mark_of_a_gang_that_it_would_have_satisfied() -> None:
+    made = here(vcore=9)
+    told(made, gang("g", 2))
+    told(made, members("g", "x", timed_out=True))
+    decisions = made.settle(applied(pod("y", gang="g", node="n"), pod("z", node="unknown")))
+    assert [one.kind for one in decisions] == [Kind.REJECTED]
+    made.check()
+
+    made.settle(members("g", "later"))
+    made.check()
+    assert {ask.place for ask in made.snapshot().apps["p"].asks} == {AskPlace.PARKED}

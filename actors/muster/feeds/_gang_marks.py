@@ -201,8 +201,7 @@ class Spoken:
         named = (attribute.name for attribute in attrs.fields(GangFields))
         make = cast("Callable[..., GangFields]", GangFields)
         fields = make(**{name: self.values.get(name) for name in named})
-        total, least = fields.total, fields.min_member
-        if total is not None and least is not None and total < least:
+        if fields.lacks_total():
             total_at, least_at = self.places["total"], self.places["min_member"]
             msg = f"{told(total_at.written)} is less than {told(least_at.written)}"
             raise FieldError(f"{msg} of {least_at.path}", total_at.path)

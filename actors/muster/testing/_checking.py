@@ -145,8 +145,8 @@ def _check_nothing_fits(state: Examined) -> None:
             reason = view.why_pending(key, ask.name)
             assert reason is not None
             leaf = view.queues[app.identity.leaf]
-            if not reason.startswith("NoNodeFits") or leaf.config.settings.blocking:
-                continue  # A blocking leaf may have been blocked by another one.
+            if not reason.startswith("NoNodeFits") or leaf.may_be_blocked_by_members():
+                continue
             for node in view.nodes.in_order():
                 may = node.schedulable and ask.shape.matches(node.name, node.attributes)
                 assert not (may and not _over(_plus(node.used, ask.resources), node.capacity))

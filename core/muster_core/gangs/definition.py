@@ -40,6 +40,12 @@ class GangFields:
     wait_us: int | None = None
     groups: tuple[str, ...] | None = None
 
+    def lacks_total(self) -> bool:
+        """Say whether there would be fewer members in all than the gang needs."""
+        if self.total is None or self.min_member is None:
+            return False
+        return self.total < self.min_member
+
     def over(self, other: GangFields) -> GangFields:
         """Give what both say together, where this one overrides the other field by field."""
         return GangFields(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.nodes import Node
-
-VISIT_BIT: Final = 0
-"""The bit of no shape, under which asks are offered that are tried whether they fit or not."""
 
 Entry = tuple[AskOrder, Ask]
 

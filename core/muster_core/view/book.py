@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 from muster_core.gangs.groups import GangLinks
+from muster_core.shapes import VISIT_BIT
 from muster_core.view.gangs import ViewGang, ViewGroup
 from muster_core.view.slots import Offer, Slot
-from muster_core.view.teams import NO_TEAM
 
 if TYPE_CHECKING:
     from muster_core.gangs.definition import GangDefinition
@@ -140,14 +140,14 @@ class GangBook:
             tries = bool(strict and gang.slots and gang.missing and gang.admits())
             as_team = tries and self._is_team(group, gang)
             for key, slot in gang.slots.items():
-                bit = NO_TEAM
+                bit = VISIT_BIT
                 if offer is Offer.FIRST and as_team:
                     (member,) = slot.bits
                     bit = self._teams.join(member, gang.missing)
                 before = slot.visit_bit
                 slot.set_offer(offer, bit)
                 self._teams.leave(before)
-                as_team = as_team and bit != NO_TEAM
+                as_team = as_team and bit != VISIT_BIT
                 apps[key] = slot.app
             _keep(self.strict, gang, there=tries)
             _keep(self.judged, gang, there=tries and not as_team)

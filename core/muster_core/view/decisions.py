@@ -201,13 +201,17 @@ class DecisionView:
         assert self._announced == {
             path: priority for path, priority in priorities.items() if priority is not None
         }
-        # Nothing that is pending could be placed; where a member of a gang that was not the
-        # first of its leaf blocked that leaf, the first may fit all the same.
-        strict_order = any(
-            isinstance(queue, LeafView) and queue.config.settings.blocking and queue.slots
-            for queue in self.queues.values()
-        )
-        assert strict_order or not self._state.root.open & self._state.fitting
+        for queue in self.queues.values():
+            self._check_nothing_fits(queue)
+
+    def _check_nothing_fits(self, leaf: ViewQueue) -> None:
+        """Assert that nothing that is pending in a leaf could be placed."""
+        if not isinstance(leaf, LeafView) or leaf.may_be_blocked_by_members():
+            return
+        mask = leaf.open & self._state.fitting
+        for queue in leaf.upward():
+            mask &= queue.admits
+        assert not mask
 
     def _check_nodes(self) -> None:
         """Assert that nodes hold all and only the allocations that there are."""

@@ -12,6 +12,8 @@ from muster_core.view.apps import ViewApp
 from muster_core.view.slots import Offer, Slot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from muster_core.messages import Allocation
     from muster_core.nodes import Node
 
@@ -164,8 +166,7 @@ class ViewGroup:
 
     def holds(self) -> list[Hold]:
         """Give all waiting members, in the order of their waits."""
-        holds = (hold for gang in self.gangs for hold in gang.waiting.values())
-        return sorted(holds, key=lambda hold: hold.number)
+        return holds_of(self.gangs)
 
     def offer_of(self, gang: ViewGang) -> Offer:
         """Say how the pending members of one of its gangs are to be offered."""
@@ -180,3 +181,9 @@ class ViewGroup:
         if self.strict:
             return Offer.NONE if self.hopeless else Offer.FIRST
         return Offer.EACH
+
+
+def holds_of(gangs: Iterable[ViewGang]) -> list[Hold]:
+    """Give the waiting members of gangs, in the order of their waits."""
+    holds = (hold for gang in gangs for hold in gang.waiting.values())
+    return sorted(holds, key=lambda hold: hold.number)

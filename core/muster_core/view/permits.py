@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.decisions import Decision, Kind, Reason
+from muster_core.shapes import VISIT_BIT
 from muster_core.view.fitting import find_hopeless
+from muster_core.view.gangs import holds_of
 from muster_core.view.moves import say
 from muster_core.view.queues import LeafView, ParentView
-from muster_core.view.teams import NO_TEAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.messages import Ask
     from muster_core.view.apps import ViewApp
-    from muster_core.view.gangs import Hold, ViewGang, ViewGroup
+    from muster_core.view.gangs import ViewGang, ViewGroup
     from muster_core.view.moves import Moves
     from muster_core.view.queues import ViewQueue
     from muster_core.view.slots import Slot
@@ -107,7 +108,7 @@ class Permits:
             if group.complete():
                 decisions.extend(self.bind(group, now_us))
             else:  # A gang that is satisfied otherwise keeps nobody waiting.
-                holds = [hold for gang in group.gangs if gang.satisfied for hold in _holds(gang)]
+                holds = holds_of(gang for gang in group.gangs if gang.satisfied)
                 decisions.extend(self._moves.bind_all([], holds, now_us))
         self._moves.list_apps()
         return decisions
@@ -175,7 +176,7 @@ class Permits:
         """Say whether a group is only tried if it may fit, and its cycles are valid."""
         slots = (slot for gang in group.gangs for slot in gang.slots.values())
         return all(gang.cycle_valid for gang in group.gangs) and (
-            group.hopeless or any(slot.visit_bit != NO_TEAM for slot in slots)
+            group.hopeless or any(slot.visit_bit != VISIT_BIT for slot in slots)
         )
 
     def _has_turn(self, group: ViewGroup) -> bool:
@@ -327,7 +328,3 @@ def _first_order(slot: Slot[ViewApp]) -> tuple[int, int, str, int, int]:
 def _gang_of(state: ViewState, ask: Ask) -> ViewGang:
     assert ask.gang is not None, "a plain ask was tried as a member of a gang"
     return state.gangs[ask.gang]
-
-
-def _holds(gang: ViewGang) -> list[Hold]:
-    return sorted(gang.waiting.values(), key=lambda hold: hold.number)

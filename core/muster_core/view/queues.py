@@ -27,10 +27,10 @@ from muster_core.config.model import QueueConfig, SortPolicy
 from muster_core.lifecycle import AppState
 from muster_core.messages import Ask, Values
 from muster_core.priority import PriorityTally, current_priority
-from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
+from muster_core.shapes import EVERY_SHAPE, VISIT_BIT, ShapeTable, bits_of
 from muster_core.shares import Denominators, dominant_share, fair_share, usage_key
 from muster_core.totals import add_to
-from muster_core.view.apps import VISIT_BIT, ViewApp
+from muster_core.view.apps import ViewApp
 from muster_core.view.orders import AppOrder, OrderKey
 
 if TYPE_CHECKING:
@@ -103,6 +103,10 @@ class ViewQueue(ABC):
         """Say for whom ``maxapplications`` is used up here: (running ones, others)."""
         limit = self.config.max_applications
         return (limit > 0 and self.running > limit, limit > 0 and self.running >= limit)
+
+    def may_be_blocked_by_members(self) -> bool:
+        """Say whether a member of a gang that was not the first may have blocked a leaf."""
+        return False
 
     @abstractmethod
     def below(self) -> int:
@@ -398,6 +402,11 @@ class LeafView(ViewQueue):
             found.append(only)
         app = min(found, key=lambda app: app.key)
         return (app, *app.best(mask))
+
+    @override
+    def may_be_blocked_by_members(self) -> bool:
+        """Say whether a member of a gang that was not the first may have blocked the leaf."""
+        return self.config.settings.blocking and self.slots > 0
 
     def competes(self, app: ViewApp) -> bool:
         """Say whether an application of the leaf has its turn in a round."""

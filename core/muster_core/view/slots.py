@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import attrs
 
+from muster_core.shapes import VISIT_BIT
+
 if TYPE_CHECKING:
     from muster_core.messages import Ask, AskOrder
 
@@ -73,7 +75,7 @@ class Slot(Generic[A]):
     members: dict[str, tuple[Ask, int]] = attrs.field(factory=dict[str, "tuple[Ask, int]"])
     bits: dict[int, int] = attrs.field(factory=dict[int, int])
     offer: Offer = Offer.NONE
-    visit_bit: int = 0
+    visit_bit: int = VISIT_BIT
     listed: Ask | None = None
     #: At least the untried members in order; the top may be out of date.
     _heap: list[tuple[AskOrder, Ask]] = attrs.field(
@@ -92,13 +94,12 @@ class Slot(Generic[A]):
         self.bits[bit] = self.bits.get(bit, 0) + 1
         self.push(ask)
 
-    def remove(self, ask: Ask) -> int:
-        """Let a member go; give the bit of its shape."""
+    def remove(self, ask: Ask) -> None:
+        """Let a member go."""
         _, bit = self.members.pop(ask.name)
         self.bits[bit] -= 1
         if not self.bits[bit]:
             del self.bits[bit]
-        return bit
 
     def push(self, ask: Ask) -> None:
         """Let a member be untried."""
@@ -121,7 +122,7 @@ class Slot(Generic[A]):
         self._heap = [(self.order_of(ask), ask) for ask in self.untried()]
         heapify(self._heap)
 
-    def set_offer(self, offer: Offer, visit_bit: int = 0) -> None:
+    def set_offer(self, offer: Offer, visit_bit: int = VISIT_BIT) -> None:
         """Offer the members in another way.
 
         Args:

@@ -14,19 +14,16 @@ is out until there is more room.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
 from muster_core.resources import MAX_QUANTITY, Resources
-from muster_core.shapes import Shape
+from muster_core.shapes import VISIT_BIT, Shape
 
 if TYPE_CHECKING:
     from muster_core.nodes import NodeIndex
     from muster_core.shapes import ShapeTable
-
-NO_TEAM: Final = 0
-"""The bit of no shape: what is offered under it is tried whether it fits or not."""
 
 
 @final
@@ -58,14 +55,14 @@ class Teams:
             count: How many there are.
 
         Returns:
-            Its bit; that of the members if it is only one; :data:`NO_TEAM` if no quantity
+            Its bit; that of the members if it is only one; :data:`VISIT_BIT` if no quantity
             can be as large as what they need together.
         """
         shape = self._shapes.shapes[member]
         if count == 1:
             return member
         if any(amount * count > MAX_QUANTITY for amount in shape.resources.values()):
-            return NO_TEAM
+            return VISIT_BIT
         together = Resources({name: amount * count for name, amount in shape.resources.items()})
         team = attrs.evolve(shape, resources=together, members=count)
         bit = self._shapes.find(team)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.messages import Ask, AskOrder
-from muster_core.shapes import EVERY_SHAPE
-from muster_core.view.apps import VISIT_BIT, ViewApp
+from muster_core.shapes import EVERY_SHAPE, VISIT_BIT
+from muster_core.view.apps import ViewApp
 from muster_core.view.slots import Offer, Slot
 from tests.core.building import ask, identity
 

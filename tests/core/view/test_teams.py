@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from muster_core.nodes import NodeIndex
 from muster_core.resources import MAX_QUANTITY, Resources
-from muster_core.shapes import Shape, ShapeTable
-from muster_core.view.teams import NO_TEAM, Teams
+from muster_core.shapes import VISIT_BIT, Shape, ShapeTable
+from muster_core.view.teams import Teams
 from tests.core.building import shape
 
 
@@ -66,8 +66,8 @@ def test_what_no_quantity_can_be_is_no_team() -> None:
     world = World(9)
     huge = world.known(shape(memory=MAX_QUANTITY // 2))
 
-    assert world.teams.join(huge, 2) != NO_TEAM
-    assert world.teams.join(huge, 3) == NO_TEAM
+    assert world.teams.join(huge, 2) != VISIT_BIT
+    assert world.teams.join(huge, 3) == VISIT_BIT
 
 
 def test_a_team_lasts_as_long_as_it_is_in_use() -> None:
