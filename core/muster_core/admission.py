@@ -249,9 +249,9 @@ class Admission:
     def add_plain(self, event: AddAsk, origin: Origin) -> Iterator[TellApp]:
         """Let a plain ask come as part of several objects."""
         key = self._check_members(event, None)
-        priority = self.directory.priority(event)
+        priority, preempts = self.directory.priority(event)
         self._note_members(key, event)
-        yield TellApp(key, AddAsks(origin, event, priority))
+        yield TellApp(key, AddAsks(origin, event, priority, preempts=preempts))
 
     def change_node(
         self, event: AddNode | UpdateNode | RemoveNode, origin: Origin
@@ -279,7 +279,7 @@ class Admission:
                 timed_out = frozenset(
                     name for name, gang in self.gangs.gangs.items() if gang.timed_out
                 )
-                for key in sorted(lost.holders):
+                for key in sorted({app for app, _ in lost.held}):
                     if self.directory.knows(key):
                         yield TellApp(key, LoseNode(origin, lost.name, timed_out))
 
@@ -291,12 +291,12 @@ class Admission:
     def add_members(self, event: AddAsk, gang: str, origin: Origin) -> Iterator[AnyRoute]:
         """Let members of a gang come."""
         key = self._check_members(event, gang)
-        priority = self.directory.priority(event)
+        priority, preempts = self.directory.priority(event)
         mark = event.timed_out and self._can_time_out(gang)
         if mark:
             yield from self._set_aside([gang], origin)
         parked = mark or self._has_timed_out(gang)
-        yield TellApp(key, AddAsks(origin, event, priority, parked))
+        yield TellApp(key, AddAsks(origin, event, priority, parked, preempts))
         members = self._note_members(key, event)
         place = AskPlace.PARKED if parked else AskPlace.PENDING
         self.undoable(self.gangs.save(gang, members))
@@ -307,12 +307,13 @@ class Admission:
     def add_placed(self, event: AddAsk, node: str, origin: Origin) -> Iterator[AnyRoute]:
         """Let an ask come that runs on ``node`` already; its gang is satisfied."""
         key = self._check_members(event, event.gang)
-        priority = self.directory.priority(event)
+        priority, preempts = self.directory.priority(event)
         self._check_room(event, node, key)
-        number = self._view.place(node, event.resources, key)
-        self.undoable(partial(self._view.unplace, number, event.resources, key))
+        (name,) = event.names()
+        number = self._view.place(node, event.resources, (key, name))
+        self.undoable(partial(self._view.unplace, number, event.resources, (key, name)))
         self._uncertain = True
-        yield TellApp(key, AddPlaced(origin, event, priority, node, number))
+        yield TellApp(key, AddPlaced(origin, event, priority, node, number, preempts))
         members = self._note_members(key, event)
         if event.gang is None:
             return

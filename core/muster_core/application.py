@@ -61,8 +61,6 @@ from muster_core.totals import add_to, take_from
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.events import AddAsk
-
 SPOILT_LIMIT: Final = 1_000_000
 """The largest number of binds of one ask that can be made to fail beforehand."""
 
@@ -172,12 +170,12 @@ class ApplicationMachine:
             if self._knows(name):
                 msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
                 raise RefusedError(msg)
-        for ask in self._asks(event, request.priority, request.origin):
+        for ask in self._asks(request):
             yield from self._park_one(ask) if request.parked else self._becomes_pending(ask)
         yield from self._trigger(Trigger.ASK_ADDED, request.origin)
 
     def _place(self, request: AddPlaced) -> Iterator[AppAction]:
-        (ask,) = self._asks(request.event, request.priority, request.origin)
+        (ask,) = self._asks(request)
         allocation = Allocation(ask, request.node, request.number)
         self._enter_bound(allocation)
         yield Placed(allocation)
@@ -188,7 +186,8 @@ class ApplicationMachine:
         yield from self._trigger(Trigger.ASK_BOUND, request.origin)
 
     @staticmethod
-    def _asks(event: AddAsk, priority: int, origin: Origin) -> list[Ask]:
+    def _asks(request: AddAsks | AddPlaced) -> list[Ask]:
+        event, priority, origin = request.event, request.priority, request.origin
         shape = Shape(event.resources, tuple(sorted(event.selector.items())), event.node)
         gang = event.gang or ""
         return [
@@ -200,6 +199,8 @@ class ApplicationMachine:
                 shape=shape,
                 run_for_us=event.run_for_us,
                 gang=event.gang,
+                preempts=request.preempts,
+                came_us=origin.at_us,
             )
             for number, name in enumerate(event.names())
         ]
@@ -256,12 +257,15 @@ class ApplicationMachine:
         yield Spoilt(name, times)
 
     def _lose_node(self, request: LoseNode) -> Iterator[AppAction]:
-        held = [*self._bound.values(), *self._waiting.values()]
+        held, bound = [*self._bound.values(), *self._waiting.values()], set(self._bound)
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
             yield from self._give_up(allocation, Reason.NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
-            yield from self._put_back(allocation.ask, order, park=park, lost=True)
+            was_bound = allocation.ask.name in bound
+            yield from self._put_back(
+                allocation.ask, order, park=park, lost=True, was_bound=was_bound
+            )
 
     def _roll_back(self, request: RollBack) -> Iterator[AppAction]:
         for number, name in request.asks:
@@ -273,10 +277,19 @@ class ApplicationMachine:
             yield from self._put_back(allocation.ask, order, park=request.park)
 
     def _put_back(
-        self, ask: Ask, order: tuple[int, int, int], *, park: bool, lost: bool = False
+        self,
+        ask: Ask,
+        order: tuple[int, int, int],
+        *,
+        park: bool,
+        lost: bool = False,
+        was_bound: bool = False,
     ) -> Iterator[AppAction]:
         """Let an ask that held a node be pending again, or parked."""
-        yield from self._park_one(ask) if park else self._becomes_pending(ask)
+        if park:
+            yield from self._park_one(ask, was_bound=was_bound)
+        else:
+            yield from self._becomes_pending(ask, was_bound=was_bound)
         place = AskPlace.PARKED if park else AskPlace.PENDING
         yield from self._moved(order, ask, place, lost=lost)
 
@@ -298,9 +311,9 @@ class ApplicationMachine:
             yield from self._park_one(ask)
             yield from self._moved((request.origin.seq, 1, 0), ask, AskPlace.PARKED)
 
-    def _park_one(self, ask: Ask) -> Iterator[AppAction]:
+    def _park_one(self, ask: Ask, *, was_bound: bool = False) -> Iterator[AppAction]:
         self._parked[ask.name] = ask
-        yield Parked(ask)
+        yield Parked(ask, was_bound)
 
     def _unpark(self, request: UnparkAsks) -> Iterator[AppAction]:
         for name in request.asks:
@@ -327,9 +340,12 @@ class ApplicationMachine:
 
     def _commit(self, commit: CommitApp) -> None:
         for name in commit.released:
-            allocation = self._waiting.pop(name)
+            allocation = self._waiting.pop(name, None) or self._bound.pop(name)
             take_from(self._allocated_total, allocation.ask.resources)
-            self._enter_pending(allocation.ask)
+            if name in commit.parked:
+                self._parked[name] = allocation.ask
+            else:
+                self._enter_pending(allocation.ask)
         for allocation in commit.waiting:
             self._leave_pending(allocation.ask)
             self._waiting[allocation.ask.name] = allocation
@@ -350,9 +366,9 @@ class ApplicationMachine:
             else:
                 del self._spoilt[name]
 
-    def _becomes_pending(self, ask: Ask) -> Iterator[AppAction]:
+    def _becomes_pending(self, ask: Ask, *, was_bound: bool = False) -> Iterator[AppAction]:
         self._enter_pending(ask)
-        yield Pending(ask)
+        yield Pending(ask, was_bound)
 
     def _enter_pending(self, ask: Ask) -> None:
         self._pending[ask.name] = ask

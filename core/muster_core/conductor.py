@@ -153,7 +153,7 @@ class Conductor:
         self._batches += 1
         routes: list[AnyRoute] = []
         for due in self.view.timers.due(now_us):
-            origin = Origin(self._next_seq())
+            origin = Origin(self._next_seq(), at_us=now_us)
             match due:
                 case Completion():
                     routes.append(TellApp(due.app, Complete(origin, due.ask)))
@@ -203,7 +203,7 @@ class Conductor:
         self._refusal = None
         self._requests += 1
         self._entered = self._next_seq()
-        return Origin(self._entered, index, line)
+        return Origin(self._entered, index, line, at_us=self.now_us)
 
     def _refused(self, origin: Origin, message: str) -> None:
         decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
@@ -366,7 +366,7 @@ class Conductor:
         self._said.sort(key=lambda said: said.order)
         decisions = [
             *(said.decision for said in self._said),
-            *self._decided,
+            *self.view.without_detours(self._decided),
             *self.view.changed_priorities(),
         ]
         self._said.clear()

@@ -43,6 +43,8 @@ class Reason(StrEnum):
     GANG_TIMEOUT = "gang_timeout"
     BIND_FAILED = "bind_failed"
     DEADLOCK = "deadlock"
+    RECLAIMED = "reclaimed"
+    PREEMPTED = "preempted"
 
 
 @final

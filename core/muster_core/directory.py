@@ -277,7 +277,8 @@ class Directory:
         key, _ = self._app(event.app)
         match event:
             case AddAsk():
-                return TellApp(key, AddAsks(origin, event, self.priority(event)))
+                priority, preempts = self.priority(event)
+                return TellApp(key, AddAsks(origin, event, priority, preempts=preempts))
             case RemoveAsk():
                 return TellApp(key, WithdrawAsk(origin, event.ask))
             case Release():
@@ -334,14 +335,17 @@ class Directory:
         entry.apps -= 1
         yield from self._collect(entry)
 
-    def priority(self, event: AddAsk) -> int:
-        """Give the priority that an event's number or class amounts to.
+    def priority(self, event: AddAsk) -> tuple[int, bool]:
+        """Give what an event's number or class amounts to.
+
+        Returns:
+            The priority, and whether the class says ``PreemptLowerPriority``.
 
         Raises:
             RefusedError: If the class is unknown, or the two differ.
         """
         if event.priority_class is None:
-            return 0 if event.priority is None else event.priority
+            return (0 if event.priority is None else event.priority), False
         known = self._classes.get(event.priority_class)
         if known is None:
             msg = f"priority_class: {event.priority_class!r} is unknown"
@@ -352,7 +356,7 @@ class Directory:
                 f"{known.name!r}, which is {known.value}; leave one of them out"
             )
             raise RefusedError(msg)
-        return known.value
+        return known.value, known.preempts
 
     def set_class(self, event: AddPriorityClass) -> None:
         """Let a user's priority class come, or have another value for later asks."""

@@ -116,6 +116,8 @@ class GangMachine:
     def _commit(self, commit: CommitGang) -> None:
         for member, place in commit.moves:
             self._put(member, place)
+        if commit.lost:
+            self._trigger(GangTrigger.ALL_LOST)
         if commit.satisfied:
             self._trigger(GangTrigger.GROUP_BOUND)
         waits = self._counts[AskPlace.WAITING]

@@ -94,6 +94,7 @@ class CommitGang:
     Attributes:
         moves: The members that are in another place now, those that wait in the order in
             which they began to.
+        lost: All of its bound members were taken from it, before its group was bound again.
         satisfied: Its group was bound.
         cycle_valid: Its schedule cycle is valid.
         since_us: When the present wait began, in microseconds, or None.
@@ -103,6 +104,7 @@ class CommitGang:
     satisfied: bool
     cycle_valid: bool
     since_us: int | None
+    lost: bool = False
 
 
 ToGang = DefineGang | UndefineGang | JoinGang | MoveMember | MarkGang | CommitGang | Close

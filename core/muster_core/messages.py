@@ -40,12 +40,14 @@ class Origin:
         index: The index of the event in its feed, from 0, or None.
         line: The line of the event in its feed, from 1, or None.
         event: The position of the event that it is only a part of, or None.
+        at_us: When it comes, in microseconds.
     """
 
     seq: int
     index: int | None = None
     line: int | None = None
     event: int | None = None
+    at_us: int = 0
 
     @property
     def creation(self) -> int:
@@ -68,6 +70,8 @@ class Ask:
         shape: What it needs of a node.
         run_for_us: It completes by itself this long after it was bound, or None.
         gang: The full name of the gang that it is a member of, or None.
+        preempts: The class that it named when it came says ``PreemptLowerPriority``.
+        came_us: When it came, in microseconds.
     """
 
     name: str
@@ -77,6 +81,8 @@ class Ask:
     shape: Shape
     run_for_us: int | None = None
     gang: str | None = None
+    preempts: bool = False
+    came_us: int = 0
 
 
 @final
@@ -88,11 +94,19 @@ class Allocation:
         ask: The ask.
         node: The name of its node.
         number: Its place in the order in which asks were bound, or began to wait.
+        assigned: Its place in the order in which nodes were chosen: of a bound member of a
+            gang the number with which it began to wait. 0 stands for ``number``.
     """
 
     ask: Ask
     node: str
     number: int
+    assigned: int = 0
+
+    @property
+    def age(self) -> int:
+        """Its place in the order in which nodes were chosen; the highest is the newest."""
+        return self.assigned or self.number
 
 
 @final
@@ -134,24 +148,34 @@ class AddAsks:
     Attributes:
         priority: What the event's number or class amounts to.
         parked: They are members of a gang that has timed out.
+        preempts: They name a class that says ``PreemptLowerPriority``.
     """
 
     origin: Origin
     event: AddAsk
     priority: int
     parked: bool = False
+    preempts: bool = False
 
 
 @final
 @attrs.frozen
 class AddPlaced:
-    """An ask comes that runs already; ``number`` is its place in the order of all binds."""
+    """An ask comes that runs already.
+
+    Attributes:
+        priority: What the event's number or class amounts to.
+        node: Its node.
+        number: Its place in the order of all binds.
+        preempts: It names a class that says ``PreemptLowerPriority``.
+    """
 
     origin: Origin
     event: AddAsk
     priority: int
     node: str
     number: int
+    preempts: bool = False
 
 
 @final
@@ -275,14 +299,17 @@ class CommitApp:
     Attributes:
         bound: What is bound now, in the order in which it was bound.
         failed: The asks whose bind failed, once for each time.
-        released: The asks that waited before and do not wait there any more.
+        released: The asks that waited or were bound before and lost that node. They may be
+            bound or wait again.
         waiting: What waits now, in the order in which it began to wait.
+        parked: The asks of those released that are not pending but parked.
     """
 
     bound: tuple[Allocation, ...] = ()
     failed: tuple[str, ...] = ()
     released: tuple[str, ...] = ()
     waiting: tuple[Allocation, ...] = ()
+    parked: tuple[str, ...] = ()
 
 
 @final
@@ -318,9 +345,15 @@ class Say:
 @final
 @attrs.frozen
 class Pending:
-    """An ask is pending now: it is new, or it lost its place."""
+    """An ask is pending now: it is new, or it lost its place.
+
+    Attributes:
+        ask: The ask.
+        was_bound: It was bound before, so that its ``preemption.delay`` begins anew.
+    """
 
     ask: Ask
+    was_bound: bool = False
 
 
 @final
@@ -350,9 +383,15 @@ class Placed:
 @final
 @attrs.frozen
 class Parked:
-    """An ask is parked now."""
+    """An ask is parked now.
+
+    Attributes:
+        ask: The ask.
+        was_bound: It was bound before, so that its ``preemption.delay`` begins anew.
+    """
 
     ask: Ask
+    was_bound: bool = False
 
 
 @final

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from muster_core.resources import Resources
 
+Holder = tuple[int, str]
+"""Whose an allocation is: the key of its application, and the name of its ask."""
+
 BLOCK_SIZE: Final = 48
 """How many nodes a block holds before it is split at twice as many."""
 
@@ -40,13 +43,14 @@ class Node:
         name: Its name.
         capacity: What it has, in base units.
         used: What is taken of it; may be above the capacity after an update.
-        holders: How many allocations each application, by its key, has on it; no zeros.
+        held: What is placed on it: applications by their keys, and the names of their asks.
         attributes: What selectors look at.
         schedulable: Whether anything new may be placed on it.
         matching: The shapes that may use it, whatever is free.
         fitting: The shapes that it could take now.
         order: Its place in the order of the nodes.
         present: Whether it is still in the index.
+        version: Another number whenever anything about it has changed.
     """
 
     name: str
@@ -54,11 +58,12 @@ class Node:
     attributes: Mapping[str, str]
     schedulable: bool
     used: dict[str, int] = attrs.field(factory=dict[str, int])
-    holders: dict[int, int] = attrs.field(factory=dict[int, int])
+    held: dict[Holder, None] = attrs.field(factory=dict["Holder", None])
     matching: int = 0
     fitting: int = 0
     order: tuple[float, str] = (0.0, "")
     present: bool = True
+    version: int = 0
 
 
 @final
@@ -119,10 +124,13 @@ class NodeIndex:
         self._counted: set[int] = set()
         #: Goes up whenever there is more room somewhere, on a node or in a queue.
         self.grown = 0
+        #: Goes up whenever anything has changed, on any node.
+        self.changes = 0
 
     def configure(self, policy: NodeSortPolicy, weights: tuple[tuple[str, float], ...]) -> None:
         """Set the order of the nodes."""
         self._policy, self._weights = policy, weights
+        self.changes += 1
         nodes = sorted(self.nodes.values(), key=lambda node: node.name)
         self._blocks = []
         for node in nodes:
@@ -141,6 +149,7 @@ class NodeIndex:
         self._refit(node)
         node.order = self._order(node)
         self._insert(node)
+        self.changes += 1
 
     def update(
         self,
@@ -171,7 +180,13 @@ class NodeIndex:
         self._delete(node)
         self._set_fitting(node, 0)
         node.present = False
+        self.changes += 1
         return node
+
+    def touch(self, node: Node) -> None:
+        """Take note that something about what is placed on a node has changed."""
+        node.version += 1
+        self.changes += 1
 
     def save(self, name: str) -> Callable[[], None]:
         """Give what makes a node what it is now."""
@@ -196,6 +211,7 @@ class NodeIndex:
         self._refit(node)
         node.order = self._order(node)
         self._insert(node)
+        self.changes += 1
 
     def find(self, bit: int) -> Node | None:
         """Give the first node in order that could take the shape at ``bit`` now."""
@@ -248,19 +264,17 @@ class NodeIndex:
             self._room.clear()
             self._counted.clear()
 
-    def take(self, node: Node, resources: Resources, app: int) -> None:
-        """Use ``resources`` of a node on which they fit, for an application."""
-        node.holders[app] = node.holders.get(app, 0) + 1
+    def take(self, node: Node, resources: Resources, holder: Holder) -> None:
+        """Use ``resources`` of a node on which they fit, for an ask."""
+        node.held[holder] = None
         for name, amount in resources.items():
             node.used[name] = node.used.get(name, 0) + amount
         self._moved(node)
 
-    def give_back(self, node: Node, resources: Resources, app: int) -> None:
-        """Free what an application had of a node, also of one that is lost."""
+    def give_back(self, node: Node, resources: Resources, holder: Holder) -> None:
+        """Free what an ask had of a node, also of one that is lost."""
         self.grown += 1
-        node.holders[app] -= 1
-        if not node.holders[app]:
-            del node.holders[app]
+        del node.held[holder]
         for name, amount in resources.items():
             left = node.used[name] - amount
             if left:
@@ -342,6 +356,7 @@ class NodeIndex:
 
     def _moved(self, node: Node) -> None:
         """Bring a node's place up to date after its use or its capacity has changed."""
+        self.touch(node)
         self._refit(node)
         order = self._order(node)
         if order == node.order:

@@ -150,6 +150,15 @@ class ShapeTable:
                 mask &= masks[bisect_right(amounts, room)]
         return mask
 
+    def naming(self, names: Iterable[str]) -> int:
+        """Give the shapes that ask for something of at least one of these types."""
+        prefixes = self._by_type()
+        none = EVERY_SHAPE
+        for name in names:
+            if name in prefixes:
+                none &= prefixes[name][1][0]
+        return self._all() & ~none
+
     def _all(self) -> int:
         return sum(1 << bit for bit in self.shapes)
 

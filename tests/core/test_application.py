@@ -341,7 +341,7 @@ def test_an_ask_that_lost_its_node_keeps_its_place_in_the_order() -> None:
     app.commit("x")
     app.tell(LoseNode(app.origin(), "n"))
 
-    assert app.asks["x"] == before
+    assert app.asks["x"] == attrs.evolve(before, was_bound=True)
 
 
 def test_a_node_on_which_it_has_nothing() -> None:

@@ -9,7 +9,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.config.model import NodeSortPolicy
-from muster_core.nodes import BLOCK_SIZE, Node, NodeIndex
+from muster_core.nodes import BLOCK_SIZE, Holder, Node, NodeIndex
 from muster_core.resources import Resources
 from muster_core.shapes import KEPT_IDLE, Shape, ShapeTable
 from tests.core.building import shape
@@ -55,9 +55,9 @@ class Nodes:
         node = self.index.find(bit)
         return None if node is None else node.name
 
-    def take(self, name: str, app: int = 1, **amounts: int) -> Node:
+    def take(self, name: str, holder: Holder = (1, "x"), **amounts: int) -> Node:
         node = self.index.nodes[name]
-        self.index.take(node, Resources(amounts), app)
+        self.index.take(node, Resources(amounts), holder)
         return node
 
     def order(self) -> list[str]:
@@ -197,7 +197,7 @@ def test_a_type_that_goes_while_in_use() -> None:
     nodes.update("a", vcore=4)
     assert nodes.index.total == {"vcore": 4}
 
-    nodes.index.give_back(node, Resources({"gpu": 1}), 1)
+    nodes.index.give_back(node, Resources({"gpu": 1}), (1, "x"))
     assert nodes.find(shape(gpu=1)) is None
     assert nodes.order() == ["a"]
 
@@ -208,20 +208,36 @@ def test_an_update_of_nothing_changes_nothing() -> None:
     before = attrs.asdict(nodes.index.nodes["a"])
     nodes.update("a")
 
-    assert attrs.asdict(nodes.index.nodes["a"]) == before
+    assert attrs.asdict(nodes.index.nodes["a"]) == before | {"version": 1}
 
 
-def test_holders_are_counted() -> None:
+def test_who_is_on_a_node_is_known() -> None:
     nodes = Nodes()
     nodes.add("a", vcore=4)
-    node = nodes.take("a", app=7, vcore=1)
-    nodes.take("a", app=7, vcore=1)
-    nodes.take("a", app=8, vcore=1)
-    assert node.holders == {7: 2, 8: 1}
+    node = nodes.take("a", (7, "x"), vcore=1)
+    nodes.take("a", (7, "y"), vcore=1)
+    nodes.take("a", (8, "x"), vcore=1)
+    assert list(node.held) == [(7, "x"), (7, "y"), (8, "x")]
 
-    nodes.index.give_back(node, ONE, 7)
-    nodes.index.give_back(node, ONE, 7)
-    assert (node.holders, node.used) == ({8: 1}, {"vcore": 1})
+    nodes.index.give_back(node, ONE, (7, "x"))
+    nodes.index.give_back(node, ONE, (7, "y"))
+    assert (list(node.held), node.used) == ([(8, "x")], {"vcore": 1})
+
+
+def test_a_change_gives_a_node_another_version() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4)
+    a, b = nodes.index.nodes["a"], nodes.index.nodes["b"]
+    versions = [a.version]
+    nodes.take("a", vcore=1)
+    versions.append(a.version)
+    nodes.update("a", schedulable=False)
+    versions.append(a.version)
+    nodes.index.touch(a)
+    versions.append(a.version)
+
+    assert len(set(versions)) == 4
+    assert b.version == 0
 
 
 def test_what_was_on_a_lost_node_can_be_given_back() -> None:
@@ -229,7 +245,7 @@ def test_what_was_on_a_lost_node_can_be_given_back() -> None:
     nodes.add("a", vcore=4)
     nodes.take("a", vcore=1)
     lost = nodes.index.remove("a")
-    nodes.index.give_back(lost, ONE, 1)
+    nodes.index.give_back(lost, ONE, (1, "x"))
 
     assert not lost.present
     assert (lost.used, nodes.index.total, nodes.order()) == ({}, {}, [])
@@ -285,7 +301,7 @@ def test_a_node_of_the_same_name_is_another_one() -> None:
     nodes.take("a", vcore=4)
     lost = nodes.index.remove("a")
     nodes.add("a", vcore=4)
-    nodes.index.give_back(lost, Resources({"vcore": 4}), 1)
+    nodes.index.give_back(lost, Resources({"vcore": 4}), (1, "x"))
 
     assert nodes.index.nodes["a"].used == {}
     assert nodes.find(shape(vcore=4)) == "a"
@@ -325,7 +341,7 @@ def test_hundreds_of_nodes_fill_up_and_empty_again() -> None:
         nodes.take(name, vcore=2)
     assert found == sorted(nodes.index.nodes)
 
-    nodes.index.give_back(nodes.index.nodes["n100"], Resources({"vcore": 2}), 1)
+    nodes.index.give_back(nodes.index.nodes["n100"], Resources({"vcore": 2}), (1, "x"))
     assert nodes.find(shape(vcore=2)) == "n100"
     for name in found:
         nodes.index.remove(name)
@@ -400,9 +416,9 @@ class Indexes(RuleBasedStateMachine):
         super().__init__()
         self.nodes = Nodes()
         self.plain: dict[str, PlainNode] = {}
-        self.taken: list[tuple[Node, PlainNode, Shape, int]] = []
+        self.taken: list[tuple[Node, PlainNode, Shape, Holder]] = []
         self.sign = 1.0
-        self.app = 0
+        self.asks = 0
         self.rooms: dict[Shape, int] = {}
         self.grown = -1
 
@@ -494,19 +510,20 @@ class Indexes(RuleBasedStateMachine):
             assert name == self.find(wanted)
             if name is None:
                 return
-            self.app = (self.app + 1) % 3
-            node = self.nodes.take(name, self.app, **wanted.resources)
+            self.asks += 1
+            holder = (self.asks % 3, f"ask-{self.asks}")
+            node = self.nodes.take(name, holder, **wanted.resources)
             plain = self.plain[name]
             for kind, amount in wanted.resources.items():
                 plain.used[kind] = plain.used.get(kind, 0) + amount
-            self.taken.append((node, plain, wanted, self.app))
+            self.taken.append((node, plain, wanted, holder))
 
     @precondition(lambda self: self.taken)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
         number = data.draw(st.integers(0, len(self.taken) - 1))
-        node, plain, wanted, app = self.taken.pop(number)
-        self.nodes.index.give_back(node, wanted.resources, app)
+        node, plain, wanted, holder = self.taken.pop(number)
+        self.nodes.index.give_back(node, wanted.resources, holder)
         for kind, amount in wanted.resources.items():
             plain.used[kind] -= amount
 

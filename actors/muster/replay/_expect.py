@@ -102,9 +102,8 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
         yield from _compare_app(name, app, snapshot)
     for name, gang in (expect.gangs or {}).items():
         yield from _compare_gang(name, gang, snapshot)
-    # Nothing is taken from anybody: naming somebody is a difference.
-    yield from _in_order("preempted", expect.preempted, ())
-    yield from _in_order("reclaimed", expect.reclaimed, ())
+    yield from _in_order("preempted", expect.preempted, record.preempted)
+    yield from _in_order("reclaimed", expect.reclaimed, record.reclaimed)
     yield from _in_parts("warnings", expect.warnings, record.warnings)
 
 

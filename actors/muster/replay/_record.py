@@ -8,7 +8,7 @@ from typing import final
 import attrs
 
 from muster.replay._summary import Remark
-from muster_core.decisions import Announced, Kind
+from muster_core.decisions import Announced, Decision, Kind, Reason
 
 
 @final
@@ -20,25 +20,40 @@ class Record:
         bound: The asks bound, as ``app/ask``, in order.
         refusals: The events refused, in order.
         warnings: The warnings, in order.
+        preempted: The victims of preemption, as ``app/ask``, in order.
+        reclaimed: The victims of reclaim, likewise.
     """
 
     bound: list[str] = attrs.field(factory=list[str])
     refusals: list[Remark] = attrs.field(factory=list[Remark])
     warnings: list[str] = attrs.field(factory=list[str])
+    preempted: list[str] = attrs.field(factory=list[str])
+    reclaimed: list[str] = attrs.field(factory=list[str])
 
     def write(self, batch: Sequence[Announced], /) -> None:
         """Take note of a batch."""
         for announced in batch:
-            decision = announced.decision
-            if decision.kind is Kind.BOUND:
-                self.bound.append(f"{decision.app}/{decision.ask}")
-            elif decision.kind is Kind.REJECTED:
+            self._note(announced.decision)
+
+    def _note(self, decision: Decision) -> None:
+        name = f"{decision.app}/{decision.ask}"
+        match decision.kind, decision.reason:
+            case Kind.BOUND, _:
+                self.bound.append(name)
+            case Kind.RELEASED, Reason.PREEMPTED:
+                self.preempted.append(name)
+            case Kind.RELEASED, Reason.RECLAIMED:
+                self.reclaimed.append(name)
+            case Kind.REJECTED, _:
                 self.refusals.append(Remark.of(decision))
-            elif decision.kind is Kind.WARNING:
+            case Kind.WARNING, _:
                 self.warnings.append(decision.message or "")
+            case _:
+                pass
 
     def start_anew(self) -> Record:
         """Forget everything; give what there was."""
         before = attrs.evolve(self)
         self.bound, self.refusals, self.warnings = [], [], []
+        self.preempted, self.reclaimed = [], []
         return before

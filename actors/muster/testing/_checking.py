@@ -116,7 +116,7 @@ def _check_nodes(state: Examined) -> None:
                 used[ask.node].append(ask)
     for name, node in nodes.nodes.items():
         assert node.used == _sum(used[name])
-        assert sum(node.holders.values()) == len(used[name])
+        assert len(node.held) == len(used[name])
 
 
 def _check_view(state: Examined) -> None:
@@ -191,7 +191,7 @@ def _check_gangs(state: Examined) -> None:
         holds = sorted(seen.waiting.values(), key=lambda hold: hold.number)
         waits = [(hold.app.identity.name, hold.allocation.ask.name) for hold in holds]
         assert waits == list(gang.waiting)
-        assert (seen.bound, len(seen.parked)) == (len(gang.bound), len(gang.parked))
+        assert (len(seen.bound), len(seen.parked)) == (len(gang.bound), len(gang.parked))
         assert seen.definition == gang.definition
         assert (seen.cycle_valid, seen.since_us) == (gang.cycle_valid, gang.since_us)
         assert seen.state is state.gangs[seen.key].state

@@ -16,7 +16,7 @@ from muster_core.view.orders import Listed
 from muster_core.view.slots import Offer, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from muster_core.nodes import Node
 
@@ -42,6 +42,8 @@ class ViewApp(Listed):
         pending_total: The sum of the pending asks.
         allocated: The sum of the bound and the waiting asks.
         counted: The priority with which it counts in its leaf.
+        since_us: Since when asks count as pending that were bound once and lost their node,
+            in microseconds; all others do since they came.
     """
 
     identity: AppIdentity
@@ -61,6 +63,7 @@ class ViewApp(Listed):
     pending_total: dict[str, int] = attrs.field(factory=dict[str, int])
     allocated: dict[str, int] = attrs.field(factory=dict[str, int])
     counted: int | None = None
+    since_us: dict[str, int] = attrs.field(factory=dict[str, int])
     #: For each bit of the mask a heap of the asks offered under it; the top is always one.
     _heaps: dict[int, list[Entry]] = attrs.field(factory=dict[int, "list[Entry]"], init=False)
     #: The asks that were tried in this round and are pending still.
@@ -84,6 +87,16 @@ class ViewApp(Listed):
         if held is not None:
             return held[0].ask
         return self.pending.get(name) or self.parked.get(name)
+
+    def order_of(self, ask: Ask) -> AskOrder:
+        """Give the place of a pending ask among those of the application."""
+        return ask.order if ask.gang is None else self.slots[ask.gang].order_of(ask)
+
+    def pending_since_us(self, ask: Ask) -> int:
+        """Give since when an ask counts as pending, in microseconds."""
+        since_us = self.since_us.get(ask.name)
+        # What stands there may be of an ask of that name that is gone.
+        return ask.came_us if since_us is None else max(since_us, ask.came_us)
 
     def add(self, ask: Ask, bit: int) -> None:
         """List a pending ask, whose shape has ``bit``; a member of a gang has a slot."""
@@ -129,6 +142,16 @@ class ViewApp(Listed):
                 best, best_bit = top, bit
         assert best is not None, "searched for a shape that is not there"
         return best_bit, best[1]
+
+    def first_of(self, bit: int, accepts: Callable[[Ask], bool]) -> tuple[AskOrder, Ask] | None:
+        """Give the first ask with its place among those offered under a bit that is accepted."""
+        heap = self._heaps.get(bit)
+        if heap is None:
+            return None
+        if accepts(heap[0][1]):
+            return heap[0]
+        found = (entry for entry in heap if self._offered(entry, bit) and accepts(entry[1]))
+        return min(found, default=None)
 
     def has_untried(self, ask: Ask) -> bool:
         """Say whether an ask is pending and was not tried in this round."""

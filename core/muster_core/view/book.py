@@ -45,12 +45,15 @@ class GangBook:
         self._stale: dict[str, ViewGang] = {}
         #: The gangs that waited at the end of the last batch.
         self._timed: dict[str, ViewGang] = {}
+        #: Goes up whenever anything about a gang may have changed.
+        self.changes = 0
         self._links = GangLinks()
         #: The groups by the names in them, as far as they were asked for.
         self._groups: dict[tuple[str, ...], ViewGroup] = {}
 
     def touch(self, name: str) -> ViewGang:
         """Give a gang of which something changes, also one that was not known."""
+        self.changes += 1
         gang = self.gangs.get(name)
         if gang is None:
             gang = self.gangs[name] = ViewGang(name)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from muster_core.config.model import Configuration
     from muster_core.gang_messages import CommitGang, GangReport
     from muster_core.messages import CommitApp, CommitQueue, QueueReport
+    from muster_core.nodes import Holder
     from muster_core.resources import Resources
     from muster_core.view.apps import ViewApp
     from muster_core.view.gangs import ViewGang
@@ -62,32 +63,34 @@ class DecisionView:
         """Put a configuration in force, as far as no queue reports it."""
         self.nodes.configure(configuration.node_sort, configuration.node_weights)
         self.timers.gang_wait_us = configuration.root.settings.gang_wait_us
+        self._state.delays.enabled = configuration.preemption_enabled
+        self._state.delays.stale = True
 
     def allocated_in(self, key: int) -> Mapping[str, int]:
         """Give what is allocated in a queue; nothing in one that has not reported."""
         queue = self.queues.get(key)
         return {} if queue is None else queue.allocated
 
-    def place(self, name: str, resources: Resources, app: int) -> int:
+    def place(self, name: str, resources: Resources, holder: Holder) -> int:
         """Use a node for an ask that comes bound.
 
         Args:
             name: The node, on which it fits.
             resources: What it has.
-            app: The key of its application.
+            holder: The key of its application, and its name.
 
         Returns:
             Its place in the order of all binds.
         """
         node = self.nodes.nodes[name]
-        self.nodes.take(node, resources, app)
+        self.nodes.take(node, resources, holder)
         self._state.numbers += 1
         self._state.placing[self._state.numbers] = node
         return self._state.numbers
 
-    def unplace(self, number: int, resources: Resources, app: int) -> None:
+    def unplace(self, number: int, resources: Resources, holder: Holder) -> None:
         """Undo :meth:`place`."""
-        self.nodes.give_back(self._state.placing.pop(number), resources, app)
+        self.nodes.give_back(self._state.placing.pop(number), resources, holder)
 
     def apply_gang(self, report: GangReport) -> None:
         """Take over what an epoch made of a gang."""
@@ -123,6 +126,10 @@ class DecisionView:
     ) -> tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]:
         """Give what the batch decided, for each owner concerned, once."""
         return self._rounds.commits(now_us)
+
+    def without_detours(self, decisions: Iterable[Decision]) -> list[Decision]:
+        """Leave out of a batch's decisions what was undone in it and need not be said."""
+        return self._rounds.without_detours(decisions)
 
     def settle_cycles(self) -> dict[int, CommitGang]:
         """Work out which cycles the last round left invalid; give what owners do not know.
@@ -193,6 +200,10 @@ class DecisionView:
         ]
         self._state.shapes.check([*shapes, *self._state.book.teams()])
         self._state.book.check()
+        self._state.delays.check()
+        assert self._state.claimants == {
+            key: queue for key, queue in self.queues.items() if queue.claims
+        }
         assert not self._state.placing
         assert not self._state.exact
         self._check_nodes()
@@ -216,19 +227,17 @@ class DecisionView:
     def _check_nodes(self) -> None:
         """Assert that nodes hold all and only the allocations that there are."""
         used: dict[str, dict[str, int]] = {name: {} for name in self.nodes.nodes}
-        holders: dict[str, dict[int, int]] = {name: {} for name in self.nodes.nodes}
+        held: dict[str, set[Holder]] = {name: set() for name in self.nodes.nodes}
         for app in self.apps.values():
             allocated: dict[str, int] = {}
             for allocation, node in (*app.waiting.values(), *app.bound.values()):
                 assert node is self.nodes.nodes[allocation.node]
                 add_to(used[node.name], allocation.ask.resources)
                 add_to(allocated, allocation.ask.resources)
-                holders[node.name][app.identity.key] = (
-                    holders[node.name].get(app.identity.key, 0) + 1
-                )
+                held[node.name].add((app.identity.key, allocation.ask.name))
             assert app.allocated == allocated
         for node in self.nodes.nodes.values():
             assert node.used == used[node.name]
-            assert node.holders == holders[node.name]
+            assert set(node.held) == held[node.name]
         assert self._state.total == self.nodes.total
         self.nodes.check()

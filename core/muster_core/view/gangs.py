@@ -51,7 +51,7 @@ class ViewGang:
         slots: Its pending members, by the key of their application.
         waiting: Its waiting members by application and name, in the order of their waits.
         parked: Its parked members.
-        bound: How many of its members are bound.
+        bound: Its bound members.
         since_us: When the present wait began, in microseconds, or None.
     """
 
@@ -64,7 +64,7 @@ class ViewGang:
     slots: dict[int, Slot[ViewApp]] = attrs.field(factory=dict[int, Slot[ViewApp]])
     waiting: dict[tuple[int, str], Hold] = attrs.field(factory=dict["tuple[int, str]", Hold])
     parked: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
-    bound: int = 0
+    bound: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
     since_us: int | None = None
 
     @property
@@ -85,7 +85,7 @@ class ViewGang:
     @property
     def held(self) -> int:
         """How many of its members are waiting or bound."""
-        return len(self.waiting) + self.bound
+        return len(self.waiting) + len(self.bound)
 
     @property
     def missing(self) -> int:

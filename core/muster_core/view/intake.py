@@ -80,6 +80,7 @@ class Intake:
         elif queue.config is not summary.config:
             queue.config = summary.config
             self._state.all_dirty = True
+            self._state.delays.stale = True
             self._touch_gangs(queue)
             if isinstance(queue, LeafView):  # Keys of the old policy and of the new do not mix.
                 queue.reorder(self._state.total)
@@ -105,10 +106,12 @@ class Intake:
             parent.children[queue.key] = queue
         if isinstance(queue, LeafView):
             queue.reorder(self._state.total)
+            self._state.delays.watch(queue)
         return queue
 
     def _remove_queue(self, queue: ViewQueue) -> None:
         del self._state.queues[queue.key]
+        self._state.claimants.pop(queue.key, None)
         self._state.dirty.pop(queue.key, None)
         self.left.add(queue.config.path)
         parent = queue.parent
@@ -126,6 +129,8 @@ class Intake:
             self._state.apps[identity.key] = leaf.apps[identity.key] = app
         for action in report.actions:
             self._act(app, leaf, action, now_us)
+        for name in [name for name in app.since_us if not app.knows(name)]:
+            del app.since_us[name]
         if report.gone:
             self._remove_app(app, leaf)
         else:
@@ -134,8 +139,8 @@ class Intake:
     def _act(self, app: ViewApp, leaf: LeafView, action: AppAction, now_us: int) -> None:
         """Repeat what an application has done."""
         match action:
-            case Pending(ask):
-                self._add_pending(app, ask)
+            case Pending():
+                self._become_pending(app, action, now_us)
             case Withdrawn(ask):
                 self._state.shapes.release(self._state.remove_pending(app, ask))
             case Freed(allocation):
@@ -143,7 +148,7 @@ class Intake:
             case Placed(allocation):
                 self._place(app, allocation)
             case Parked() | Unparked():
-                self._park(app, action)
+                self._park(app, action, now_us)
             case Entered(state):
                 self._state.enter(app, leaf, state, now_us)
             case Spoilt(name, times):
@@ -162,13 +167,11 @@ class Intake:
         leaf.remove(app)
         del self._state.apps[app.identity.key]
 
-    def _add_pending(self, app: ViewApp, ask: Ask) -> None:
-        bit = self._state.shapes.find(ask.shape)
-        if bit is None:
-            bit = self._state.shapes.add(ask.shape)
-            self._state.nodes.shape_added(bit)
-        self._state.shapes.acquire(bit)
-        self._state.add_pending(app, ask, bit)
+    def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> None:
+        ask = action.ask
+        if action.was_bound:
+            app.since_us[ask.name] = now_us
+        self._state.add_pending(app, ask, self._state.acquire_shape(ask))
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:
         ask = allocation.ask
@@ -178,9 +181,9 @@ class Intake:
         else:
             _, node = app.bound.pop(ask.name)
             if ask.gang is not None:
-                self._gang(ask).bound -= 1
+                del self._gang(ask).bound[app.identity.key, ask.name]
         take_from(app.allocated, ask.resources)
-        self._state.nodes.give_back(node, ask.resources, app.identity.key)
+        self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
 
     def _place(self, app: ViewApp, allocation: Allocation) -> None:
         """Take over an ask that is bound already; its node was told when it was admitted."""
@@ -188,10 +191,13 @@ class Intake:
         app.bound[allocation.ask.name] = (allocation, node)
         add_to(app.allocated, allocation.ask.resources)
         if allocation.ask.gang is not None:
-            self._gang(allocation.ask).bound += 1
+            name = allocation.ask.name
+            self._gang(allocation.ask).bound[app.identity.key, name] = None
 
-    def _park(self, app: ViewApp, action: Parked | Unparked) -> None:
+    def _park(self, app: ViewApp, action: Parked | Unparked, now_us: int) -> None:
         ask = action.ask
+        if isinstance(action, Parked) and action.was_bound:
+            app.since_us[ask.name] = now_us
         gang, key = self._gang(ask), (app.identity.key, ask.name)
         if isinstance(action, Parked):
             app.parked[ask.name] = ask
@@ -207,8 +213,9 @@ class Intake:
         for action in report.actions:
             if isinstance(action, Placed):
                 node = self._state.placing.pop(action.allocation.number)
-                resources = action.allocation.ask.resources
-                self._state.nodes.give_back(node, resources, report.identity.key)
+                ask = action.allocation.ask
+                holder = (report.identity.key, ask.name)
+                self._state.nodes.give_back(node, ask.resources, holder)
 
     def _gang(self, ask: Ask) -> ViewGang:
         """Give the gang of a member, of which something changes."""

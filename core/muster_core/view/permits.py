@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from muster_core.messages import Ask
     from muster_core.view.apps import ViewApp
-    from muster_core.view.gangs import ViewGang, ViewGroup
+    from muster_core.view.gangs import Hold, ViewGang, ViewGroup
     from muster_core.view.moves import Moves
     from muster_core.view.queues import ViewQueue
     from muster_core.view.slots import Slot
@@ -277,6 +277,10 @@ class Permits:
         return list(self._moves.bind_all(group.unsatisfied(), group.holds(), now_us))
 
     # Order
+
+    def hold_of(self, ask: Ask, app: ViewApp) -> Hold:
+        """Give what a waiting member holds."""
+        return _gang_of(self._state, ask).waiting[app.identity.key, ask.name]
 
     def next_member(self, group: ViewGroup, *, missing_only: bool = False) -> Slot[ViewApp] | None:
         """Give where the first untried member of a group is, in the order of section 4.

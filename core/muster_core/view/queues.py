@@ -71,6 +71,7 @@ class ViewQueue(ABC):
         open: The shapes that it could place now.
         visiting: The shapes with which leaves below enter that are to be visited.
         admits: The shapes that fit in the headroom left by its own ``max``.
+        claims: The shapes for which it may reclaim, as far as ``guaranteed`` goes.
         order: Its place among its siblings, while it could place something or is to be
             visited.
         denominators: What its use is compared with; None while not known.
@@ -89,6 +90,7 @@ class ViewQueue(ABC):
     open: int = 0
     visiting: int = 0
     admits: int = EVERY_SHAPE
+    claims: int = 0
     order: QueueKey = ()
     denominators: Denominators | None = None
 
@@ -144,11 +146,23 @@ class ViewQueue(ABC):
         headroom = {name: most - allocated.get(name, 0) for name, most in limits}
         return shapes.fitting_headroom(headroom)
 
+    def claimed(self, shapes: ShapeTable) -> int:
+        """Give the shapes of which ``guaranteed`` names a type, and with which it is not exceeded."""
+        guaranteed = self.config.guaranteed
+        if not guaranteed or self.parent is None:
+            return 0
+        room = {name: most - self.allocated.get(name, 0) for name, most in guaranteed.items()}
+        return shapes.naming(guaranteed) & shapes.fitting_headroom(room)
+
     def fair_share(self, total: Mapping[str, int]) -> float:
         """Give the fair share, where the partition has ``total``."""
+        return self.share_of(self.allocated, total)
+
+    def share_of(self, amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
+        """Give the fair share that the queue would have with these amounts allocated."""
         if self.denominators is None:
             self.denominators = Denominators([queue.config for queue in self.upward()], total)
-        return fair_share(self.allocated, self.denominators)
+        return fair_share(amounts, self.denominators)
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
         """Bring everything that is computed up to date, and tell the parent."""
@@ -158,6 +172,7 @@ class ViewQueue(ABC):
         before = self.open
         below = self.below()
         self.admits = self.admitted(shapes)
+        self.claims = self.claimed(shapes)
         self.open = below & self.admits & ~VISIT
         self.visiting = self.visits(below, exact=exact) & self.admits
         if self.parent is not None:
@@ -307,11 +322,19 @@ class LeafView(ViewQueue):
         apps: All its applications by their keys.
         starting: How many of them are in Starting.
         blocked: One of its asks did not fit in this round, and it is a blocking leaf.
+        preempting: How many of its pending asks have a class that lets them preempt.
+        watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
+            and preempt; None if they may not.
+        since: How many of the pending asks that could take something count as pending since
+            when, in microseconds; no zeros (see :mod:`muster_core.view.delays`).
     """
 
     apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
     starting: int = 0
     blocked: bool = False
+    preempting: int = 0
+    watched: frozenset[str] | None = None
+    since: dict[int, int] = attrs.field(factory=dict[int, int])
     #: How many pending asks there are of each shape, tried or not, and the mask of those.
     shapes: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     #: How many slots its applications have: pending members of gangs.
@@ -323,6 +346,13 @@ class LeafView(ViewQueue):
     _orders: dict[_Standing, AppOrder[ViewApp]] = attrs.field(
         factory=dict[_Standing, AppOrder[ViewApp]], init=False
     )
+
+    def watches(self, ask: Ask) -> bool:
+        """Say whether an ask could take something from others once its delay is over."""
+        watched = self.watched
+        if watched is None:
+            return False
+        return ask.preempts or (bool(watched) and any(ask.resources[name] for name in watched))
 
     def reorder(self, total: Mapping[str, int]) -> None:
         """List all applications anew, as the settings or the totals have changed."""
@@ -411,6 +441,14 @@ class LeafView(ViewQueue):
     def competes(self, app: ViewApp) -> bool:
         """Say whether an application of the leaf has its turn in a round."""
         return app is self.only() or any(app.order is order for order in self._open_orders())
+
+    def competing(self) -> list[ViewApp]:
+        """Give the applications that have their turn in a round, best first."""
+        found = [app for order in self._open_orders() for app in order]
+        only = self.only()
+        if only is not None:
+            found.append(only)
+        return sorted(found, key=lambda app: app.key)
 
     def enters(self) -> bool:
         """Say whether something pending in the leaf fits the headroom."""
@@ -511,6 +549,9 @@ class LeafView(ViewQueue):
         assert counts == self.shapes
         assert set(bits_of(self.pending_mask)) == set(counts)
         assert not self.pending_mask & (self.admits ^ self.admitted(shapes))
+        for queue in self.upward():
+            assert not self.pending_mask & (queue.claims ^ queue.claimed(shapes))
+        assert self.preempting == sum(ask.preempts for app in apps for ask in app.pending.values())
         assert self.slots == sum(len(app.slots) for app in apps)
         assert all(app.state in COMPETING for app in apps if app.pending)
 

@@ -17,9 +17,10 @@ from muster_core.view.deadlocks import Deadlocks
 from muster_core.view.moves import Moves, say
 from muster_core.view.permits import Permits
 from muster_core.view.queues import VISIT, LeafView, ParentView
+from muster_core.view.takers import Takers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from muster_core.gang_messages import CommitGang
     from muster_core.messages import Ask, CommitApp, CommitQueue
@@ -39,10 +40,14 @@ class Rounds:
         self._state = state
         self._moves = Moves(state)
         self._permits = Permits(state, self._moves)
+        self._takers = Takers(state, self._moves, self._permits)
         self._deadlocks = Deadlocks(state, self._moves, self._permits)
 
     def decide(self, now_us: int) -> Iterator[list[Decision]]:
-        """Run rounds until one changes nothing, and help gangs that starve one another.
+        """Run rounds until one changes nothing, then let asks take from others.
+
+        After each step of reclaim or preemption there are rounds again. In the end gangs are
+        helped that starve one another.
 
         Args:
             now_us: The instant of the batch, in microseconds.
@@ -52,6 +57,9 @@ class Rounds:
             but must not touch the view.
         """
         changed = self._state.book.take_changed()
+        self._state.delays.refresh()
+        self._moves.memory.start_batch()
+        self._takers.start_batch()
         while True:
             self._moves.memory.start_anew()
             again = True
@@ -66,6 +74,10 @@ class Rounds:
                 if self._moves.failed:
                     self._moves.memory.start_anew()
             self._end_round()
+            taken = self._takers.take(now_us)
+            if taken:
+                yield taken
+                continue
             decisions, helped = self._deadlocks.resolve(now_us)
             if decisions:
                 yield decisions
@@ -142,10 +154,14 @@ class Rounds:
     def settle_cycles(self) -> dict[int, CommitGang]:
         """Work out which cycles the last round left invalid; give what owners do not know."""
         self._permits.invalidate_left_out()
-        return self._moves.commit_cycles()
+        return self._moves.ledger.commit_cycles()
+
+    def without_detours(self, decisions: Iterable[Decision]) -> list[Decision]:
+        """Leave out of a batch's decisions what was undone in it and need not be said."""
+        return self._takers.evictions.without_detours(decisions)
 
     def commits(
         self, now_us: int
     ) -> tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]:
         """Give what the batch decided, for each owner concerned, once."""
-        return self._moves.commits(now_us)
+        return self._moves.ledger.commits(now_us)

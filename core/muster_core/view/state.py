@@ -9,6 +9,7 @@ from muster_core.lifecycle import AppState
 from muster_core.nodes import NodeIndex
 from muster_core.shapes import ShapeTable
 from muster_core.view.book import GangBook
+from muster_core.view.delays import Delays
 from muster_core.view.gangs import Hold
 from muster_core.view.queues import LeafView, ParentView, ViewQueue
 from muster_core.view.slots import Slot
@@ -16,6 +17,8 @@ from muster_core.view.teams import Teams
 from muster_core.view.timers import Timers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from muster_core.messages import Allocation, Ask
     from muster_core.nodes import Node
     from muster_core.view.apps import ViewApp
@@ -44,7 +47,14 @@ class ViewState:
         self.book = GangBook(self.teams, lambda app: self.leaf_of(app).config.settings.blocking)
         #: Every gang that is defined or has members, by its full name.
         self.gangs = self.book.gangs
-        self.timers = Timers(self.apps, self.book.waiting)
+        #: The leaves in which asks are pending that may preempt, by key.
+        self.preempting: dict[int, LeafView] = {}
+        #: The queues that are below their ``guaranteed`` for some shape, by key.
+        self.claimants: dict[int, ViewQueue] = {}
+        self.delays = Delays(self.queues)
+        self.timers = Timers(self.apps, self.book.waiting, self.delays)
+        #: Goes up whenever settings or totals have changed.
+        self.reconfigured = 0
         #: What all nodes had when shares were last computed.
         self.total: dict[str, int] = {}
         #: The queues in which something changed since the last refresh.
@@ -76,6 +86,14 @@ class ViewState:
         assert isinstance(leaf, LeafView), "an application in a parent queue"
         return leaf
 
+    def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
+        """Give the leaves in a queue, itself included if it is one."""
+        if isinstance(queue, LeafView):
+            yield queue
+        elif isinstance(queue, ParentView):
+            for child in queue.children.values():
+                yield from self.leaves_below(child)
+
     def nodes_changed(self) -> None:
         """Take note that nodes came, went or changed, so that every share may differ."""
         if self.nodes.total != self.total:
@@ -97,20 +115,42 @@ class ViewState:
                 gang.slots[key] = app.slots[ask.gang] = Slot(app, gang.name, gang.creation)
                 self.leaf_of(app).slots += 1
         app.add(ask, bit)
-        self.leaf_of(app).count_shape(bit, 1)
+        leaf = self.leaf_of(app)
+        leaf.count_shape(bit, 1)
+        if ask.preempts:
+            leaf.preempting += 1
+            self.preempting[leaf.key] = leaf
+        if leaf.watches(ask):
+            self.delays.add(leaf, app.pending_since_us(ask))
 
     def remove_pending(self, app: ViewApp, ask: Ask) -> int:
         """Forget a pending ask, but not that its shape is counted; give the bit of that."""
         bit = self.shapes.find(ask.shape)
         assert bit is not None, "the shape of a pending ask is not in the table"
         app.remove(ask, bit)
-        self.leaf_of(app).count_shape(bit, -1)
+        leaf = self.leaf_of(app)
+        leaf.count_shape(bit, -1)
+        if ask.preempts:
+            leaf.preempting -= 1
+            if not leaf.preempting:
+                del self.preempting[leaf.key]
+        if leaf.watches(ask):
+            self.delays.remove(leaf, app.pending_since_us(ask))
         if ask.gang is not None:
             gang = self.book.touch(ask.gang)
             if not app.slots[ask.gang].members:
                 self.book.drop(app.slots[ask.gang])
                 del app.slots[ask.gang], gang.slots[app.identity.key]
                 self.leaf_of(app).slots -= 1
+        return bit
+
+    def acquire_shape(self, ask: Ask) -> int:
+        """Count the shape of an ask that becomes pending once more; give its bit."""
+        bit = self.shapes.find(ask.shape)
+        if bit is None:
+            bit = self.shapes.add(ask.shape)
+            self.nodes.shape_added(bit)
+        self.shapes.acquire(bit)
         return bit
 
     def release_shape(self, ask: Ask) -> None:
@@ -146,14 +186,20 @@ class ViewState:
             self.count_running(self.leaf_of(app), -1)
         return held
 
-    def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int) -> None:
-        """Let an application be in another state."""
+    def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int | None) -> None:
+        """Let an application be in another state; without an instant, no timer begins."""
         was_running = app.running
         leaf.starting += (state is AppState.STARTING) - (app.state is AppState.STARTING)
         app.state = state
-        self.timers.entered(app, now_us)
+        if now_us is not None:
+            self.timers.entered(app, now_us)
         if app.running != was_running:
             self.count_running(leaf, 1 if app.running else -1)
+
+    def undo_entry(self, app: ViewApp, leaf: LeafView, state: AppState, stay: int) -> None:
+        """Let an application be in the state again that it has left in this batch."""
+        self.enter(app, leaf, state, now_us=None)
+        app.stay = stay
 
     def count_running(self, leaf: LeafView, change: int) -> None:
         """Count the running applications on a path; a limit that is met or left closes or opens."""
@@ -175,6 +221,7 @@ class ViewState:
         if self.all_dirty:
             self.all_dirty = False
             self.nodes.grown += 1
+            self.reconfigured += 1
             self.dirty = dict(self.queues)
             for queue in self.queues.values():
                 queue.denominators = None
@@ -191,6 +238,10 @@ class ViewState:
         self.dirty = {}
         for queue in sorted(stale.values(), key=_depth, reverse=True):
             queue.refresh(self.shapes, self.total, exact=self.exact)
+            if queue.claims:
+                self.claimants[queue.key] = queue
+            else:
+                self.claimants.pop(queue.key, None)
         self.touched.update(stale)
 
 

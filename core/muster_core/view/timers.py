@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from muster_core.messages import Allocation
     from muster_core.view.apps import ViewApp
+    from muster_core.view.delays import Delays
     from muster_core.view.gangs import ViewGang
 
 
@@ -64,11 +65,17 @@ class Timers:
     Args:
         apps: The applications of the view, by key.
         waiting: The gangs of the view that have waiting members, by name.
+        delays: The ends of ``preemption.delay``.
     """
 
-    def __init__(self, apps: Mapping[int, ViewApp], waiting: Mapping[str, ViewGang]) -> None:
+    def __init__(
+        self, apps: Mapping[int, ViewApp], waiting: Mapping[str, ViewGang], delays: Delays
+    ) -> None:
         self._apps = apps
         self._waiting = waiting
+        self._delays = delays
+        #: How many stays in a state there were: tells each from all others.
+        self._stays = 0
         #: How long members wait whose gang does not say, in microseconds.
         self.gang_wait_us = 0
         #: The instant, the number of the bind, the application's key, the ask's name.
@@ -86,7 +93,8 @@ class Timers:
 
     def entered(self, app: ViewApp, now_us: int) -> None:
         """Note when the state that an application has entered will end, if it has an end."""
-        app.stay += 1
+        self._stays += 1
+        app.stay = self._stays
         limit_us = TIMERS_US.get(app.state)
         if limit_us is not None:
             entry = (now_us + limit_us, app.identity.key, app.stay, app.state)
@@ -97,6 +105,9 @@ class Timers:
         self._drop_stale()
         heads = [heap[0][0] for heap in (self._completions, self._state_ends) if heap]
         heads.extend(end_us for gang in self._waiting.values() for end_us in self._ends(gang))
+        delay_us = self._delays.next_us()
+        if delay_us is not None:
+            heads.append(delay_us)
         return min(heads, default=None)
 
     def _ends(self, gang: ViewGang) -> Iterator[int]:
@@ -118,6 +129,7 @@ class Timers:
             created, then the applications' timers.
         """
         due: list[Completion | WaitEnd | StateEnd] = []
+        self._delays.pass_to(now_us)  # Their end does nothing but start a batch.
         self._drop_stale()
         while self._completions and self._completions[0][0] <= now_us:
             _, _, app, ask = heappop(self._completions)

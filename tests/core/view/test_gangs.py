@@ -43,7 +43,7 @@ def view_gang(
         held = Allocation(ask(f"w{number}"), "n", number)
         made.waiting[1, f"w{number}"] = Hold(app, held, NODE, creation * 10 + number)
     made.parked.update(((1, f"k{number}"), None) for number in range(parked))
-    made.bound = bound
+    made.bound = {(0, f"bound-{number}"): None for number in range(bound)}
     return made
 
 

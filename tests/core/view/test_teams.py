@@ -86,7 +86,7 @@ def test_a_team_lasts_as_long_as_it_is_in_use() -> None:
 def test_a_team_that_was_found_not_to_fit_is_out_until_there_is_more_room() -> None:
     world = World(4)
     bit = world.teams.join(world.member, 2)
-    world.nodes.take(world.nodes.nodes["n0"], Resources({"vcore": 1}), 1)
+    world.nodes.take(world.nodes.nodes["n0"], Resources({"vcore": 1}), (1, "x"))
     assert world.fits(bit)
     assert not world.teams.has_room(bit)
     world.teams.exhaust(bit)

@@ -8,6 +8,7 @@ from muster_core.gangs.definition import GangDefinition
 from muster_core.lifecycle import AppState
 from muster_core.nodes import Node
 from muster_core.view.apps import ViewApp
+from muster_core.view.delays import Delays
 from muster_core.view.gangs import ViewGang
 from muster_core.view.timers import Completion, StateEnd, Timers, WaitEnd
 from tests.core.building import allocation, ask, identity
@@ -22,7 +23,7 @@ class Clock:
     def __init__(self, apps: int = 1) -> None:
         self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
         self.waiting: dict[str, ViewGang] = {}
-        self.timers = Timers(self.apps, self.waiting)
+        self.timers = Timers(self.apps, self.waiting, Delays({}))
         self.binds = 0
 
     def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:

@@ -1,0 +1,131 @@
+"""``preemption.delay``: which pending asks may take something from others already.
+
+SPEC section 7. An ask has to be pending for as long as its leaf says before it may
+reclaim or preempt, and the end of that time is a timer. As many asks come at one instant,
+a leaf counts how many of its pending asks count since when, and only of those that could
+ever take something; each such instant has one deadline, whatever the number of asks.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, final
+
+from muster_core.config.model import PreemptionPolicy
+from muster_core.view.queues import LeafView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from muster_core.messages import Ask
+    from muster_core.view.apps import ViewApp
+    from muster_core.view.queues import ViewQueue
+
+Entry = tuple[int, int, int]
+"""When a delay is over, the leaf, and since when asks in it count as pending."""
+
+
+@final
+class Delays:
+    """The ends of all delays.
+
+    Args:
+        queues: The queues of the view, by key.
+    """
+
+    def __init__(self, queues: Mapping[int, ViewQueue]) -> None:
+        self._queues = queues
+        #: ``preemption.enabled`` of the partition.
+        self.enabled = True
+        #: Settings have changed, so that everything has to be looked at anew.
+        self.stale = False
+        #: Delays that are over at this instant, in microseconds, need no timer any more.
+        self._now_us = 0
+        self._ends: list[Entry] = []
+        #: What is in the heap, so that nothing is twice.
+        self._listed: set[Entry] = set()
+
+    def watch(self, leaf: LeafView) -> None:
+        """Find out which asks of a leaf could take something, and count those."""
+        leaf.watched = self._watched(leaf)
+        leaf.since.clear()
+        for app in leaf.apps.values():
+            for ask in app.pending.values():
+                if leaf.watches(ask):
+                    self.add(leaf, app.pending_since_us(ask))
+
+    def _watched(self, leaf: LeafView) -> frozenset[str] | None:
+        policy = leaf.config.settings.preemption_policy
+        if not self.enabled or policy is PreemptionPolicy.DISABLED:
+            return None
+        above = [queue for queue in leaf.upward() if queue.parent is not None]
+        return frozenset(name for queue in above for name in queue.config.guaranteed)
+
+    def refresh(self) -> None:
+        """Take over settings that have changed."""
+        if self.stale:
+            self.stale = False
+            for queue in self._queues.values():
+                if isinstance(queue, LeafView):
+                    self.watch(queue)
+
+    def add(self, leaf: LeafView, since_us: int) -> None:
+        """Count one more pending ask since an instant, in microseconds."""
+        leaf.since[since_us] = leaf.since.get(since_us, 0) + 1
+        entry = (since_us + leaf.config.settings.preemption_delay_us, leaf.key, since_us)
+        if entry[0] > self._now_us and entry not in self._listed:
+            self._listed.add(entry)
+            heappush(self._ends, entry)
+
+    def remove(self, leaf: LeafView, since_us: int) -> None:
+        """Count one pending ask less since an instant, in microseconds."""
+        leaf.since[since_us] -= 1
+        if not leaf.since[since_us]:
+            del leaf.since[since_us]
+
+    @staticmethod
+    def is_over(leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> bool:
+        """Say whether the delay of a pending ask is over."""
+        return app.pending_since_us(ask) + leaf.config.settings.preemption_delay_us <= now_us
+
+    def pass_to(self, now_us: int) -> None:
+        """Let time pass."""
+        self._now_us = now_us
+        while self._ends and self._ends[0][0] <= now_us:
+            self._drop_first()
+
+    def next_us(self) -> int | None:
+        """Give the instant of the next end of a delay, in microseconds, or None."""
+        while self._ends and not self._stands(self._ends[0]):
+            self._drop_first()
+        return self._ends[0][0] if self._ends else None
+
+    def _drop_first(self) -> None:
+        self._listed.remove(heappop(self._ends))
+
+    def _stands(self, entry: Entry) -> bool:
+        end_us, key, since_us = entry
+        leaf = self._queues.get(key)
+        if not isinstance(leaf, LeafView) or since_us not in leaf.since:
+            return False
+        return since_us + leaf.config.settings.preemption_delay_us == end_us
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        assert not self.stale
+        assert len(self._ends) == len(self._listed)
+        for leaf in self._queues.values():
+            if not isinstance(leaf, LeafView):
+                continue
+            assert leaf.watched == self._watched(leaf)
+            fresh: dict[int, int] = {}
+            for app in leaf.apps.values():
+                for ask in app.pending.values():
+                    if leaf.watches(ask):
+                        since_us = app.pending_since_us(ask)
+                        fresh[since_us] = fresh.get(since_us, 0) + 1
+            assert leaf.since == fresh
+            # Every delay that goes on has its timer.
+            for since_us in fresh:
+                end_us = since_us + leaf.config.settings.preemption_delay_us
+                assert end_us <= self._now_us or (end_us, leaf.key, since_us) in self._listed

@@ -1,0 +1,384 @@
+"""The rules of reclaim and of preemption: who can be a victim for an ask, and in which order.
+
+SPEC section 7. A scope belongs to one ask that wants something. It says of each leaf how
+that stands to the ask, and of asks there whether they may be taken. Both rules leave
+every queue below the common ancestor with what it is guaranteed; beside that reclaim
+(after Volcano's queue priority and YuniKorn's guaranteed shares) asks what queues have,
+preemption (after YuniKorn's priority offsets and fences) what asks are worth.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, final
+
+import attrs
+from typing_extensions import override
+
+from muster_core.config.model import PreemptionPolicy
+from muster_core.decisions import Reason
+from muster_core.totals import add_to, take_from
+from muster_core.view.queues import LeafView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from muster_core.messages import Ask
+    from muster_core.resources import Resources
+    from muster_core.view.apps import ViewApp
+    from muster_core.view.queues import ViewQueue
+    from muster_core.view.state import ViewState
+    from muster_core.view.victims import Standing, Victim
+
+Rank = tuple[int, ...]
+"""How high a victim stands among those of other queues; () is lower than all."""
+
+Key = tuple[Rank, float, int, int]
+"""The place of a victim, the first to be taken lowest."""
+
+
+@final
+class Losses:
+    """What queues have lost to a plan."""
+
+    def __init__(self) -> None:
+        self._lost: dict[int, dict[str, int]] = {}
+        #: The fair shares of leaves, as long as nothing changes.
+        self._shares: dict[int, float] = {}
+
+    def take(self, victim: Victim, leaf: LeafView) -> None:
+        """Take a victim from its queues."""
+        self._shares.pop(leaf.key, None)
+        for queue in leaf.upward():
+            add_to(self._lost.setdefault(queue.key, {}), victim.allocation.ask.resources)
+
+    def spare(self, victim: Victim, leaf: LeafView) -> None:
+        """Give a victim back to its queues."""
+        self._shares.pop(leaf.key, None)
+        for queue in leaf.upward():
+            take_from(self._lost[queue.key], victim.allocation.ask.resources)
+
+    def left(self, queue: ViewQueue, name: str) -> int:
+        """Give what a queue has left of a type."""
+        return queue.allocated.get(name, 0) - self._lost.get(queue.key, {}).get(name, 0)
+
+    def share(self, leaf: LeafView, total: Mapping[str, int]) -> float:
+        """Give the fair share of a leaf with what it has left."""
+        share = self._shares.get(leaf.key)
+        if share is None:
+            left = {name: self.left(leaf, name) for name in leaf.allocated}
+            share = self._shares[leaf.key] = leaf.share_of(left, total)
+        return share
+
+
+@final
+@attrs.frozen(eq=False)
+class Side:
+    """How a leaf stands to the queue of an ask that wants something.
+
+    Attributes:
+        leaf: The leaf.
+        guards: The leaf and the queues above it below the common ancestor; none if nothing
+            is protected by ``guaranteed``.
+        queue_rank: The ``queue.priority`` of those queues from above, without zeros at the end.
+        added: What is to be added to a priority in the leaf to compare it.
+        fixed: With what everything in the leaf is compared, if a fence replaces it.
+        worth: What the ask that wants something is worth in that comparison.
+    """
+
+    leaf: LeafView
+    guards: tuple[ViewQueue, ...]
+    queue_rank: Rank
+    added: int
+    fixed: int | None
+    worth: int
+
+    def effective(self, priority: int) -> int:
+        """Give the effective priority of an ask in the leaf."""
+        return priority + self.added if self.fixed is None else self.fixed
+
+    def surplus(self, name: str) -> int | None:
+        """Give how much of a type can be taken from the leaf at most; None if all of it."""
+        return min(
+            (queue.allocated.get(name, 0) - queue.config.guaranteed[name] for queue in self.guards),
+            default=None,
+        )
+
+
+class Scope(ABC):
+    """Who can be a victim for one ask.
+
+    Args:
+        state: The view.
+        app: The application of the ask.
+        ask: The ask.
+        exempt: The gangs whose members are no victims.
+
+    Attributes:
+        reason: With which reason victims are released.
+    """
+
+    reason: Reason
+
+    def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
+        self.state = state
+        self.app = app
+        self.ask = ask
+        self.leaf = state.leaf_of(app)
+        self._exempt = exempt
+        self._path = {queue.key: queue for queue in self.leaf.upward()}
+        self._sides: dict[int, Side | None] = {}
+
+    @abstractmethod
+    def fence(self) -> ViewQueue:
+        """Give the queue outside of which nobody is a victim."""
+
+    @abstractmethod
+    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
+        """Say whether asks of a leaf can be victims, as far as settings and places go.
+
+        Args:
+            leaf: The leaf.
+            common: The lowest queue above both, which is inside the fence.
+        """
+
+    @abstractmethod
+    def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
+        """Say whether a victim may be taken for its own sake, its queues left aside."""
+
+    @abstractmethod
+    def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
+        """Give the place of a victim."""
+
+    @abstractmethod
+    def rank(self, side: Side, victim: Victim) -> Rank:
+        """Give how high a victim stands, for the choice of the node."""
+
+    @abstractmethod
+    def least_rank(self, side: Side, standing: Standing) -> Rank:
+        """Give a rank that no victim of a leaf on a node is below."""
+
+    @abstractmethod
+    def sorts_by_priority(self, side: Side) -> bool:
+        """Say whether priorities count among the victims of a leaf, or only their age."""
+
+    @abstractmethod
+    def why(self, victim: Victim) -> str:
+        """Say why a victim is taken, for the log."""
+
+    def side(self, key: int) -> Side | None:
+        """Say how a leaf stands to the ask; None if nobody there can be a victim."""
+        if key not in self._sides:
+            leaf = self.state.queues[key]
+            assert isinstance(leaf, LeafView), "an application in a parent queue"
+            self._sides[key] = self._find_side(leaf)
+        return self._sides[key]
+
+    def _find_side(self, leaf: LeafView) -> Side | None:
+        common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
+        if leaf.config.settings.preemption_policy is PreemptionPolicy.DISABLED:
+            return None
+        if common.depth < self.fence().depth or not self.reaches(leaf, common):
+            return None
+        below = tuple(queue for queue in leaf.upward() if queue.depth > common.depth)
+        added, fixed = _offsets(below)
+        mine, replaced = _offsets(
+            queue for queue in self.leaf.upward() if queue.depth > common.depth
+        )
+        ranks = [queue.config.settings.queue_priority for queue in reversed(below)]
+        while ranks and not ranks[-1]:
+            ranks.pop()
+        worth = self.ask.priority + mine if replaced is None else replaced
+        return Side(leaf, below, tuple(ranks), added, fixed, worth)
+
+    def may_take(self, unit: Sequence[Victim], losses: Losses) -> bool:
+        """Say whether victims may be taken together, with what is lost already."""
+        falls: dict[int, dict[str, int]] = {}
+        for victim in unit:
+            side = self.side(victim.app.identity.leaf)
+            if side is None or victim.allocation.ask.gang in self._exempt:
+                return False
+            if not self.deserves(side, victim, losses):
+                return False
+            for queue in side.guards:
+                add_to(falls.setdefault(queue.key, {}), victim.allocation.ask.resources)
+        for key, amounts in falls.items():
+            queue = self.state.queues[key]
+            guaranteed = queue.config.guaranteed
+            for name, amount in amounts.items():
+                if amount and losses.left(queue, name) - amount < guaranteed[name]:
+                    return False
+        return True
+
+    def lacking(self, losses: Losses) -> dict[int, set[str]]:
+        """Give the queues above the ask in whose headroom it does not fit, and for which types."""
+        lacks: dict[int, set[str]] = {}
+        resources = self.ask.resources
+        for queue in self._path.values():
+            for name, most in queue.config.max.amounts:
+                amount = resources[name]
+                if amount and losses.left(queue, name) + amount > most:
+                    lacks.setdefault(queue.key, set()).add(name)
+        return lacks
+
+
+@final
+class ReclaimScope(Scope):
+    """Who can be a victim of reclaim.
+
+    Args:
+        state: The view.
+        app: The application of the ask.
+        ask: The ask.
+        exempt: The gangs whose members are no victims.
+        claimant: The queue that has less than it is guaranteed.
+    """
+
+    reason = Reason.RECLAIMED
+
+    def __init__(
+        self,
+        state: ViewState,
+        app: ViewApp,
+        ask: Ask,
+        exempt: frozenset[str],
+        claimant: ViewQueue,
+    ) -> None:
+        super().__init__(state, app, ask, exempt)
+        self._claimant = claimant
+        self._fence = _fence_of(claimant)
+
+    @override
+    def fence(self) -> ViewQueue:
+        return self._fence
+
+    @override
+    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
+        return common.depth < self._claimant.depth and leaf.config.settings.reclaimable
+
+    @override
+    def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
+        guaranteed = side.leaf.config.guaranteed
+        resources = victim.allocation.ask.resources
+        return any(
+            amount and losses.left(side.leaf, name) > guaranteed[name]
+            for name, amount in resources.items()
+        )
+
+    @override
+    def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
+        share = losses.share(side.leaf, self.state.total)
+        return (side.queue_rank, -share, *victim.place)
+
+    @override
+    def rank(self, side: Side, victim: Victim) -> Rank:
+        return side.queue_rank
+
+    @override
+    def least_rank(self, side: Side, standing: Standing) -> Rank:
+        return side.queue_rank
+
+    @override
+    def sorts_by_priority(self, side: Side) -> bool:
+        return True
+
+    @override
+    def why(self, victim: Victim) -> str:
+        path = self._claimant.config.path
+        return f"for {self.app.identity.name}/{self.ask.name}: {path} is below its guaranteed"
+
+
+@final
+class PreemptionScope(Scope):
+    """Who can be a victim of priority preemption.
+
+    Args:
+        state: The view.
+        app: The application of the ask.
+        ask: The ask.
+        exempt: The gangs whose members are no victims.
+    """
+
+    reason = Reason.PREEMPTED
+
+    def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
+        super().__init__(state, app, ask, exempt)
+        self._fence = _fence_of(self.leaf)
+
+    @override
+    def fence(self) -> ViewQueue:
+        return self._fence
+
+    @override
+    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
+        return True
+
+    @override
+    def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
+        return side.effective(victim.allocation.ask.priority) < side.worth
+
+    @override
+    def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
+        return (self.rank(side, victim), 0.0, 0, victim.age)
+
+    @override
+    def rank(self, side: Side, victim: Victim) -> Rank:
+        return (side.effective(victim.allocation.ask.priority),)
+
+    @override
+    def least_rank(self, side: Side, standing: Standing) -> Rank:
+        return (side.effective(standing.lowest()),)
+
+    @override
+    def sorts_by_priority(self, side: Side) -> bool:
+        return side.fixed is None
+
+    @override
+    def why(self, victim: Victim) -> str:
+        side = self.side(victim.app.identity.leaf)
+        assert side is not None, "a victim that cannot be one"
+        worth = side.effective(victim.allocation.ask.priority)
+        name = f"{self.app.identity.name}/{self.ask.name}"
+        return f"for {name}: its effective priority {side.worth} is above {worth}"
+
+
+def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
+    """Give the nearest queue above an ask that may reclaim for it, or None."""
+    for queue in leaf.upward():
+        if queue.parent is not None and _is_owed(queue, ask.resources):
+            return queue
+    return None
+
+
+def _is_owed(queue: ViewQueue, resources: Resources) -> bool:
+    guaranteed = queue.config.guaranteed
+    named = [name for name, amount in resources.items() if amount and guaranteed[name]]
+    return bool(named) and all(
+        queue.allocated.get(name, 0) + resources[name] <= guaranteed[name] for name in named
+    )
+
+
+def _fence_of(queue: ViewQueue) -> ViewQueue:
+    """Give the nearest queue with a fence for preemption, the queue itself included, or root."""
+    fence = queue
+    while fence.parent is not None and not _is_fence(fence):
+        fence = fence.parent
+    return fence
+
+
+def _is_fence(queue: ViewQueue) -> bool:
+    return queue.config.settings.preemption_policy is PreemptionPolicy.FENCE
+
+
+def _offsets(path: Iterable[ViewQueue]) -> tuple[int, int | None]:
+    """Give what queues on a path, from below, make of a priority: added, or replaced by."""
+    added, fixed = 0, None
+    for queue in path:
+        settings = queue.config.settings
+        if settings.fence:
+            fixed = settings.offset
+        elif fixed is not None:
+            fixed += settings.offset
+        else:
+            added += settings.offset
+    return added, fixed
