@@ -126,6 +126,8 @@ class NodeIndex:
         self.grown = 0
         #: Goes up whenever anything has changed, on any node.
         self.changes = 0
+        #: The nodes that have changed, until somebody takes note of that.
+        self.touched: dict[Node, None] = {}
 
     def configure(self, policy: NodeSortPolicy, weights: tuple[tuple[str, float], ...]) -> None:
         """Set the order of the nodes."""
@@ -149,7 +151,7 @@ class NodeIndex:
         self._refit(node)
         node.order = self._order(node)
         self._insert(node)
-        self.changes += 1
+        self.touch(node)
 
     def update(
         self,
@@ -180,13 +182,14 @@ class NodeIndex:
         self._delete(node)
         self._set_fitting(node, 0)
         node.present = False
-        self.changes += 1
+        self.touch(node)
         return node
 
     def touch(self, node: Node) -> None:
         """Take note that something about what is placed on a node has changed."""
         node.version += 1
         self.changes += 1
+        self.touched[node] = None
 
     def save(self, name: str) -> Callable[[], None]:
         """Give what makes a node what it is now."""
@@ -211,7 +214,7 @@ class NodeIndex:
         self._refit(node)
         node.order = self._order(node)
         self._insert(node)
-        self.changes += 1
+        self.touch(node)
 
     def find(self, bit: int) -> Node | None:
         """Give the first node in order that could take the shape at ``bit`` now."""

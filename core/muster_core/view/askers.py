@@ -53,7 +53,7 @@ class Means(ABC):
 
     @abstractmethod
     def shapes(self, leaf: LeafView) -> int:
-        """Give the shapes of a leaf for which something may be taken, as far as that goes."""
+        """Give the shapes of a leaf for which something may be taken, as far as is known."""
 
     @abstractmethod
     def scope(self, app: ViewApp, ask: Ask) -> Scope | None:
@@ -112,18 +112,22 @@ class Means(ABC):
             now_us: The present instant, in microseconds.
         """
         self._forget_if_changed()
-        leaves = {leaf.key: leaf for leaf in self.leaves() if self._has_ready(leaf, now_us)}
+        leaves = {leaf.key: leaf for leaf in self.leaves() if self._may_have(leaf, now_us)}
         if any(leaf.slots for leaf in leaves.values()):
             leaves |= self._with_groups(leaves)
         wanted = {queue.key for leaf in leaves.values() for queue in leaf.upward()}
         if wanted:
             yield from self._below(self.state.root, wanted, now_us)
 
-    @staticmethod
-    def _has_ready(leaf: LeafView, now_us: int) -> bool:
-        if leaf.watched is None or not leaf.since:
+    def _may_have(self, leaf: LeafView, now_us: int) -> bool:
+        """Say whether there may be an ask in a leaf that can take something."""
+        if leaf.watched is None or not leaf.since or not self._is_open(leaf):
             return False
         return min(leaf.since) + leaf.config.settings.preemption_delay_us <= now_us
+
+    def _is_open(self, leaf: LeafView) -> bool:
+        """Say whether it is not known already that nothing can be taken for any ask."""
+        return leaf.slots > 0 or self.shapes(leaf) != 0
 
     def _with_groups(self, leaves: Mapping[int, LeafView]) -> dict[int, LeafView]:
         """Give the leaves of all members whose groups have some in these leaves.
@@ -150,6 +154,8 @@ class Means(ABC):
                 yield from self._below(child, wanted, now_us)
         elif isinstance(queue, LeafView):
             for app in queue.competing():
+                if not self._is_open(queue):
+                    return
                 first = self._first_of_all(app) if queue.config.settings.blocking else None
                 yield from self._of_app(queue, app, now_us, only=first)
                 if first is not None:
@@ -226,14 +232,23 @@ class Reclaim(Means):
             if queue.pending:
                 for leaf in self.state.leaves_below(queue):
                     found[leaf.key] = leaf
-        return [leaf for leaf in found.values() if self.shapes(leaf) & leaf.pending_mask]
+        return [leaf for leaf in found.values() if self.claimed(leaf)]
 
-    @override
-    def shapes(self, leaf: LeafView) -> int:
+    @staticmethod
+    def claimed(leaf: LeafView) -> int:
+        """Give the pending shapes of a leaf for which some queue above has a claim."""
         mask = 0
         for queue in leaf.upward():
             mask |= queue.claims
         return mask & leaf.pending_mask
+
+    @override
+    def shapes(self, leaf: LeafView) -> int:
+        mask = 0
+        for bit in bits_of(self.claimed(leaf)):
+            if leaf.slots or (leaf.key, bit, 0, "") not in self._in_vain:
+                mask |= 1 << bit
+        return mask
 
     @override
     def scope(self, app: ViewApp, ask: Ask) -> Scope | None:
@@ -261,7 +276,11 @@ class Preemption(Means):
 
     @override
     def shapes(self, leaf: LeafView) -> int:
-        return leaf.pending_mask
+        mask = 0
+        for bit, priority, gang in leaf.preempting:
+            if (leaf.key, bit, priority, gang) not in self._in_vain:
+                mask |= 1 << bit
+        return mask
 
     @override
     def scope(self, app: ViewApp, ask: Ask) -> Scope | None:

@@ -78,6 +78,10 @@ class Memory:
         self._looks.append(len(self._moves))
         return True
 
+    def forget_looks(self) -> None:
+        """Forget from which states it was looked: a bind has failed, which is a change."""
+        self._looks.clear()
+
     def _are_back(self, look: int) -> bool:
         """Say whether all who have lost their node since a look have one again."""
         last = {(app, ask): after for app, ask, _, after in self._moves[look:]}

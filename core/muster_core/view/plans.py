@@ -58,6 +58,10 @@ class Planner:
     def __init__(self, state: ViewState, standings: Standings) -> None:
         self._state = state
         self._standings = standings
+        #: The most that a node has of each type and has free of it, at which change of the nodes.
+        self._capacity: dict[str, int] = {}
+        self._free: dict[str, int] = {}
+        self._measured = -1
 
     def find(self, scope: Scope, bit: int) -> Plan | None:
         """Find the best plan.
@@ -67,7 +71,11 @@ class Planner:
             bit: The bit of the shape of the ask.
         """
         search = _Search(self._state, self._standings, scope)
-        if not search.may_free_headroom():
+        if not search.givers:
+            return None
+        search.look()
+        self._measure()
+        if not search.may_suffice(self._free, self._capacity):
             return None
         best: Plan | None = None
         for node in self._state.nodes.in_order():
@@ -79,7 +87,24 @@ class Planner:
             plan = _OnNode(search, node).make()
             if plan is not None and (best is None or _worth(plan) < _worth(best)):
                 best = plan
+                if _worth(best) <= (search.floor, 1):
+                    break
         return best
+
+    def _measure(self) -> None:
+        """Find the most that a node has of each type, and has free of it."""
+        if self._measured == self._state.nodes.changes:
+            return
+        self._measured = self._state.nodes.changes
+        self._free.clear()
+        self._capacity.clear()
+        for node in self._state.nodes.nodes.values():
+            for name, amount in node.capacity.items():
+                free = amount - node.used.get(name, 0)
+                if free > self._free.get(name, 0):
+                    self._free[name] = free
+                if amount > self._capacity.get(name, 0):
+                    self._capacity[name] = amount
 
 
 def _worth(plan: Plan) -> tuple[Rank, int]:
@@ -95,48 +120,81 @@ class _Search:
         self.standings = standings
         self.scope = scope
         self.lacking = scope.lacking(Losses())
-        #: The leaves in scope below queues that lack headroom, and those queues.
+        #: The leaves of which something might be taken, and how much of each type at most.
+        self.givers: dict[int, Side] = {}
+        self._most: dict[int, dict[str, int]] = {}
+        #: Of them those below queues that lack headroom, and those queues.
         self.helping: dict[int, list[int]] = {}
-        self._surplus: dict[tuple[int, str], int | None] = {}
+        #: A rank that no victim is below.
+        self.floor: Rank = ()
         self._streams: dict[int, _Stream] = {}
-        for key in self.lacking:
-            for leaf in state.leaves_below(state.queues[key]):
-                if leaf.allocated and scope.side(leaf.key) is not None:
-                    self.helping.setdefault(leaf.key, []).append(key)
+        for leaf in state.leaves_below(scope.fence()):
+            if leaf.allocated:
+                self._ask(leaf)
+
+    def _ask(self, leaf: LeafView) -> None:
+        """Find out how much might be taken from a leaf, as far as queues say."""
+        side = self.scope.side(leaf.key)
+        if side is None:
+            return
+        most: dict[str, int] = {}
+        for name, amount in leaf.allocated.items():
+            surplus = side.surplus(name)
+            if surplus is None or surplus > 0:
+                most[name] = amount if surplus is None else min(amount, surplus)
+        if most:
+            self.givers[leaf.key], self._most[leaf.key] = side, most
+
+    def look(self) -> None:
+        """Find out from which of the leaves anything might be taken, as far as priorities say."""
+        self.standings.refresh()
+        floors: list[Rank] = []
+        for key, side in list(self.givers.items()):
+            lowest = self.standings.lowest_of(key)
+            assert lowest is not None, "a leaf that holds something stands on no node"
+            if self.scope.is_beyond(side, lowest):
+                del self.givers[key], self._most[key]
+                continue
+            floors.append(self.scope.floor(side, lowest))
+            queues = [queue.key for queue in side.leaf.upward() if queue.key in self.lacking]
+            if queues:
+                self.helping[key] = queues
+        self.floor = min(floors, default=())
 
     def sides_on(self, node: Node) -> Iterator[tuple[Side, Standing]]:
-        """Give the leaves in scope that have anything on a node."""
+        """Give the leaves that might give something and have anything on a node."""
         for key, standing in self.standings.on(node).items():
-            side = self.scope.side(key)
+            side = self.givers.get(key)
             if side is not None:
                 yield side, standing
 
-    def surplus(self, side: Side, name: str, most: int) -> int:
-        """Give how much of what a leaf has of a type can be taken at most."""
-        key = (side.leaf.key, name)
-        if key not in self._surplus:
-            self._surplus[key] = side.surplus(name)
-        surplus = self._surplus[key]
-        return most if surplus is None else min(most, max(surplus, 0))
+    def may_suffice(self, free: Mapping[str, int], capacity: Mapping[str, int]) -> bool:
+        """Say whether it could be enough if all that might be taken went.
 
-    def may_free_headroom(self) -> bool:
-        """Say whether there could be headroom enough if all that can be taken went."""
+        Args:
+            free: The most that a node has free of each type.
+            capacity: The most that a node has of each type.
+        """
+        resources = self.scope.ask.resources
+        for name, amount in resources.items():
+            if amount > capacity.get(name, 0):
+                return False
+            lack = amount - free.get(name, 0)
+            if lack > 0 and sum(most.get(name, 0) for most in self._most.values()) < lack:
+                return False
         for key, names in self.lacking.items():
             queue = self.state.queues[key]
             limits = dict(queue.config.max.amounts)
             for name in names:
-                over = queue.allocated.get(name, 0) + self.scope.ask.resources[name] - limits[name]
+                over = queue.allocated.get(name, 0) + resources[name] - limits[name]
                 if self._most_below(key, name) < over:
                     return False
         return True
 
     def _most_below(self, key: int, name: str) -> int:
-        most = 0
-        for leaf, queues in self.helping.items():
-            side = self.scope.side(leaf)
-            if key in queues and side is not None:
-                most += self.surplus(side, name, side.leaf.allocated.get(name, 0))
-        return most
+        return sum(
+            self._most[leaf].get(name, 0) for leaf, queues in self.helping.items() if key in queues
+        )
 
     def least(self, node: Node) -> tuple[Rank, int] | None:
         """Give a rank and a number of victims that no plan for a node is below.
@@ -146,20 +204,23 @@ class _Search:
         """
         lack = lack_on(node, self.scope.ask.resources, {})
         if not lack:
-            return ((), 1) if self.lacking else None
+            return (self.floor, 1) if self.lacking else None
         sides = list(self.sides_on(node))
         count = 1
         for name, amount in lack.items():
             most = largest = 0
             for side, standing in sides:
-                most += self.surplus(side, name, standing.amounts.get(name, 0))
-                largest = max(largest, standing.largest.get(name, 0))
+                there = standing.amounts.get(name, 0)
+                if there:
+                    most += min(there, self._most[side.leaf.key].get(name, 0))
+                    largest = max(largest, standing.largest[name])
             if most < amount:
                 return None
             count = max(count, -(-amount // largest))
         if self.lacking:  # Who goes for the sake of headroom may stand anywhere.
-            return ((), count)
-        return min(self.scope.least_rank(side, standing) for side, standing in sides), count
+            return (self.floor, count)
+        floor = min(self.scope.floor(side, standing.lowest()) for side, standing in sides)
+        return floor, count
 
     def stream(self, side: Side) -> _Stream:
         """Give the victims of a leaf that stand for themselves, on all nodes, in order."""
@@ -282,8 +343,8 @@ class _OnNode:
     def _helping(self) -> Iterator[Side]:
         """Give the leaves whose asks are useful wherever they are."""
         for leaf in self._search.helping:
-            side = self._scope.side(leaf)
-            if side is not None and self._helps_headroom(side.leaf):
+            side = self._search.givers[leaf]
+            if self._helps_headroom(side.leaf):
                 yield side
 
     def _keyed(self, side: Side, victim: Victim) -> tuple[Key, Unit]:
@@ -298,7 +359,8 @@ class _OnNode:
         place = (side.leaf.key, False)
         number = self._passed.get(place, 0)
         while number < len(victims) and not self._will_do(victims[number]):
-            number += 1
+            beyond = self._is_beyond(side, victims[number])
+            number = len(victims) if beyond else number + 1
         self._passed[place] = number
         return victims[number] if number < len(victims) else None
 
@@ -307,9 +369,15 @@ class _OnNode:
         stream, place = self._search.stream(side), (side.leaf.key, True)
         number = self._passed.get(place, 0)
         while (victim := stream.get(number)) is not None and not self._will_do(victim):
+            if self._is_beyond(side, victim):
+                return None
             number += 1
         self._passed[place] = number
         return victim
+
+    def _is_beyond(self, side: Side, victim: Victim) -> bool:
+        """Say whether nobody behind a victim of a leaf may be taken either."""
+        return self._scope.is_beyond(side, victim.allocation.ask.priority)
 
     def _will_do(self, victim: Victim) -> bool:
         return (

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -322,7 +323,8 @@ class LeafView(ViewQueue):
         apps: All its applications by their keys.
         starting: How many of them are in Starting.
         blocked: One of its asks did not fit in this round, and it is a blocking leaf.
-        preempting: How many of its pending asks have a class that lets them preempt.
+        preempting: How many of its pending asks have a class that lets them preempt, by
+            shape, priority and gang; no zeros.
         watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
             and preempt; None if they may not.
         since: How many of the pending asks that could take something count as pending since
@@ -332,7 +334,9 @@ class LeafView(ViewQueue):
     apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
     starting: int = 0
     blocked: bool = False
-    preempting: int = 0
+    preempting: dict[tuple[int, int, str], int] = attrs.field(
+        factory=dict["tuple[int, int, str]", int]
+    )
     watched: frozenset[str] | None = None
     since: dict[int, int] = attrs.field(factory=dict[int, int])
     #: How many pending asks there are of each shape, tried or not, and the mask of those.
@@ -387,6 +391,15 @@ class LeafView(ViewQueue):
         for order in self._orders.values():
             if app.order is order:
                 order.remove(app)
+
+    def count_preempting(self, ask: Ask, bit: int, change: int) -> None:
+        """Count the pending asks that may preempt."""
+        key = (bit, ask.priority, ask.gang or "")
+        left = self.preempting.get(key, 0) + change
+        if left:
+            self.preempting[key] = left
+        else:
+            del self.preempting[key]
 
     def count_shape(self, bit: int, change: int) -> None:
         """Count the pending asks of a shape."""
@@ -551,7 +564,10 @@ class LeafView(ViewQueue):
         assert not self.pending_mask & (self.admits ^ self.admitted(shapes))
         for queue in self.upward():
             assert not self.pending_mask & (queue.claims ^ queue.claimed(shapes))
-        assert self.preempting == sum(ask.preempts for app in apps for ask in app.pending.values())
+        preempting = [ask for app in apps for ask in app.pending.values() if ask.preempts]
+        assert self.preempting == Counter(
+            (shapes.find(ask.shape), ask.priority, ask.gang or "") for ask in preempting
+        )
         assert self.slots == sum(len(app.slots) for app in apps)
         assert all(app.state in COMPETING for app in apps if app.pending)
 

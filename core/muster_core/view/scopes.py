@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from muster_core.view.apps import ViewApp
     from muster_core.view.queues import ViewQueue
     from muster_core.view.state import ViewState
-    from muster_core.view.victims import Standing, Victim
+    from muster_core.view.victims import Victim
 
 Rank = tuple[int, ...]
 """How high a victim stands among those of other queues; () is lower than all."""
@@ -155,8 +155,17 @@ class Scope(ABC):
         """Give how high a victim stands, for the choice of the node."""
 
     @abstractmethod
-    def least_rank(self, side: Side, standing: Standing) -> Rank:
-        """Give a rank that no victim of a leaf on a node is below."""
+    def floor(self, side: Side, lowest: int) -> Rank:
+        """Give a rank that no victim of a leaf is below.
+
+        Args:
+            side: The leaf.
+            lowest: A priority that no victim is below.
+        """
+
+    @abstractmethod
+    def is_beyond(self, side: Side, priority: int) -> bool:
+        """Say whether no ask of a leaf with this priority or a higher one may be taken."""
 
     @abstractmethod
     def sorts_by_priority(self, side: Side) -> bool:
@@ -275,8 +284,12 @@ class ReclaimScope(Scope):
         return side.queue_rank
 
     @override
-    def least_rank(self, side: Side, standing: Standing) -> Rank:
+    def floor(self, side: Side, lowest: int) -> Rank:
         return side.queue_rank
+
+    @override
+    def is_beyond(self, side: Side, priority: int) -> bool:
+        return False
 
     @override
     def sorts_by_priority(self, side: Side) -> bool:
@@ -315,7 +328,7 @@ class PreemptionScope(Scope):
 
     @override
     def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
-        return side.effective(victim.allocation.ask.priority) < side.worth
+        return not self.is_beyond(side, victim.allocation.ask.priority)
 
     @override
     def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
@@ -326,8 +339,12 @@ class PreemptionScope(Scope):
         return (side.effective(victim.allocation.ask.priority),)
 
     @override
-    def least_rank(self, side: Side, standing: Standing) -> Rank:
-        return (side.effective(standing.lowest()),)
+    def floor(self, side: Side, lowest: int) -> Rank:
+        return (side.effective(lowest),)
+
+    @override
+    def is_beyond(self, side: Side, priority: int) -> bool:
+        return side.effective(priority) >= side.worth
 
     @override
     def sorts_by_priority(self, side: Side) -> bool:

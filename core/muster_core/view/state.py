@@ -118,7 +118,7 @@ class ViewState:
         leaf = self.leaf_of(app)
         leaf.count_shape(bit, 1)
         if ask.preempts:
-            leaf.preempting += 1
+            leaf.count_preempting(ask, bit, 1)
             self.preempting[leaf.key] = leaf
         if leaf.watches(ask):
             self.delays.add(leaf, app.pending_since_us(ask))
@@ -131,7 +131,7 @@ class ViewState:
         leaf = self.leaf_of(app)
         leaf.count_shape(bit, -1)
         if ask.preempts:
-            leaf.preempting -= 1
+            leaf.count_preempting(ask, bit, -1)
             if not leaf.preempting:
                 del self.preempting[leaf.key]
         if leaf.watches(ask):

@@ -70,7 +70,6 @@ class Takers:
     def start_batch(self) -> None:
         """Begin a batch."""
         self.evictions.start_batch()
-        self._standings.forget_lost()
         for means in self._means:
             means.start_batch()
 

@@ -139,14 +139,34 @@ class Standings:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: For each node the version that was looked at, and what stood there, by leaf.
-        self._known: dict[Node, tuple[int, dict[int, Standing]]] = {}
+        #: What stands on each node, by leaf, as it was when that was looked at.
+        self._known: dict[Node, dict[int, Standing]] = {}
+        #: For each leaf on how many nodes each priority is the lowest; no zeros.
+        self._lowest: dict[int, dict[int, int]] = {}
 
-    def on(self, node: Node) -> dict[int, Standing]:
-        """Give what stands on a node, by the key of the leaf."""
-        known = self._known.get(node)
-        if known is not None and known[0] == node.version:
-            return known[1]
+    def refresh(self) -> None:
+        """Look again at the nodes that have changed."""
+        touched = self._state.nodes.touched
+        for node in touched:
+            for key, standing in self._known.pop(node, {}).items():
+                self._count(key, standing.lowest(), -1)
+            if node.present:
+                self._known[node] = self._look_at(node)
+                for key, standing in self._known[node].items():
+                    self._count(key, standing.lowest(), 1)
+        touched.clear()
+
+    def _count(self, leaf: int, lowest: int, change: int) -> None:
+        counts = self._lowest.setdefault(leaf, {})
+        left = counts.get(lowest, 0) + change
+        if left:
+            counts[lowest] = left
+            return
+        del counts[lowest]
+        if not counts:
+            del self._lowest[leaf]
+
+    def _look_at(self, node: Node) -> dict[int, Standing]:
         standings: dict[int, Standing] = {}
         for key, name in node.held:
             victim = victim_of(self._state, key, name)
@@ -156,13 +176,15 @@ class Standings:
             standings[leaf].put(victim)
         for standing in standings.values():
             standing.sort()
-        self._known[node] = (node.version, standings)
         return standings
 
-    def forget_lost(self) -> None:
-        """Forget nodes that are gone."""
-        for node in [node for node in self._known if not node.present]:
-            del self._known[node]
+    def on(self, node: Node) -> dict[int, Standing]:
+        """Give what stands on a node, by the key of the leaf."""
+        return self._known[node]
+
+    def lowest_of(self, leaf: int) -> int | None:
+        """Give the lowest priority of all that a leaf has on nodes, or None if it has nothing."""
+        return min(self._lowest.get(leaf, ()), default=None)
 
     def of_leaf(self, leaf: int, *, by_priority: bool) -> Iterator[Victim]:
         """Give those of a leaf that stand for themselves, on all nodes, in order."""
@@ -177,8 +199,7 @@ class Standings:
             yield from standings[leaf].members
 
     def _of_all(self, leaf: int) -> Iterator[dict[int, Standing]]:
-        for node in self._state.nodes.nodes.values():
-            standings = self.on(node)
+        for standings in self._known.values():
             if leaf in standings:
                 yield standings
 

@@ -1,0 +1,272 @@
+"""What reclaim and preemption cost: above all, finding that nothing can be taken.
+
+    python benchmarks/evictions.py                 100,000 allocations on 1,000 nodes
+    python benchmarks/evictions.py --scale 0.1     a tenth of that
+    python benchmarks/evictions.py starved taken   only these
+
+A cluster is full, and somebody waits who would take something. Then, in one batch after the
+other, an ask is released and another one takes its place, so that nothing that was found
+before holds any more. The time for such a batch is given in milliseconds of the processor,
+with ``preemption.enabled`` and without, in the same run; the cases in which something is taken
+give the time for each victim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+
+from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
+from muster_core.decisions import Kind, Reason
+from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Event, Release
+from muster_core.plain import PlainScheduler
+from muster_core.resources import Resources
+
+NODES = 1_000
+SLOTS = 100
+LEAVES = 10
+BATCHES = 30
+SETTINGS = Settings(preemption_delay_us=0)
+
+
+def vcores(amount: int) -> Resources:
+    """Give so many cores."""
+    return Resources({"vcore": amount})
+
+
+@attrs.frozen
+class Case:
+    """What is measured.
+
+    Attributes:
+        name: What it is called.
+        about: What it is.
+        config: The queues, for so many allocations.
+        waiting: Who waits and would take something.
+        priority_class: The class of those who run.
+        takes: Something is taken.
+    """
+
+    name: str
+    about: str
+    config: Callable[[int], tuple[QueueConfig, ...]]
+    waiting: Callable[[int], Iterator[Event]]
+    priority_class: str | None = None
+    takes: bool = False
+
+
+def leaves(
+    guaranteed: int = 0, settings: Settings = SETTINGS, most: int | None = None
+) -> tuple[QueueConfig, ...]:
+    """Give the leaves of those who run."""
+    return tuple(
+        QueueConfig(
+            name=f"l{at}",
+            path=f"root.l{at}",
+            is_parent=False,
+            guaranteed=vcores(guaranteed) if guaranteed else Resources(),
+            max=Limits() if most is None else Limits((("vcore", most),)),
+            settings=settings,
+        )
+        for at in range(LEAVES)
+    )
+
+
+def owed(amount: int) -> QueueConfig:
+    """Give a leaf that is guaranteed something and has nothing."""
+    return QueueConfig(
+        name="owed",
+        path="root.owed",
+        is_parent=False,
+        guaranteed=vcores(amount),
+        settings=SETTINGS,
+    )
+
+
+def asks(
+    queue: str, size: int = 1, priority_class: str | None = None
+) -> Callable[[int], Iterator[Event]]:
+    """Let a hundred asks wait, of ten sizes if they are large."""
+
+    def events(_: int) -> Iterator[Event]:
+        yield AddApp(app="waiting", queue=queue)
+        for at in range(10):
+            yield AddAsk(
+                app="waiting",
+                ask=f"ask-{at}",
+                count=10,
+                resources=vcores(size + at if size > 1 else 1),
+                priority_class=priority_class,
+            )
+
+    return events
+
+
+FIXED = attrs.evolve(SETTINGS, reclaimable=False)
+CASES = (
+    Case("none", "nobody has a claim", lambda _: (*leaves(), owed(0)), asks("root.owed")),
+    Case(
+        "protected",
+        "a claim on queues that are not reclaimable",
+        lambda _: (*leaves(settings=FIXED), owed(1_000)),
+        asks("root.owed"),
+    ),
+    Case(
+        "even",
+        "a claim on queues at their guaranteed",
+        lambda most: (*leaves(most // LEAVES), owed(1_000)),
+        asks("root.owed"),
+    ),
+    Case(
+        "starved",
+        "ten claims of 20 or more on queues with 1 more than guaranteed",
+        lambda most: (*leaves(most // LEAVES - 1), owed(1_000)),
+        asks("root.owed", 20),
+    ),
+    Case(
+        "large",
+        "ten claims larger than a node",
+        lambda _: (*leaves(), owed(1_000)),
+        asks("root.owed", SLOTS + 1),
+    ),
+    Case(
+        "equal",
+        "preemption, all who run have the same class",
+        lambda _: (*leaves(), owed(0)),
+        asks("root.owed", priority_class="high"),
+        priority_class="high",
+    ),
+    Case(
+        "at max",
+        "the same, in a queue at its max",
+        lambda most: leaves(most=most // LEAVES),
+        asks("root.l0", priority_class="high"),
+        priority_class="high",
+    ),
+    Case(
+        "reclaim",
+        "a hundred claims that are met",
+        lambda _: (*leaves(), owed(1_000)),
+        asks("root.owed"),
+        takes=True,
+    ),
+    Case(
+        "reclaim 20",
+        "the same, of 20 to 29",
+        lambda _: (*leaves(), owed(10_000)),
+        asks("root.owed", 20),
+        takes=True,
+    ),
+    Case(
+        "preempt",
+        "a hundred asks that preempt",
+        lambda _: (*leaves(), owed(0)),
+        asks("root.owed", priority_class="high"),
+        takes=True,
+    ),
+    Case(
+        "preempt max",
+        "the same, in a queue at its max",
+        lambda most: leaves(most=most // LEAVES),
+        asks("root.l0", priority_class="high"),
+        takes=True,
+    ),
+)
+
+
+def full_cluster(case: Case, nodes: int, *, enabled: bool) -> PlainScheduler:
+    """Make a scheduler whose nodes are full, with asks in all leaves that wait for room."""
+    most = nodes * SLOTS
+    root = QueueConfig(
+        name="root",
+        path="root",
+        is_parent=True,
+        settings=SETTINGS,
+        children=case.config(most),
+    )
+    config = Configuration(partition="default", root=root, preemption_enabled=enabled)
+    scheduler = PlainScheduler(config)
+    scheduler.submit(Configure(config=config))
+    scheduler.submit(AddPriorityClass("high", 10, preempts=True))
+    for at in range(nodes):
+        scheduler.submit(AddNode(node=f"node-{at:04}", capacity=vcores(SLOTS)))
+    for at in range(LEAVES * 10):
+        scheduler.submit(AddApp(app=f"app-{at:03}", queue=f"root.l{at % LEAVES}"))
+        scheduler.submit(
+            AddAsk(
+                app=f"app-{at:03}",
+                ask="ask",
+                count=most // LEAVES // 10 + 100,
+                resources=vcores(1),
+                priority_class=case.priority_class,
+            )
+        )
+    scheduler.settle()
+    return scheduler
+
+
+def measure(case: Case, nodes: int, *, enabled: bool) -> tuple[float, float, int]:
+    """Measure a case.
+
+    Returns:
+        The seconds for the batch in which those come who wait, those for one of the batches
+        after it, and how many asks were taken from others.
+    """
+    scheduler = full_cluster(case, nodes, enabled=enabled)
+    gc.collect()
+    start = time.process_time()
+    for event in case.waiting(nodes * SLOTS):
+        scheduler.submit(event)
+    scheduler.settle()
+    first = time.process_time() - start
+    bound = [one.decision for one in scheduler.announced if one.decision.kind is Kind.BOUND]
+    start = time.process_time()
+    for decision in bound[1 : BATCHES + 1]:
+        if decision.app is not None and decision.ask is not None:
+            scheduler.submit(Release(decision.app, decision.ask))
+        scheduler.settle()
+    each = (time.process_time() - start) / BATCHES
+    reasons = (Reason.RECLAIMED, Reason.PREEMPTED)
+    taken = sum(one.decision.reason in reasons for one in scheduler.announced)
+    return first, each, taken
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description="Measure what reclaim and preemption cost.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the cases; all if none is named")
+    parser.add_argument("--scale", type=float, default=1.0, help="the share of the full size")
+    options = parser.parse_args(arguments)
+    nodes = max(1, int(NODES * options.scale))
+    gc.set_threshold(100_000, 50, 100)
+    table = Table("case", "what", "taken", "first batch, ms", "a batch, ms", "without, ms")
+    for case in CASES:
+        if options.names and case.name not in options.names:
+            continue
+        first, each, taken = measure(case, nodes, enabled=True)
+        gc.collect()
+        _, without, _ = measure(case, nodes, enabled=False)
+        gc.collect()
+        table.add_row(
+            case.name,
+            case.about,
+            f"{taken:,}",
+            f"{first * 1e3:,.1f}",
+            f"{each * 1e3:.2f}",
+            f"{without * 1e3:.2f}",
+        )
+    console = Console(width=110)
+    console.print(table)
+    console.print(f"Python {platform.python_version()}; {nodes * SLOTS:,} asks on {nodes:,} nodes")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
