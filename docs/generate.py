@@ -31,6 +31,7 @@ PAGES = (
     PROJECT / "README.md",
     DOCS / "tutorial.md",
     DOCS / "gangs.md",
+    DOCS / "preemption.md",
     DOCS / "reference" / "cli.md",
     DOCS / "reference" / "feeds.md",
     DOCS / "reference" / "python.md",
