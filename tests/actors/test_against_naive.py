@@ -15,6 +15,7 @@ import os
 from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
+from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step, compare, compare_with_state
 from tests.naive.observed import observe
@@ -44,4 +45,18 @@ def test_same_decisions_with_gangs(scenario: list[Step]) -> None:
 @settings(max_examples=_EXAMPLES)
 @given(gang_scenarios(), st.integers(0, 2**16))
 def test_same_decisions_with_gangs_under_any_interleaving(scenario: list[Step], seed: int) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(evictions())
+def test_same_decisions_with_evictions(scenario: list[Step]) -> None:
+    compare_with_state(scenario, observe)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(evictions(), st.integers(0, 2**16))
+def test_same_decisions_with_evictions_under_any_interleaving(
+    scenario: list[Step], seed: int
+) -> None:
     compare_with_state(scenario, lambda steps: observe(steps, seed))

@@ -38,8 +38,10 @@ FOLDERS: Final = (
     "nodes",
     "objects",
     "order",
+    "preemption",
     "priority",
     "quantities",
+    "reclaim",
     "rounds",
 )
 

@@ -66,6 +66,9 @@ def _counts(summary: Summary) -> Table:
     table.add_column(justify="right")
     table.add_row("asks bound", f"{summary.asks_bound:,}")
     table.add_row("asks pending at the end", f"{summary.asks_pending:,}")
+    if summary.asks_reclaimed or summary.asks_preempted:
+        table.add_row("asks reclaimed", f"{summary.asks_reclaimed:,}")
+        table.add_row("asks preempted", f"{summary.asks_preempted:,}")
     if summary.gangs_satisfied or summary.gangs_timed_out or summary.asks_waiting:
         table.add_row("asks waiting at the end", f"{summary.asks_waiting:,}")
         table.add_row("gangs satisfied", f"{summary.gangs_satisfied:,}")

@@ -67,6 +67,8 @@ class Summary:
         asks_running: Asks that are bound at the end.
         asks_waiting: Members of gangs that hold a node at the end, but are not bound.
         asks_pending: Asks that are pending or parked at the end.
+        asks_reclaimed: How often an ask was taken for a queue that is guaranteed more.
+        asks_preempted: How often an ask was taken for one of higher priority.
         gangs_satisfied: How often a gang was satisfied.
         gangs_timed_out: How often a gang timed out.
         decisions: Decisions announced.
@@ -88,6 +90,8 @@ class Summary:
     asks_running: int
     asks_waiting: int
     asks_pending: int
+    asks_reclaimed: int
+    asks_preempted: int
     gangs_satisfied: int
     gangs_timed_out: int
     decisions: int

@@ -7,7 +7,7 @@ ask that was bound, never the events or the decisions.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never, final
@@ -152,6 +152,7 @@ class Tally:
         self._next: dict[_Key, deque[_Ask]] = {}
         #: What pods ask for of which it cannot be told when they came whether they are new.
         self._pods: dict[_Key, Resources] = {}
+        self._releases: Counter[Reason | None] = Counter()
         self._gangs_satisfied = 0
         self._gangs_timed_out = 0
         self._usage = _Usage()
@@ -265,6 +266,7 @@ class Tally:
             case Decision(kind=Kind.GANG_TIMED_OUT):
                 self._gangs_timed_out += 1
             case Decision(kind=Kind.RELEASED, app=str(app), ask=str(name)):
+                self._releases[decision.reason] += 1
                 self._release((app, name), gone=decision.reason in _GONE)
             case Decision(kind=Kind.APP_STATE, state=AppState.NEW, queue=str(queue)):
                 self._jobs[queue] += 1
@@ -335,6 +337,8 @@ class Tally:
             asks_running=len(self._bound),
             asks_waiting=len(self._waiting),
             asks_pending=len(self._pending),
+            asks_reclaimed=self._releases[Reason.RECLAIMED],
+            asks_preempted=self._releases[Reason.PREEMPTED],
             gangs_satisfied=self._gangs_satisfied,
             gangs_timed_out=self._gangs_timed_out,
             decisions=self.decisions,

@@ -150,6 +150,8 @@ def test_json() -> None:
         "asks_running": 0,
         "asks_waiting": 0,
         "asks_pending": 0,
+        "asks_reclaimed": 0,
+        "asks_preempted": 0,
         "gangs_satisfied": 0,
         "gangs_timed_out": 0,
         "decisions": 8,
