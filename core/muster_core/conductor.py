@@ -125,6 +125,8 @@ class Conductor:
         self._leaves: dict[int, int] = {}
         #: What this batch said so far, each with its place, and what its rounds decided.
         self._said: list[Say] = []
+        #: Whether this batch has anything new to decide on.
+        self._is_new = False
         #: How the event that came in last was refused, if it was.
         self._refusal: Decision | None = None
         self._decided: list[Decision] = []
@@ -151,8 +153,10 @@ class Conductor:
         """
         self.now_us = now_us
         self._batches += 1
+        self._is_new = False
         routes: list[AnyRoute] = []
         for due in self.view.timers.due(now_us):
+            self._is_new = True
             origin = Origin(self._next_seq(), at_us=now_us)
             match due:
                 case Completion():
@@ -201,6 +205,7 @@ class Conductor:
 
     def _next_origin(self, index: int | None, line: int | None) -> Origin:
         self._refusal = None
+        self._is_new = True
         self._requests += 1
         self._entered = self._next_seq()
         return Origin(self._entered, index, line, at_us=self.now_us)
@@ -356,7 +361,7 @@ class Conductor:
     def decide(self) -> Iterator[None]:
         """Run the rounds; between two steps the caller may let others run."""
         self.view.nodes_changed()
-        for decisions in self.view.decide(self.now_us):
+        for decisions in self.view.decide(self.now_us, is_new=self._is_new):
             self._decided.extend(decisions)
             self._steps += 1
             yield

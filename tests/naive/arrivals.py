@@ -24,7 +24,7 @@ from muster_core.events import (
 from muster_core.snapshots import AskPlace
 from tests.naive import directory, gangs, lifecycle
 from tests.naive.properties import INT32_MAX, INT32_MIN
-from tests.naive.state import App, Ask, Node, World
+from tests.naive.state import App, Ask, Node, PriorityClass, World
 
 MAX_CLASS_VALUE = 1_000_000_000
 
@@ -60,13 +60,13 @@ def arrive(world: World, event: Single, now_us: int) -> None:  # noqa: C901, PLR
         case UpdateNode():
             _update_node(world, event)
         case RemoveNode():
-            _remove_node(world, event)
+            _remove_node(world, event, now_us)
         case AddApp():
             _add_app(world, event)
         case RemoveApp():
             _remove_app(world, event)
         case AddAsk():
-            add_ask(world, event)
+            add_ask(world, event, now_us)
             mark_if_said(world, event)
         case RemoveAsk():
             _remove_ask(world, event, now_us)
@@ -131,11 +131,14 @@ def _update_node(world: World, event: UpdateNode) -> None:
         node.schedulable = event.schedulable
 
 
-def _remove_node(world: World, event: RemoveNode) -> None:
+def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
     node = _node(world, event.node)
     lost = [ask for ask in world.asks() if ask.node == node.name]
     lost.sort(key=lambda ask: max(ask.held_order, ask.bound_order))
-    touched = {ask.gang for ask in lost if ask.place is AskPlace.BOUND}
+    were_bound = [ask for ask in lost if ask.place is AskPlace.BOUND]
+    for ask in were_bound:
+        ask.since_us = now_us
+    touched = {ask.gang for ask in were_bound}
     gangs.release(world, lost, Reason.NODE_LOST)
     for gang in world.gangs.values():
         places = {ask.place for ask in gangs.members(world, gang)}
@@ -171,7 +174,7 @@ def _remove_app(world: World, event: RemoveApp) -> None:
     directory.remove_empty(world)
 
 
-def add_ask(world: World, event: AddAsk) -> list[Ask]:
+def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
     """Add the asks of an event; give them."""
     app = _app(world, event.app)
     _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
@@ -197,6 +200,8 @@ def add_ask(world: World, event: AddAsk) -> list[Ask]:
             required=event.node,
             selector=dict(event.selector),
             run_for_us=event.run_for_us,
+            preempts=_preempts(world, event),
+            since_us=now_us,
             gang=event.gang,
             says=event.says,
         )
@@ -228,9 +233,13 @@ def _priority(world: World, event: AddAsk) -> int:
         event.priority_class not in world.classes,
         f"priority_class: {event.priority_class!r} is unknown",
     )
-    value = world.classes[event.priority_class]
+    value = world.classes[event.priority_class].value
     _refuse_if(number not in {None, value}, f"priority: {number} is not that of the class")
     return value
+
+
+def _preempts(world: World, event: AddAsk) -> bool:
+    return event.priority_class is not None and world.classes[event.priority_class].preempts
 
 
 def _ask(world: World, app_name: str, name: str) -> Ask:
@@ -262,7 +271,7 @@ def _add_priority_class(world: World, event: AddPriorityClass) -> None:
     _refuse_if(event.name.startswith("system-"), f"name: {event.name!r} is reserved")
     fine = INT32_MIN <= event.value <= MAX_CLASS_VALUE
     _refuse_if(not fine, f"value: {event.value} is more than {MAX_CLASS_VALUE}")
-    world.classes[event.name] = event.value
+    world.classes[event.name] = PriorityClass(event.value, event.preempts)
 
 
 def _fail_bind(world: World, event: FailBind) -> None:

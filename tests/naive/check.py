@@ -17,7 +17,7 @@ import click
 from muster.feeds import Expect, ExpectedGang, FeedItem, Refused, Settle, read_feed
 from muster.replay._expect import Found, compare
 from muster.replay._record import Record
-from muster_core.decisions import Announced
+from muster_core.decisions import Announced, Reason
 from muster_core.gangs.names import canonical_gang
 from muster_core.snapshots import Snapshot
 from tests.naive.harness import SETTLE, Batch, Drive, Step, What
@@ -30,6 +30,7 @@ class Check:
 
     def __init__(self) -> None:
         self._record = Record()
+        self._evicted: list[tuple[Reason | None, str]] = []
         self._drive = Drive(NaiveScheduler(), self._write)
 
     def run(self, items: Iterator[FeedItem]) -> Iterator[tuple[FeedItem | None, Found]]:
@@ -49,11 +50,22 @@ class Check:
         if len(refusals) != len(expect.rejected or ()):
             yield Found("rejected", list(expect.rejected or ()), refusals)
         snapshot = snapshot_of(self._drive.model)
-        yield from compare(attrs.evolve(expect, rejected=None, gangs=None), snapshot, record)
+        yield from self._compare_evictions(expect)
+        others = attrs.evolve(expect, rejected=None, gangs=None, preempted=None, reclaimed=None)
+        yield from compare(others, snapshot, record)
         for name, expected in (expect.gangs or {}).items():
             yield from _compare_gang(name, expected, snapshot)
 
+    def _compare_evictions(self, expect: Expect) -> Iterator[Found]:
+        evicted, self._evicted = self._evicted, []
+        for reason in (Reason.PREEMPTED, Reason.RECLAIMED):
+            wanted: tuple[str, ...] | None = getattr(expect, reason.value)
+            found = [name for why, name in evicted if why is reason]
+            if wanted is not None and list(wanted) != found:
+                yield Found(reason.value, list(wanted), found)
+
     def _write(self, _: NaiveScheduler, batch: Batch) -> None:
+        self._evicted += [(one.reason, f"{one.app}/{one.ask}") for one in batch.decisions]
         self._record.write([Announced(0, batch.at_us, one) for one in batch.decisions])
 
 

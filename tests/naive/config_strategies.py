@@ -8,6 +8,7 @@ vanish, come back, or change between leaf and parent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -26,9 +27,8 @@ from muster_core.config.model import (
 from muster_core.resources import Resources
 from tests.naive.choices import Choices, drawn
 from tests.naive.properties import resolve
-from tests.naive.theme import Theme
+from tests.naive.theme import TYPES, Theme
 
-TYPES: Final = ("vcore", "memory", "gpu")
 CHILD_NAMES: Final = ("a", "a-1", "b")
 MAX_DEPTH: Final = 4
 _ACLS: Final = (
@@ -37,9 +37,10 @@ _ACLS: Final = (
     Acl(users=frozenset({"u1"})),
     Acl(groups=frozenset({"g1"})),
 )
-_WIDTHS: Final = ((1, 2, 3, 2), (0, 1, 2, 2), (0, 0, 1, 2), (0, 0, 1), (0,))
 _EMPTY_TEMPLATE: Final = Template(Resources(), Limits(), 0, ())
 _QUEUE_BYTES: Final = 40
+_LIMITS: Final = (*(None,) * 5, *range(9, -1, -1))
+_GUARANTEES: Final = (*(None,) * 5, *range(3, -1, -1))
 
 
 @attrs.define
@@ -58,11 +59,10 @@ class Raw:
     children: list[Raw]
 
 
-def _amounts(choices: Choices, low: int, high: int) -> dict[str, int]:
+def _amounts(choices: Choices, theme: Theme, options: Sequence[int | None]) -> dict[str, int]:
     if choices.one_in(3):
         return {}
-    options = (*(None,) * 5, *range(high, low - 1, -1))
-    chosen = {name: choices.of(options) for name in TYPES}
+    chosen = {name: choices.of(options) for name in theme.types}
     return {name: amount for name, amount in chosen.items() if amount is not None}
 
 
@@ -74,8 +74,8 @@ def _properties(choices: Choices, theme: Theme) -> dict[str, str]:
 def _template(choices: Choices, theme: Theme) -> Template | None:
     if not theme.templates or not choices.one_in(2):
         return None
-    limits = _amounts(choices, 0, 8) if theme.limits else {}
-    guaranteed = _amounts(choices, 0, 3) if theme.guaranteed else {}
+    limits = _amounts(choices, theme, _LIMITS[1:]) if theme.limits else {}
+    guaranteed = _amounts(choices, theme, _GUARANTEES) if theme.guaranteed else {}
     for name in set(limits) & set(guaranteed):
         guaranteed[name] = min(guaranteed[name], limits[name])
     template = Template(
@@ -91,14 +91,16 @@ def _template(choices: Choices, theme: Theme) -> Template | None:
 def raw_queues(draw: st.DrawFn, theme: Theme, name: str = "root", depth: int = 0) -> Raw:
     """Draw a queue and all below it."""
     choices = draw(drawn(_QUEUE_BYTES))
-    width = choices.of(_WIDTHS[depth])
+    width = choices.of(theme.widths[depth])
     is_root = depth == 0
     return Raw(
         name=name,
         says_parent=choices.one_in(5),
         properties=_properties(choices, theme),
-        guaranteed=_amounts(choices, 0, 4) if theme.guaranteed and not is_root else {},
-        limits=_amounts(choices, 0, 9) if theme.limits and not is_root else {},
+        guaranteed=_amounts(choices, theme, theme.guarantees)
+        if theme.guaranteed and not is_root
+        else {},
+        limits=_amounts(choices, theme, _LIMITS) if theme.limits and not is_root else {},
         max_applications=choices.of(theme.max_applications),
         submit_acl=choices.of(_ACLS) if theme.lists else None,
         admin_acl=choices.of(_ACLS) if theme.lists else None,

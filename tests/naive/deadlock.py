@@ -17,7 +17,7 @@ def resolve(world: World, now_us: int) -> bool:
     groups = _starving(world)
     for place, group in enumerate(groups):
         later = groups[place + 1 :]
-        if len(groups) < 2 or not _may_be_helped(world, group):
+        if len(groups) < 2 or not may_be_helped(world, group):
             continue
         if not _would_fit(world, group, later):
             continue
@@ -55,7 +55,8 @@ def _starving(world: World) -> list[Group]:
     return sorted((group for group in groups if waiting(world, *group.gangs)), key=key)
 
 
-def _may_be_helped(world: World, group: Group) -> bool:
+def may_be_helped(world: World, group: Group) -> bool:
+    """Say whether a group could be complete: no gang of it lacks anything but nodes."""
     if len(group.gangs) < len(group.names):
         return False
     return not any(_is_hopeless(world, gang) for gang in group.gangs)
@@ -75,14 +76,14 @@ def _would_fit(world: World, group: Group, released: list[Group]) -> bool:
     for other in released:
         for ask in waiting(world, *other.gangs):
             let_go(world, ask)
-    fits = all(_place(world, ask) for ask in iter(lambda: _next(world, group), None))
+    fits = all(_place(world, ask) for ask in iter(lambda: next_missing(world, group), None))
     for ask, place, node, held_order in before:
         ask.place, ask.node, ask.held_order = place, node, held_order
     world.log, world.moves = log, moves
     return fits
 
 
-def _next(world: World, group: Group) -> Ask | None:
+def next_missing(world: World, group: Group) -> Ask | None:
     """Give the next missing member, in the order of asks as it is by now."""
     missing: set[Ask] = set()
     for gang in group.gangs:
@@ -103,7 +104,7 @@ def _place(world: World, ask: Ask) -> bool:
 
 def _help(world: World, group: Group, now_us: int) -> None:
     """Place the missing members of a group, all of which fit, and bind it."""
-    while (ask := _next(world, group)) is not None:
+    while (ask := next_missing(world, group)) is not None:
         _place(world, ask)
         if not permits.permitted(world, group):
             world.log.append(ask.say(Kind.WAITING, ask.node))

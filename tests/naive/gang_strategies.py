@@ -300,17 +300,17 @@ def gang_scenarios(draw: st.DrawFn, lists: int = 5) -> list[Step]:
     if not draw(drawn(1)).one_in(16):
         assembly.put(0, Configure(configs[0]))
     for kind, least, most in _STARVED if gangs.one_by_one else _BEGINNING:
-        for choices in draw(_moves(least, most)):
+        for choices in draw(moves(least, most)):
             assembly.put(0, assembly.what(kind, choices))
     for name in gangs.names if gangs.one_by_one else ():
         assembly.come(name, draw(drawn(MOVE_BYTES)))
     at_us = 0
-    for choices in (choices for _ in range(lists) for choices in draw(_moves(0, 10))):
+    for choices in (choices for _ in range(lists) for choices in draw(moves(0, 10))):
         kind, gap_us = choices.of(theme.kinds), choices.of(theme.gaps_us)
         at_us += gap_us
         assembly.put(at_us, assembly.what(kind, choices))
     return assembly.steps
 
 
-def _moves(least: int, most: int) -> st.SearchStrategy[list[Choices]]:
+def moves(least: int, most: int) -> st.SearchStrategy[list[Choices]]:
     return st.lists(drawn(MOVE_BYTES), min_size=least, max_size=most)

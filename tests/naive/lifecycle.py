@@ -36,6 +36,25 @@ def ask_bound(world: World, app: App, now_us: int) -> None:
         enter(world, app, "Running")
 
 
+def undo_bound(world: World, app: App, now_us: int) -> None:
+    """An ask that the rounds of this batch had bound is not: it did not count."""
+    rounds = world.rounds
+    lines = [
+        index
+        for index, one in enumerate(world.log)
+        if index >= rounds.said and one.kind is Kind.APP_STATE and one.app == app.name
+    ]
+    app.state, app.deadline = rounds.states[app.name]
+    length = len(world.log)
+    for ask in rounds.bound:
+        if ask.app is app:
+            ask_bound(world, app, now_us)
+    hold = len(world.log) - length
+    del world.log[length:]
+    for index in reversed(lines[hold:]):
+        del world.log[index]
+
+
 def ask_gone(world: World, app: App, now_us: int) -> None:
     """An ask completed or was removed."""
     if not app.asks and app.state in {"Accepted", "Starting", "Running"}:

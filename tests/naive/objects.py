@@ -27,7 +27,7 @@ from muster_core.events import (
 )
 from tests.naive import arrivals, gangs, permits
 from tests.naive.picture import Picture, within
-from tests.naive.state import BUILT_IN_CLASSES, Ask, Node, World
+from tests.naive.state import BUILT_IN_CLASSES, Ask, Node, PriorityClass, World
 
 
 def take(world: World, event: Event, now_us: int) -> None:
@@ -57,7 +57,7 @@ def take(world: World, event: Event, now_us: int) -> None:
 def _apply(world: World, content: AppliedObject, now_us: int) -> None:
     match content:
         case AddPriorityClass():
-            world.classes[content.name] = content.value
+            world.classes[content.name] = PriorityClass(content.value, content.preempts)
         case AddGang():
             gangs.give_object(world, content.gang, content.says)
         case NodeObject():
@@ -95,7 +95,7 @@ def _apply_pod(world: World, content: PodObject, now_us: int) -> None:
         raise RefusedError(msg)
     if app is None or app.state == "Completed":
         arrivals.arrive(world, AddApp(content.app, content.queue), now_us)
-    (ask,) = arrivals.add_ask(world, content.ask)
+    (ask,) = arrivals.add_ask(world, content.ask, now_us)
     if content.node is not None:
         _start(world, ask, content.node, now_us)
     arrivals.mark_if_said(world, content.ask)

@@ -72,5 +72,6 @@ def bind(world: World, ask: Ask, now_us: int) -> bool:
     ask.place, ask.bound_order = AskPlace.BOUND, world.moves
     ask.ends_at = None if ask.run_for_us is None else now_us + ask.run_for_us
     world.log.append(ask.say(Kind.BOUND, ask.node))
+    world.rounds.bound.append(ask)
     lifecycle.ask_bound(world, ask.app, now_us)
     return True

@@ -8,7 +8,7 @@ one moment nothing changes, so what was computed of it once is remembered.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 
 from muster_core.snapshots import AskPlace
@@ -29,9 +29,14 @@ def clamp(value: int) -> int:
 
 
 class Picture:
-    """One moment of the world, with everything computed that the orders ask for."""
+    """One moment of the world, with everything computed that the orders ask for.
 
-    def __init__(self, world: World) -> None:
+    Args:
+        world: What there is.
+        gone: Asks that are looked at as if they held nothing.
+    """
+
+    def __init__(self, world: World, gone: Collection[Ask] = ()) -> None:
         self.world = world
         self.total = total(node.capacity for node in world.nodes.values())
         self.asks: dict[str, list[Ask]] = {path: [] for path in world.queues}
@@ -39,7 +44,7 @@ class Picture:
         for app in world.in_queues():
             for path in lineage(app.queue):
                 self.asks[path] += app.pending()
-                held[path] += app.held()
+                held[path] += [ask for ask in app.held() if ask not in gone]
         self.allocated = {path: total_of(asks) for path, asks in held.items()}
         self.used = {
             name: total_of(ask for ask in held[ROOT] if ask.node == name) for name in world.nodes

@@ -175,15 +175,20 @@ class _Round:
 def first_node(picture: Picture, ask: Ask) -> Node | None:
     """Give the first node in order that is schedulable, matches and has room."""
     for node in order.nodes(picture):
-        used = picture.used[node.name]
-        if (
-            node.schedulable
-            and ask.required in {None, node.name}
-            and all(node.attributes.get(key) == text for key, text in ask.selector.items())
-            and all(
-                used.get(name, 0) + value <= node.capacity[name]
-                for name, value in ask.wants.items()
-            )
-        ):
+        if matches(node, ask) and not lacks(picture, node, ask):
             return node
     return None
+
+
+def matches(node: Node, ask: Ask) -> bool:
+    """Say whether an ask may stand on a node, whatever room there is."""
+    selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
+    return node.schedulable and ask.required in {None, node.name} and selected
+
+
+def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:
+    """Give the types of which a node has too little left for an ask."""
+    used = picture.used[node.name]
+    return {
+        name for name, value in ask.wants.items() if used.get(name, 0) + value > node.capacity[name]
+    }

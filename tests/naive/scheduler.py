@@ -7,16 +7,16 @@ from typing import final
 
 import attrs
 
-from muster_core.decisions import Decision, Kind
+from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, GangSnapshot
-from tests.naive import deadlock, lifecycle, objects, waits
+from tests.naive import deadlock, evictions, lifecycle, objects, waits
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
 from tests.naive.picture import Picture
-from tests.naive.rounds import run_rounds
-from tests.naive.state import Ask, Gang, World
+from tests.naive.rounds import State, run_rounds, state
+from tests.naive.state import Ask, Gang, Rounds, World
 
 
 @final
@@ -48,6 +48,9 @@ class NaiveScheduler:
         self.world = World()
         self.world.queues["root"] = configured(self.world.config.root)
         self._announced: dict[str, int | None] = {}
+        self._now_us = 0
+        #: The states from which something was taken since anything new came in.
+        self._taken: set[State] = set()
 
     def batch(self, at_us: int, entries: Sequence[tuple[int, Event | str]]) -> list[Decision]:
         """Work off one batch: the timers due, the events, the rounds.
@@ -66,6 +69,10 @@ class NaiveScheduler:
 
     def begin(self, at_us: int) -> None:
         """Begin a batch: the timers that are due."""
+        self._now_us = at_us
+        deadlines = self._deadlines()
+        if any(deadline <= at_us for deadline in deadlines):
+            self._taken.clear()
         for ask in self.world.bound():
             if ask.ends_at is not None and ask.ends_at <= at_us:
                 complete(self.world, ask, at_us)
@@ -76,6 +83,7 @@ class NaiveScheduler:
         """Take the next event of the batch, or why it is unusable."""
         world = self.world
         world.positions += 1
+        self._taken.clear()
         if isinstance(entry, str):
             world.log.append(Decision(Kind.REJECTED, message=entry, index=index))
             return
@@ -86,20 +94,41 @@ class NaiveScheduler:
 
     def close(self, at_us: int) -> list[Decision]:
         """Close the batch: rounds, deadlocks, clocks, priorities; give what it decided."""
-        run_rounds(self.world, at_us)
-        while deadlock.resolve(self.world, at_us):
-            run_rounds(self.world, at_us)
+        self._run(at_us)
         waits.keep_clocks(self.world, at_us)
         self._announce_priorities()
         log, self.world.log = self.world.log, []
         return log
 
+    def _run(self, at_us: int) -> None:
+        """Do rounds, then what helps those that they could not, until nothing changes."""
+        world = self.world
+        states = {name: (app.state, app.deadline) for name, app in world.apps.items()}
+        world.rounds = Rounds(len(world.log), states)
+        said = len(world.log)
+        while True:
+            run_rounds(world, at_us)
+            if any(one.reason is Reason.BIND_FAILED for one in world.log[said:]):
+                self._taken.clear()
+            said, before = len(world.log), state(world)
+            helped = before not in self._taken and evictions.help_one(world, at_us)
+            if helped:
+                self._taken.add(before)
+            if not helped and not deadlock.resolve(world, at_us):
+                break
+        world.rounds = Rounds()
+
     def next_deadline(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None."""
+        delays = evictions.deadlines(self.world, self._now_us)
+        return min([*self._deadlines(), *delays], default=None)
+
+    def _deadlines(self) -> list[int]:
+        """Give the instants of all timers but the ends of delays, in microseconds."""
         ends = [ask.ends_at for ask in self.world.bound()]
         ends += [waits.deadline(self.world, gang) for gang in self.world.gangs.values()]
-        deadlines = ends + [app.deadline for app in self.world.in_queues()]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        ends += [app.deadline for app in self.world.in_queues()]
+        return [end for end in ends if end is not None]
 
     def _announce_priorities(self) -> None:
         picture = Picture(self.world)

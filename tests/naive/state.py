@@ -22,14 +22,27 @@ ROOT = "root"
 GONE_STATES = frozenset({"Completed"})
 RUNNING_STATES = frozenset({"Starting", "Running"})
 
-BUILT_IN_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_000_100}
+
+@attrs.frozen
+class PriorityClass:
+    """The value of a priority class, and whether its asks may preempt."""
+
+    value: int
+    preempts: bool
+
+
+BUILT_IN_CLASSES = {
+    "system-cluster-critical": PriorityClass(2_000_000_000, preempts=True),
+    "system-node-critical": PriorityClass(2_000_000_100, preempts=True),
+}
 
 
 @attrs.define(eq=False)
 class Ask:
     """One ask; it has a node while it is waiting or bound.
 
-    ``creation`` is the position of its event, and of its object in a list of objects.
+    ``creation`` is the position of its event, and of its object in a list of objects;
+    ``since_us`` is when it came, or was last released from being bound.
     """
 
     app: App
@@ -41,6 +54,8 @@ class Ask:
     required: str | None
     selector: dict[str, str]
     run_for_us: int | None
+    preempts: bool = False
+    since_us: int = 0
     gang: str | None = None
     says: GangFields = NOTHING_SAID
     place: AskPlace = AskPlace.PENDING
@@ -149,6 +164,25 @@ class Node:
     schedulable: bool
 
 
+@attrs.define(eq=False)
+class Rounds:
+    """What the rounds of the present batch have done, as far as it can be undone.
+
+    Attributes:
+        said: The length of the log when they began.
+        states: State and deadline of each application then.
+        bound: What was bound by them and is bound still.
+        evicted: What they evicted, and said so.
+    """
+
+    said: int = 0
+    states: dict[str, tuple[str, int | None]] = attrs.field(
+        factory=dict[str, tuple[str, int | None]]
+    )
+    bound: list[Ask] = attrs.field(factory=list[Ask])
+    evicted: list[Ask] = attrs.field(factory=list[Ask])
+
+
 def empty_configuration() -> Configuration:
     """Give what is in force before the first configuration."""
     return Configuration(
@@ -164,9 +198,10 @@ class World:
     queues: dict[str, Queue] = attrs.field(factory=dict[str, Queue])
     apps: dict[str, App] = attrs.field(factory=dict[str, App])
     nodes: dict[str, Node] = attrs.field(factory=dict[str, Node])
-    classes: dict[str, int] = attrs.field(factory=lambda: dict(BUILT_IN_CLASSES))
+    classes: dict[str, PriorityClass] = attrs.field(factory=lambda: dict(BUILT_IN_CLASSES))
     gangs: dict[str, Gang] = attrs.field(factory=dict[str, Gang])
     log: list[Decision] = attrs.field(factory=list[Decision])
+    rounds: Rounds = attrs.field(factory=Rounds)
     positions: int = 0
     item: int = 0
     moves: int = 0

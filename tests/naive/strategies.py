@@ -89,7 +89,7 @@ class Assembly:
         first = [leaf for leaf in paths(configs[0].root) if leaf in leaves][: theme.hot] or leaves
         others = leaves * 2 + odd[:2] + (made * 2 if theme.templates else made[:1])
         self._queues = first * (1 + 2 * len(others) // len(first)) + others + odd
-        self._apps = 0
+        self.apps = 0
         self._asks = 0
 
     def put(self, at_us: int, what: What) -> None:
@@ -122,8 +122,8 @@ class Assembly:
     def add_app(self, choices: Choices) -> What:
         """Give an application that comes, mostly with a new name."""
         again = choices.one_in(4)
-        name = self.some_app(choices) if again else f"p{self._apps}"
-        self._apps += not again
+        name = self.some_app(choices) if again else f"p{self.apps}"
+        self.apps += not again
         queue = self._queues[(choices.number(256) * 256 + choices.number(256)) % len(self._queues)]
         if not queue:  # Of that no event can be made; whoever reads it refuses it.
             return "queue: '' is empty"

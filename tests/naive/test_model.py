@@ -8,6 +8,7 @@ from hypothesis import given
 from muster_core.decisions import Decision, Kind
 from muster_core.events import Apply, Configure, UpdateNode
 from tests.naive import permits
+from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.gangs import group_of
 from tests.naive.harness import Batch, Drive, Step
@@ -17,7 +18,7 @@ from tests.naive.scheduler import NaiveScheduler
 from tests.naive.state import lineage
 from tests.naive.strategies import scenarios
 
-_ANY = scenarios() | gang_scenarios()
+_ANY = scenarios() | gang_scenarios() | evictions()
 
 
 @given(scenarios())
@@ -27,6 +28,11 @@ def test_invariants_hold_after_every_batch(scenario: list[Step]) -> None:
 
 @given(gang_scenarios())
 def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> None:
+    Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
+
+
+@given(evictions())
+def test_invariants_hold_with_evictions_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
@@ -50,7 +56,7 @@ class _Checks:
 
     def after(self, model: NaiveScheduler, batch: Batch) -> None:
         changes = (Configure, UpdateNode, Apply)
-        self.shrunk |= any(isinstance(entry, changes) for _, entry in batch.entries)
+        self.shrunk |= any(isinstance(entry, changes) for at, entry in batch.entries if at)
         self._log_tells_the_state(model, batch)
         _every_ask_is_in_one_place(model)
         _tree_is_whole(model)

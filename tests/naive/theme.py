@@ -14,6 +14,9 @@ import attrs
 from tests.naive.choices import Choices
 
 SECOND_US: Final = 1_000_000
+TYPES: Final = ("vcore", "memory", "gpu")
+GUARANTEES: Final = (*(None,) * 5, *range(4, -1, -1))
+WIDTHS: Final = ((1, 2, 3, 2), (0, 1, 2, 2), (0, 0, 1, 2), (0, 0, 1), (0,))
 
 _PRIORITIES: Final = (
     (None,),
@@ -82,6 +85,9 @@ class Theme:
         templates: Queues have templates, and applications make queues.
         hot: How many leaves most applications go to.
         kinds: The kinds of moves.
+        types: The types that a ``max`` or ``guaranteed`` may name.
+        widths: How many children a queue has, level by level.
+        guarantees: What a ``guaranteed`` may name of a type.
     """
 
     properties: dict[str, Texts]
@@ -97,6 +103,9 @@ class Theme:
     gaps_us: tuple[int, ...]
     run_for_us: tuple[int | None, ...]
     selectors: tuple[dict[str, str], ...]
+    types: tuple[str, ...] = TYPES
+    widths: tuple[tuple[int, ...], ...] = WIDTHS
+    guarantees: tuple[int | None, ...] = GUARANTEES
 
 
 def themed(choices: Choices) -> Theme:

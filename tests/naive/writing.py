@@ -13,6 +13,7 @@ def written(config: Configuration) -> dict[str, object]:
     partition = {
         "name": config.partition,
         "nodesortpolicy": {"type": config.node_sort.value, "resourceweights": weights},
+        "preemption": {"enabled": "true" if config.preemption_enabled else "false"},
         "queues": [_queue(config.root)],
     }
     return {"partitions": [partition]}

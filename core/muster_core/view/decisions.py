@@ -109,17 +109,19 @@ class DecisionView:
         """Take note that nodes came, went or changed, so that every share may differ."""
         self._state.nodes_changed()
 
-    def decide(self, now_us: int) -> Iterator[list[Decision]]:
+    def decide(self, now_us: int, *, is_new: bool) -> Iterator[list[Decision]]:
         """Run rounds until one changes nothing.
 
         Args:
             now_us: The instant of the batch, in microseconds.
+            is_new: Something new came in since the last batch: an event, or a timer other
+                than the end of a ``preemption.delay``.
 
         Returns:
             An iterator of what each step decided; between two steps the caller may do
             other things, but must not touch the view.
         """
-        return self._rounds.decide(now_us)
+        return self._rounds.decide(now_us, is_new=is_new)
 
     def commits(
         self, now_us: int

@@ -98,7 +98,7 @@ class Moves:
         if not app.spoilt[ask.name]:
             del app.spoilt[ask.name]
         self.ledger.failed(app, ask)
-        self.memory.forget_looks()
+        self.memory.forget_taken()
         self.failed = True
 
     def _enter_bound(

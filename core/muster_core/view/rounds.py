@@ -43,7 +43,7 @@ class Rounds:
         self._takers = Takers(state, self._moves, self._permits)
         self._deadlocks = Deadlocks(state, self._moves, self._permits)
 
-    def decide(self, now_us: int) -> Iterator[list[Decision]]:
+    def decide(self, now_us: int, *, is_new: bool) -> Iterator[list[Decision]]:
         """Run rounds until one changes nothing, then let asks take from others.
 
         After each step of reclaim or preemption there are rounds again. In the end gangs are
@@ -51,6 +51,7 @@ class Rounds:
 
         Args:
             now_us: The instant of the batch, in microseconds.
+            is_new: Something new came in since the last batch.
 
         Yields:
             What each step decided; between two steps the caller may do other things,
@@ -58,7 +59,7 @@ class Rounds:
         """
         changed = self._state.book.take_changed()
         self._state.delays.refresh()
-        self._moves.memory.start_batch()
+        self._moves.memory.start_batch(is_new=is_new)
         self._takers.start_batch()
         while True:
             self._moves.memory.start_anew()

@@ -82,7 +82,7 @@ class Takers:
         Returns:
             What was decided; nothing if nobody can take anything.
         """
-        if not self._moves.memory.may_look():
+        if not self._moves.memory.may_take():
             return []
         for means in self._means:
             decisions = self._take_by(means, now_us)
@@ -131,6 +131,7 @@ class Takers:
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Let the victims of a plan go, and bind the ask for which they do."""
         moves, app, ask, leaf = self._moves, plan.scope.app, plan.scope.ask, plan.scope.leaf
+        moves.memory.take()
         decisions = list(self._evict(plan, now_us))
         decisions.append(say(Kind.ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
@@ -147,6 +148,7 @@ class Takers:
         steps = self._find_steps(means, group, now_us)
         if not any(step.plan for step in steps):
             return []
+        self._moves.memory.take()
         decisions: list[Decision] = []
         for number, step in enumerate(steps, 1):
             if step.plan is not None:
@@ -181,6 +183,7 @@ class Takers:
             for victim in reversed(step.plan.victims if step.plan else ()):
                 self.evictions.reseat(victim)
         self._moves.list_apps()
+        self._state.refresh()  # Who may take something was looked up meanwhile.
         self._moves.memory.go_back(mark)
         self._state.nodes.grown = grown
         return steps if complete else []
