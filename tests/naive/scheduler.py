@@ -105,12 +105,13 @@ class NaiveScheduler:
         world = self.world
         states = {name: (app.state, app.deadline) for name, app in world.apps.items()}
         world.rounds = Rounds(len(world.log), states)
-        said = len(world.log)
+        failures = 0
         while True:
             run_rounds(world, at_us)
-            if any(one.reason is Reason.BIND_FAILED for one in world.log[said:]):
+            known, failures = failures, _failures(world)
+            if failures != known:
                 self._taken.clear()
-            said, before = len(world.log), state(world)
+            before = state(world)
             helped = before not in self._taken and evictions.help_one(world, at_us)
             if helped:
                 self._taken.add(before)
@@ -213,6 +214,11 @@ class NaiveScheduler:
             parked=among(parked),
             since_us=gang.since_us,
         )
+
+
+def _failures(world: World) -> int:
+    """Count the binds that failed in this batch."""
+    return sum(said.reason is Reason.BIND_FAILED for said in world.log)
 
 
 def _full(ask: Ask) -> str:
