@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -18,6 +19,9 @@ from tests.naive.rounds import first_node
 from tests.naive.state import ROOT, Ask, Gang, Node, World
 from tests.naive.trial import Trial
 
+Alike = tuple[object, ...]
+Taker = Alike | frozenset[str]
+Kinds = frozenset[tuple[tuple[Alike, AskPlace, str | None], int]]
 MakeClaim = Callable[[Picture, Ask, int], Claim | None]
 
 
@@ -28,27 +32,50 @@ def deadlines(world: World, now_us: int) -> list[int]:
     return [end for end in ends if end > now_us]
 
 
-def help_one(world: World, now_us: int) -> bool:
-    """Reclaim for the first ask that it helps, or else preempt; say whether it helped any."""
+def alike(ask: Ask) -> Alike:
+    """Give what asks have in common that differ in their names alone."""
+    wants, selector = tuple(sorted(ask.wants.items())), tuple(sorted(ask.selector.items()))
+    return (ask.app.name, wants, selector, ask.required, ask.priority, ask.preempts, ask.gang)
+
+
+def kinds(world: World) -> Kinds:
+    """Say how many asks of each kind are where."""
+    asks = [ask for ask in world.asks() if ask.place is not AskPlace.PARKED]
+    counts = Counter((alike(ask), ask.place, ask.node) for ask in asks)
+    return frozenset(counts.items())
+
+
+def help_one(world: World, now_us: int, passed: set[Taker]) -> Taker | None:
+    """Reclaim for the first ask that it helps, or else preempt; give who was helped.
+
+    Args:
+        world: What there is.
+        now_us: The present instant, in microseconds.
+        passed: Who is passed over, as it took something from the same state before.
+    """
     if not world.config.preemption_enabled:
-        return False
-    return _look(world, now_us, claims.reclaim) or _look(world, now_us, claims.preemption)
+        return None
+    helped = _look(world, now_us, claims.reclaim, passed)
+    return helped or _look(world, now_us, claims.preemption, passed)
 
 
-def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
+def _look(world: World, now_us: int, claim_of: MakeClaim, passed: set[Taker]) -> Taker | None:
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
     for ask in list(_candidates(picture, ROOT)):
         gang = permits.constrained(world, ask)
         if gang is None:
-            if _help_ask(picture, ask, now_us, claim_of):
-                return True
+            taker = alike(ask)
+            if taker not in passed and _help_ask(picture, ask, now_us, claim_of):
+                return taker
             continue
         group = group_of(world, gang.name)
-        if group.names not in tried and _help_group(world, group, now_us, claim_of):
-            return True
+        if group.names in tried or group.names in passed:
+            continue
+        if _help_group(world, group, now_us, claim_of):
+            return group.names
         tried.add(group.names)
-    return False
+    return None
 
 
 def _candidates(picture: Picture, path: str) -> Iterator[Ask]:

@@ -14,8 +14,9 @@ from muster_core.snapshots import AskPlace, GangSnapshot
 from tests.naive import deadlock, evictions, lifecycle, objects, waits
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
+from tests.naive.evictions import Kinds, Taker
 from tests.naive.picture import Picture
-from tests.naive.rounds import State, run_rounds, state
+from tests.naive.rounds import run_rounds
 from tests.naive.state import Ask, Gang, Rounds, World
 
 
@@ -49,8 +50,8 @@ class NaiveScheduler:
         self.world.queues["root"] = configured(self.world.config.root)
         self._announced: dict[str, int | None] = {}
         self._now_us = 0
-        #: The states from which something was taken since anything new came in.
-        self._taken: set[State] = set()
+        #: The states from which something was taken since anything new came in, and by whom.
+        self._taken: set[tuple[Kinds, Taker]] = set()
 
     def batch(self, at_us: int, entries: Sequence[tuple[int, Event | str]]) -> list[Decision]:
         """Work off one batch: the timers due, the events, the rounds.
@@ -111,11 +112,12 @@ class NaiveScheduler:
             known, failures = failures, _failures(world)
             if failures != known:
                 self._taken.clear()
-            before = state(world)
-            helped = before not in self._taken and evictions.help_one(world, at_us)
-            if helped:
-                self._taken.add(before)
-            if not helped and not deadlock.resolve(world, at_us):
+            before = evictions.kinds(world)
+            passed = {taker for kinds, taker in self._taken if kinds == before}
+            helped = evictions.help_one(world, at_us, passed)
+            if helped is not None:
+                self._taken.add((before, helped))
+            if helped is None and not deadlock.resolve(world, at_us):
                 break
         world.rounds = Rounds()
 

@@ -13,6 +13,7 @@ import attrs
 from muster_core.decisions import Decision, Kind
 from muster_core.view.askers import Preemption, Reclaim
 from muster_core.view.evictions import Evictions
+from muster_core.view.memory import alike
 from muster_core.view.moves import say
 from muster_core.view.plans import Plan, Planner
 from muster_core.view.victims import Standings
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from muster_core.view.apps import ViewApp
     from muster_core.view.askers import Means
     from muster_core.view.gangs import Hold, ViewGroup
+    from muster_core.view.memory import Taker
     from muster_core.view.moves import Moves
     from muster_core.view.permits import Permits
     from muster_core.view.state import ViewState
@@ -82,16 +84,15 @@ class Takers:
         Returns:
             What was decided; nothing if nobody can take anything.
         """
-        if not self._moves.memory.may_take():
-            return []
+        passed = self._moves.memory.takers()
         for means in self._means:
-            decisions = self._take_by(means, now_us)
+            decisions = self._take_by(means, now_us, passed)
             if decisions:
                 return decisions
         return []
 
-    def _take_by(self, means: Means, now_us: int) -> list[Decision]:
-        for app, ask in means.askers(now_us):
+    def _take_by(self, means: Means, now_us: int, passed: set[Taker]) -> list[Decision]:
+        for app, ask in means.askers(now_us, passed):
             if ask.gang is not None and not self._state.gangs[ask.gang].satisfied:
                 group = self._state.book.group_of(self._state.gangs[ask.gang])
                 decisions = self._take_for_group(means, group, now_us)
@@ -131,7 +132,7 @@ class Takers:
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Let the victims of a plan go, and bind the ask for which they do."""
         moves, app, ask, leaf = self._moves, plan.scope.app, plan.scope.ask, plan.scope.leaf
-        moves.memory.take()
+        moves.memory.take(alike(app.identity.key, ask))
         decisions = list(self._evict(plan, now_us))
         decisions.append(say(Kind.ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
@@ -148,7 +149,7 @@ class Takers:
         steps = self._find_steps(means, group, now_us)
         if not any(step.plan for step in steps):
             return []
-        self._moves.memory.take()
+        self._moves.memory.take(group.names)
         decisions: list[Decision] = []
         for number, step in enumerate(steps, 1):
             if step.plan is not None:
