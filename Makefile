@@ -79,6 +79,7 @@ format: $(VENV)/.lint ## Put the code into its form
 .PHONY: bench
 bench: $(VENV)/.runtime ## Measure how fast decisions are made
 	@$(PY) benchmarks/run.py
+	@$(PY) benchmarks/evictions.py
 
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
