@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -17,11 +16,9 @@ from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
 from tests.naive.rounds import first_node
 from tests.naive.state import ROOT, Ask, Gang, Node, World
+from tests.naive.takings import alike, scene, standing
 from tests.naive.trial import Trial
 
-Alike = tuple[object, ...]
-Taker = Alike | frozenset[str]
-Kinds = frozenset[tuple[tuple[Alike, AskPlace, str | None], int]]
 MakeClaim = Callable[[Picture, Ask, int], Claim | None]
 
 
@@ -32,50 +29,27 @@ def deadlines(world: World, now_us: int) -> list[int]:
     return [end for end in ends if end > now_us]
 
 
-def alike(ask: Ask) -> Alike:
-    """Give what asks have in common that differ in their names alone."""
-    wants, selector = tuple(sorted(ask.wants.items())), tuple(sorted(ask.selector.items()))
-    return (ask.app.name, wants, selector, ask.required, ask.priority, ask.preempts, ask.gang)
-
-
-def kinds(world: World) -> Kinds:
-    """Say how many asks of each kind are where."""
-    asks = [ask for ask in world.asks() if ask.place is not AskPlace.PARKED]
-    counts = Counter((alike(ask), ask.place, ask.node) for ask in asks)
-    return frozenset(counts.items())
-
-
-def help_one(world: World, now_us: int, passed: set[Taker]) -> Taker | None:
-    """Reclaim for the first ask that it helps, or else preempt; give who was helped.
-
-    Args:
-        world: What there is.
-        now_us: The present instant, in microseconds.
-        passed: Who is passed over, as it took something from the same state before.
-    """
+def help_one(world: World, now_us: int) -> bool:
+    """Reclaim for the first ask that it helps, or else preempt; say whether it helped any."""
     if not world.config.preemption_enabled:
-        return None
-    helped = _look(world, now_us, claims.reclaim, passed)
-    return helped or _look(world, now_us, claims.preemption, passed)
+        return False
+    return _look(world, now_us, claims.reclaim) or _look(world, now_us, claims.preemption)
 
 
-def _look(world: World, now_us: int, claim_of: MakeClaim, passed: set[Taker]) -> Taker | None:
+def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
     for ask in list(_candidates(picture, ROOT)):
         gang = permits.constrained(world, ask)
         if gang is None:
-            taker = alike(ask)
-            if taker not in passed and _help_ask(picture, ask, now_us, claim_of):
-                return taker
+            if _help_ask(picture, ask, now_us, claim_of):
+                return True
             continue
         group = group_of(world, gang.name)
-        if group.names in tried or group.names in passed:
-            continue
-        if _help_group(world, group, now_us, claim_of):
-            return group.names
+        if group.names not in tried and _help_group(world, group, now_us, claim_of):
+            return True
         tried.add(group.names)
-    return None
+    return False
 
 
 def _candidates(picture: Picture, path: str) -> Iterator[Ask]:
@@ -107,6 +81,7 @@ def _help_ask(picture: Picture, ask: Ask, now_us: int, claim_of: MakeClaim) -> b
         plan = _plan(picture, ask, now_us, claim_of)
     if plan is None:
         return False
+    world.taken.add((alike(ask), scene(world, plan.nodes())))
     _carry_out(world, plan, now_us)
     permits.bind(world, ask, now_us)
     return True
@@ -127,14 +102,18 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
     if not may_be_helped(world, group):
         return False
     trial = Trial(world)
+    before = {name: standing(world, name) for name in world.nodes}
+    concerned: set[str] = set()
     victims = 0
     while (ask := next_missing(world, group)) is not None:
         picture = Picture(world)
         node = _free_node(picture, ask)
         plan = None if node is not None else _plan(picture, ask, now_us, claim_of)
         if node is not None:
+            concerned.add(node.name)
             permits.hold(world, ask, node)
         elif plan is not None:
+            concerned |= plan.nodes()
             victims += len(plan.victims)
             _carry_out(world, plan, now_us)
         else:
@@ -142,9 +121,11 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
             return False
         if not permits.permitted(world, group):
             world.log.append(ask.say(Kind.WAITING, ask.node))
-    if not victims:
+    taking = (group.names, frozenset((name, before[name]) for name in concerned))
+    if not victims or taking in world.taken:
         trial.undo()
         return False
+    world.taken.add(taking)
     permits.satisfy(world, group, now_us)
     return True
 

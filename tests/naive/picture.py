@@ -8,12 +8,23 @@ one moment nothing changes, so what was computed of it once is remembered.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Mapping
+from functools import cache, cached_property
 
 from muster_core.snapshots import AskPlace
 from tests.naive.properties import INT32_MAX, INT32_MIN
-from tests.naive.state import ROOT, RUNNING_STATES, App, Ask, Queue, World, lineage, total, total_of
+from tests.naive.state import (
+    ROOT,
+    RUNNING_STATES,
+    App,
+    Ask,
+    Queue,
+    World,
+    add,
+    lineage,
+    total,
+    total_of,
+)
 
 
 def share(part: int, whole: int) -> float:
@@ -40,29 +51,56 @@ class Picture:
         self.world = world
         self.total = total(node.capacity for node in world.nodes.values())
         self.asks: dict[str, list[Ask]] = {path: [] for path in world.queues}
-        held: dict[str, list[Ask]] = {path: [] for path in world.queues}
+        self.allocated: dict[str, dict[str, int]] = {path: {} for path in world.queues}
+        self.used: dict[str, dict[str, int]] = {name: {} for name in world.nodes}
         for app in world.in_queues():
+            pending, held = app.pending(), [ask for ask in app.held() if ask not in gone]
             for path in lineage(app.queue):
-                self.asks[path] += app.pending()
-                held[path] += [ask for ask in app.held() if ask not in gone]
-        self.allocated = {path: total_of(asks) for path, asks in held.items()}
-        self.used = {
-            name: total_of(ask for ask in held[ROOT] if ask.node == name) for name in world.nodes
-        }
-        self.app_priority = cache(self._app_priority)
-        self.queue_priority = cache(self._queue_priority)
-        self.with_pending = cache(self._with_pending)
-        self.pending_share = cache(self._pending_share)
-        self.fair_share = cache(self._fair_share)
-        self.enters = cache(self._enters)
-        self.kept_out = cache(self._kept_out)
+                self.asks[path] += pending
+                for ask in held:
+                    add(self.allocated[path], ask.wants)
+            for ask in held:
+                add(self.used[ask.node or ""], ask.wants)
+
+    @cached_property
+    def app_priority(self) -> Callable[[App], int | None]:
+        """Give the highest priority of the pending asks, tried or not."""
+        return cache(self._app_priority)
+
+    @cached_property
+    def queue_priority(self) -> Callable[[str], int | None]:
+        """Give ``currentPriority``: None where it has none."""
+        return cache(self._queue_priority)
+
+    @cached_property
+    def with_pending(self) -> Callable[[str], list[Queue]]:
+        """Give the children of a queue with something pending."""
+        return cache(self._with_pending)
+
+    @cached_property
+    def pending_share(self) -> Callable[[str], float]:
+        """Give the dominant share of what is pending in the partition's total."""
+        return cache(self._pending_share)
+
+    @cached_property
+    def fair_share(self) -> Callable[[str], float]:
+        """Give the fair share of a queue."""
+        return cache(self._fair_share)
+
+    @cached_property
+    def enters(self) -> Callable[[str], bool]:
+        """Say whether a queue competes: it, or a leaf below, has a pending ask within quota."""
+        return cache(self._enters)
+
+    @cached_property
+    def kept_out(self) -> Callable[[App], bool]:
+        """Say whether ``maxapplications`` of a queue on its path keeps an application waiting."""
+        return cache(self._kept_out)
 
     def _app_priority(self, app: App) -> int | None:
-        """Give the highest priority of the pending asks, tried or not."""
         return max((ask.priority for ask in app.pending()), default=None)
 
     def _queue_priority(self, path: str) -> int | None:
-        """Give ``currentPriority``: None where it has none."""
         settings = self.world.queues[path].settings
         if settings.fence and path != ROOT:
             return settings.offset
@@ -74,7 +112,6 @@ class Picture:
         return clamp(best + (0 if path == ROOT else settings.offset))
 
     def _with_pending(self, path: str) -> list[Queue]:
-        """Give the children of a queue with something pending."""
         return [child for child in self.world.children(path) if self.asks[child.path]]
 
     def apps(self, path: str) -> list[App]:
@@ -86,12 +123,10 @@ class Picture:
         return total_of(self.asks[path])
 
     def _pending_share(self, path: str) -> float:
-        """Give the dominant share of what is pending in the partition's total."""
         pending = self.pending_amount(path)
         return max((share(pending[t], self.total.get(t, 0)) for t in pending), default=0.0)
 
     def _fair_share(self, path: str) -> float:
-        """Give the fair share of a queue."""
         used = self.allocated[path]
         return max((share(used[t], self._deserved(path, t)) for t in used), default=0.0)
 
@@ -118,11 +153,9 @@ class Picture:
         )
 
     def _enters(self, path: str) -> bool:
-        """Say whether a queue competes: it, or a leaf below, has a pending ask within quota."""
         return any(self.fits_headroom(ask) for ask in self.asks[path])
 
     def _kept_out(self, app: App) -> bool:
-        """Say whether ``maxapplications`` of a queue on its path keeps an application waiting."""
         for path in lineage(app.queue):
             limit = self.world.queues[path].max_applications
             running = [

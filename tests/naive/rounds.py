@@ -62,13 +62,21 @@ class _Round:
         self._tried: set[Ask] = set()
         self._blocked: set[str] = set()
         self._a_bind_failed = False
+        #: What is seen as long as nothing changes.
+        self._seen: Picture | None = None
 
     def run(self) -> bool:
         """Try every ask once, best first; say whether a bind failed."""
         self._start()
-        while (ask := self._best(Picture(self._world), ROOT)) is not None:
+        while (ask := self._best(self._look(), ROOT)) is not None:
             self._try(ask)
         return self._a_bind_failed
+
+    def _look(self) -> Picture:
+        """Give a picture of what is now; whoever changes anything says so."""
+        if self._seen is None:
+            self._seen = Picture(self._world)
+        return self._seen
 
     def _start(self) -> None:
         """Begin new cycles, and bind what may be bound already."""
@@ -109,12 +117,13 @@ class _Round:
         self._tried.add(ask)
         node = self._filter(ask)
         if node is not None:
+            self._seen = None
             permits.hold(self._world, ask, node)
             self._failed(permits.bind_all(self._world, [ask], self._now_us))
 
     def _filter(self, ask: Ask) -> Node | None:
         """Find a node for an ask; where there is none, a blocking leaf is shut."""
-        picture = Picture(self._world)
+        picture = self._look()
         leaf = ask.app.queue
         fits = leaf not in self._blocked and picture.fits_headroom(ask)
         node = first_node(picture, ask) if fits else None
@@ -140,6 +149,7 @@ class _Round:
             return _Outcome.REFUSED
         group = group_of(world, gang.name)
         node = self._filter(ask)
+        self._seen = None
         if node is None:
             return self._fails(group, before)
         permits.hold(world, ask, node)
@@ -169,7 +179,7 @@ class _Round:
         unsatisfied = [one for one in group.gangs if not one.satisfied]
         asks = {ask for one in unsatisfied for ask in members(world, one)}
         untried = {ask for ask in asks if ask.place is AskPlace.PENDING} - self._tried
-        return order.best_of(Picture(world), untried) if untried else None
+        return order.best_of(self._look(), untried) if untried else None
 
 
 def first_node(picture: Picture, ask: Ask) -> Node | None:

@@ -14,7 +14,6 @@ from muster_core.snapshots import AskPlace, GangSnapshot
 from tests.naive import deadlock, evictions, lifecycle, objects, waits
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
-from tests.naive.evictions import Kinds, Taker
 from tests.naive.picture import Picture
 from tests.naive.rounds import run_rounds
 from tests.naive.state import Ask, Gang, Rounds, World
@@ -50,8 +49,6 @@ class NaiveScheduler:
         self.world.queues["root"] = configured(self.world.config.root)
         self._announced: dict[str, int | None] = {}
         self._now_us = 0
-        #: The states from which something was taken since anything new came in, and by whom.
-        self._taken: set[tuple[Kinds, Taker]] = set()
 
     def batch(self, at_us: int, entries: Sequence[tuple[int, Event | str]]) -> list[Decision]:
         """Work off one batch: the timers due, the events, the rounds.
@@ -73,7 +70,7 @@ class NaiveScheduler:
         self._now_us = at_us
         deadlines = self._deadlines()
         if any(deadline <= at_us for deadline in deadlines):
-            self._taken.clear()
+            self.world.taken.clear()
         for ask in self.world.bound():
             if ask.ends_at is not None and ask.ends_at <= at_us:
                 complete(self.world, ask, at_us)
@@ -84,7 +81,7 @@ class NaiveScheduler:
         """Take the next event of the batch, or why it is unusable."""
         world = self.world
         world.positions += 1
-        self._taken.clear()
+        self.world.taken.clear()
         if isinstance(entry, str):
             world.log.append(Decision(Kind.REJECTED, message=entry, index=index))
             return
@@ -111,13 +108,9 @@ class NaiveScheduler:
             run_rounds(world, at_us)
             known, failures = failures, _failures(world)
             if failures != known:
-                self._taken.clear()
-            before = evictions.kinds(world)
-            passed = {taker for kinds, taker in self._taken if kinds == before}
-            helped = evictions.help_one(world, at_us, passed)
-            if helped is not None:
-                self._taken.add((before, helped))
-            if helped is None and not deadlock.resolve(world, at_us):
+                world.taken.clear()
+            helped = evictions.help_one(world, at_us)
+            if not helped and not deadlock.resolve(world, at_us):
                 break
         world.rounds = Rounds()
 

@@ -205,6 +205,7 @@ class World:
     positions: int = 0
     item: int = 0
     moves: int = 0
+    taken: set[object] = attrs.field(factory=set[object])
 
     @property
     def here(self) -> tuple[int, int]:
@@ -265,6 +266,11 @@ def total(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Add up amounts, type by type."""
     result: dict[str, int] = {}
     for amount in amounts:
-        for name, value in amount.items():
-            result[name] = result.get(name, 0) + value
+        add(result, amount)
     return result
+
+
+def add(result: dict[str, int], amount: Mapping[str, int]) -> None:
+    """Add an amount to a sum, type by type."""
+    for name, value in amount.items():
+        result[name] = result.get(name, 0) + value

@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from muster_core.shapes import bits_of
 from muster_core.view.delays import Delays
-from muster_core.view.memory import alike
 from muster_core.view.queues import LeafView, ParentView
 from muster_core.view.scopes import PreemptionScope, ReclaimScope, claimant_of
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from muster_core.messages import Ask, AskOrder
     from muster_core.view.apps import ViewApp
     from muster_core.view.gangs import ViewGroup
-    from muster_core.view.memory import Taker
     from muster_core.view.queues import ViewQueue
     from muster_core.view.scopes import Scope
     from muster_core.view.state import ViewState
@@ -48,8 +46,6 @@ class Means(ABC):
         self._in_vain: set[_Alike] = set()
         self._groups_in_vain: set[tuple[str, ...]] = set()
         self._known: tuple[int, ...] = ()
-        #: Who has taken something from the state that is now, and is passed over.
-        self._passed: set[Taker] = set()
 
     @abstractmethod
     def leaves(self) -> Iterable[LeafView]:
@@ -100,13 +96,18 @@ class Means(ABC):
 
     def _forget_if_changed(self) -> None:
         state = self.state
-        now = (state.nodes.changes, state.reconfigured, state.book.changes)
+        now = (
+            state.nodes.changes,
+            state.reconfigured,
+            state.book.changes,
+            state.takings.changes,
+        )
         if self._known != now:
             self._known = now
             self._in_vain.clear()
             self._groups_in_vain.clear()
 
-    def askers(self, now_us: int, passed: set[Taker]) -> Iterator[Asker]:
+    def askers(self, now_us: int) -> Iterator[Asker]:
         """Give who may take something, in order.
 
         What is found in vain meanwhile is not given any more. Of a group of gangs the first
@@ -114,9 +115,7 @@ class Means(ABC):
 
         Args:
             now_us: The present instant, in microseconds.
-            passed: Who is passed over.
         """
-        self._passed = passed
         self._forget_if_changed()
         leaves = {leaf.key: leaf for leaf in self.leaves() if self._may_have(leaf, now_us)}
         if any(leaf.slots for leaf in leaves.values()):
@@ -207,7 +206,6 @@ class Means(ABC):
                 return (
                     self.alike(leaf, ask, bit) not in self._in_vain
                     and not self._is_member(ask)
-                    and not (self._passed and alike(app.identity.key, ask) in self._passed)
                     and self.is_ready(app, ask, now_us)
                 )
 
@@ -223,8 +221,7 @@ class Means(ABC):
                 continue
             group = self.state.book.group_of(gang)
             first = slot.first()
-            out = group.names in self._groups_in_vain or group.names in self._passed
-            if first is None or out or not group.may_complete():
+            if first is None or not group.may_complete() or group.names in self._groups_in_vain:
                 continue
             yield slot.order_of(first), first
 

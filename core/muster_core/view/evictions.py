@@ -91,7 +91,7 @@ class Evictions:
         self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
         for queue in self._state.leaf_of(app).upward():
             take_from(queue.allocated, ask.resources)
-        self._moves.memory.note(app.identity.key, ask, (True, node.name), None)
+        self._moves.memory.note(app.identity.key, ask.name, (True, node.name), None)
         if victim.parks():
             self._park(app, ask)
         else:
@@ -125,7 +125,7 @@ class Evictions:
         self._state.nodes.take(node, ask.resources, key)
         for queue in self._state.leaf_of(app).upward():
             add_to(queue.allocated, ask.resources)
-        self._moves.memory.note(app.identity.key, ask, None, (True, node.name))
+        self._moves.memory.note(app.identity.key, ask.name, None, (True, node.name))
         self._moves.unlist(app)
 
     def without_detours(self, decisions: Iterable[Decision]) -> list[Decision]:

@@ -90,7 +90,7 @@ class Moves:
         state = self._state
         state.shapes.release(state.remove_pending(app, ask))
         self._use(leaf, app, ask, node)
-        self.memory.note(app.identity.key, ask, None, (True, node.name))
+        self.memory.note(app.identity.key, ask.name, None, (True, node.name))
         return self._enter_bound(leaf, app, ask, node, now_us)
 
     def _spend_failure(self, app: ViewApp, ask: Ask) -> None:
@@ -98,7 +98,7 @@ class Moves:
         if not app.spoilt[ask.name]:
             del app.spoilt[ask.name]
         self.ledger.failed(app, ask)
-        self.memory.forget_takers()
+        self._state.takings.forget()
         self.failed = True
 
     def _enter_bound(
@@ -158,7 +158,7 @@ class Moves:
         self.ledger.touch(app, ask, None)
         self._use(leaf, app, ask, node)
         self._state.begin_wait(app, allocation, node)
-        self.memory.note(app.identity.key, ask, None, (False, node.name))
+        self.memory.note(app.identity.key, ask.name, None, (False, node.name))
         self._unlisted[app.identity.key] = app
 
     def let_go(self, hold: Hold) -> None:
@@ -174,7 +174,7 @@ class Moves:
         bit = self._state.shapes.find(ask.shape)
         assert bit is not None, "the shape of a waiting ask is not in the table"
         self._state.add_pending(app, ask, bit)
-        self.memory.note(app.identity.key, ask, (False, node.name), None)
+        self.memory.note(app.identity.key, ask.name, (False, node.name), None)
         self._unlisted[app.identity.key] = app
 
     def release(self, hold: Hold, reason: Reason) -> Decision:
@@ -212,7 +212,7 @@ class Moves:
         self._state.end_wait(app, ask)
         self._state.release_shape(ask)
         self._state.nodes.touch(node)
-        self.memory.note(app.identity.key, ask, (False, node.name), (True, node.name))
+        self.memory.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
         assigned = hold.allocation.age
         yield from self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
 

@@ -59,8 +59,7 @@ class Rounds:
         """
         changed = self._state.book.take_changed()
         self._state.delays.refresh()
-        self._moves.memory.start_batch(is_new=is_new)
-        self._takers.start_batch()
+        self._takers.start_batch(is_new=is_new)
         while True:
             self._moves.memory.start_anew()
             again = True

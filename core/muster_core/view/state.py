@@ -13,6 +13,7 @@ from muster_core.view.delays import Delays
 from muster_core.view.gangs import Hold
 from muster_core.view.queues import LeafView, ParentView, ViewQueue
 from muster_core.view.slots import Slot
+from muster_core.view.takings import Takings
 from muster_core.view.teams import Teams
 from muster_core.view.timers import Timers
 
@@ -52,6 +53,8 @@ class ViewState:
         #: The queues that are below their ``guaranteed`` for some shape, by key.
         self.claimants: dict[int, ViewQueue] = {}
         self.delays = Delays(self.queues)
+        #: What was taken from others.
+        self.takings = Takings(self)
         self.timers = Timers(self.apps, self.book.waiting, self.delays)
         #: Goes up whenever settings or totals have changed.
         self.reconfigured = 0

@@ -13,9 +13,9 @@ import attrs
 from muster_core.decisions import Decision, Kind
 from muster_core.view.askers import Preemption, Reclaim
 from muster_core.view.evictions import Evictions
-from muster_core.view.memory import alike
 from muster_core.view.moves import say
 from muster_core.view.plans import Plan, Planner
+from muster_core.view.takings import alike
 from muster_core.view.victims import Standings
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from muster_core.view.apps import ViewApp
     from muster_core.view.askers import Means
     from muster_core.view.gangs import Hold, ViewGroup
-    from muster_core.view.memory import Taker
     from muster_core.view.moves import Moves
     from muster_core.view.permits import Permits
     from muster_core.view.state import ViewState
@@ -49,6 +48,10 @@ class _Step:
     node: Node
     plan: Plan | None
 
+    def nodes(self) -> set[Node]:
+        """Give the nodes that are concerned."""
+        return {self.node} if self.plan is None else self.plan.nodes()
+
 
 @final
 class Takers:
@@ -69,8 +72,14 @@ class Takers:
         self._means: tuple[Means, ...] = (Reclaim(state), Preemption(state))
         self.evictions = Evictions(state, moves)
 
-    def start_batch(self) -> None:
-        """Begin a batch."""
+    def start_batch(self, *, is_new: bool) -> None:
+        """Begin a batch.
+
+        Args:
+            is_new: Something new came in since the last one.
+        """
+        if is_new:
+            self._state.takings.forget()
         self.evictions.start_batch()
         for means in self._means:
             means.start_batch()
@@ -84,15 +93,14 @@ class Takers:
         Returns:
             What was decided; nothing if nobody can take anything.
         """
-        passed = self._moves.memory.takers()
         for means in self._means:
-            decisions = self._take_by(means, now_us, passed)
+            decisions = self._take_by(means, now_us)
             if decisions:
                 return decisions
         return []
 
-    def _take_by(self, means: Means, now_us: int, passed: set[Taker]) -> list[Decision]:
-        for app, ask in means.askers(now_us, passed):
+    def _take_by(self, means: Means, now_us: int) -> list[Decision]:
+        for app, ask in means.askers(now_us):
             if ask.gang is not None and not self._state.gangs[ask.gang].satisfied:
                 group = self._state.book.group_of(self._state.gangs[ask.gang])
                 decisions = self._take_for_group(means, group, now_us)
@@ -132,7 +140,7 @@ class Takers:
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Let the victims of a plan go, and bind the ask for which they do."""
         moves, app, ask, leaf = self._moves, plan.scope.app, plan.scope.ask, plan.scope.leaf
-        moves.memory.take(alike(app.identity.key, ask))
+        self._state.takings.note(alike(app.identity.key, ask), plan.nodes())
         decisions = list(self._evict(plan, now_us))
         decisions.append(say(Kind.ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
@@ -147,9 +155,10 @@ class Takers:
     def _take_for_group(self, means: Means, group: ViewGroup, now_us: int) -> list[Decision]:
         """Place all that a group lacks, if that takes victims and can be done."""
         steps = self._find_steps(means, group, now_us)
-        if not any(step.plan for step in steps):
+        nodes = {node for step in steps for node in step.nodes()}
+        if not any(step.plan for step in steps) or self._state.takings.knows(group.names, nodes):
             return []
-        self._moves.memory.take(group.names)
+        self._state.takings.note(group.names, nodes)
         decisions: list[Decision] = []
         for number, step in enumerate(steps, 1):
             if step.plan is not None:
