@@ -16,7 +16,7 @@ from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
 from tests.naive.rounds import first_node
 from tests.naive.state import ROOT, Ask, Gang, Node, World
-from tests.naive.takings import alike, scene, standing
+from tests.naive.takings import alike, evicted
 from tests.naive.trial import Trial
 
 MakeClaim = Callable[[Picture, Ask, int], Claim | None]
@@ -81,9 +81,9 @@ def _help_ask(picture: Picture, ask: Ask, now_us: int, claim_of: MakeClaim) -> b
         plan = _plan(picture, ask, now_us, claim_of)
     if plan is None:
         return False
-    world.taken.add((alike(ask), scene(world, plan.nodes())))
     _carry_out(world, plan, now_us)
-    permits.bind(world, ask, now_us)
+    if permits.bind(world, ask, now_us):
+        world.taken[ask] = (alike(ask), plan.node.name)
     return True
 
 
@@ -99,21 +99,19 @@ def _plan(picture: Picture, ask: Ask, now_us: int, claim_of: MakeClaim) -> Plan 
 
 def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) -> bool:
     """Place all missing members of a group and bind it, or do nothing."""
-    if not may_be_helped(world, group):
+    if not may_be_helped(world, group) or group.names in world.lost:
         return False
     trial = Trial(world)
-    before = {name: standing(world, name) for name in world.nodes}
-    concerned: set[str] = set()
+    placed: list[Ask] = []
     victims = 0
     while (ask := next_missing(world, group)) is not None:
         picture = Picture(world)
         node = _free_node(picture, ask)
         plan = None if node is not None else _plan(picture, ask, now_us, claim_of)
+        placed.append(ask)
         if node is not None:
-            concerned.add(node.name)
             permits.hold(world, ask, node)
         elif plan is not None:
-            concerned |= plan.nodes()
             victims += len(plan.victims)
             _carry_out(world, plan, now_us)
         else:
@@ -121,11 +119,10 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
             return False
         if not permits.permitted(world, group):
             world.log.append(ask.say(Kind.WAITING, ask.node))
-    taking = (group.names, frozenset((name, before[name]) for name in concerned))
-    if not victims or taking in world.taken:
+    if not victims:
         trial.undo()
         return False
-    world.taken.add(taking)
+    world.taken |= dict.fromkeys(placed, group.names)
     permits.satisfy(world, group, now_us)
     return True
 
@@ -145,6 +142,7 @@ def _evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) ->
         world.rounds.evicted.append(ask)
         said = ask.say(Kind.RELEASED, ask.node, reason)
         world.log.append(attrs.evolve(said, message=message))
+    evicted(world, ask)
     was_bound = ask.place is AskPlace.BOUND
     let_go(world, ask)
     if not was_bound:

@@ -13,7 +13,7 @@ from tests.naive.gangs import group_of, members, waiting
 from tests.naive.picture import Picture
 from tests.naive.rounds import lacks, matches
 from tests.naive.state import Ask, Gang, Node, World, lineage
-from tests.naive.takings import alike, scene
+from tests.naive.takings import alike
 
 Unit = tuple[Ask, ...]
 """What goes together, in the order of victims."""
@@ -33,23 +33,18 @@ class Plan:
     node: Node
     victims: tuple[Ask, ...]
 
-    def nodes(self) -> set[str]:
-        """Give the names of the nodes that are concerned."""
-        return {self.node.name, *(victim.node or "" for victim in self.victims)}
-
 
 def plan_for(claim: Claim) -> Plan | None:
     """Give the best plan for an ask that fits nowhere, or None if no node works."""
     plans: list[tuple[tuple[object, ...], Plan]] = []
     for place, node in enumerate(order.nodes(Picture(claim.world))):
-        units = _taken_on(claim, node) if matches(node, claim.ask) else None
+        may = matches(node, claim.ask) and (alike(claim.ask), node.name) not in claim.world.lost
+        units = _taken_on(claim, node) if may else None
         if units is None:
             continue
         victims = tuple(ask for unit in _spared(claim, node, units) for ask in unit)
         highest = max(claim.rank(victim) for victim in victims)
-        plan = Plan(claim, node, victims)
-        if (alike(claim.ask), scene(claim.world, plan.nodes())) not in claim.world.taken:
-            plans.append(((highest, len(victims), place), plan))
+        plans.append(((highest, len(victims), place), Plan(claim, node, victims)))
     return min(plans, key=lambda one: one[0])[1] if plans else None
 
 

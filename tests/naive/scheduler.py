@@ -11,7 +11,7 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, GangSnapshot
-from tests.naive import deadlock, evictions, lifecycle, objects, waits
+from tests.naive import deadlock, evictions, lifecycle, objects, takings, waits
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
 from tests.naive.picture import Picture
@@ -70,7 +70,7 @@ class NaiveScheduler:
         self._now_us = at_us
         deadlines = self._deadlines()
         if any(deadline <= at_us for deadline in deadlines):
-            self.world.taken.clear()
+            takings.forget(self.world)
         for ask in self.world.bound():
             if ask.ends_at is not None and ask.ends_at <= at_us:
                 complete(self.world, ask, at_us)
@@ -81,7 +81,7 @@ class NaiveScheduler:
         """Take the next event of the batch, or why it is unusable."""
         world = self.world
         world.positions += 1
-        self.world.taken.clear()
+        takings.forget(self.world)
         if isinstance(entry, str):
             world.log.append(Decision(Kind.REJECTED, message=entry, index=index))
             return
@@ -108,7 +108,7 @@ class NaiveScheduler:
             run_rounds(world, at_us)
             known, failures = failures, _failures(world)
             if failures != known:
-                world.taken.clear()
+                takings.forget(world)
             helped = evictions.help_one(world, at_us)
             if not helped and not deadlock.resolve(world, at_us):
                 break

@@ -205,7 +205,8 @@ class World:
     positions: int = 0
     item: int = 0
     moves: int = 0
-    taken: set[object] = attrs.field(factory=set[object])
+    taken: dict[Ask, object] = attrs.field(factory=dict[Ask, object])
+    lost: set[object] = attrs.field(factory=set[object])
 
     @property
     def here(self) -> tuple[int, int]:

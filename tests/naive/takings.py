@@ -1,15 +1,10 @@
-"""Who took what from which nodes, so that nobody takes it twice in the naive model."""
+"""Who took something from a node and lost it again, in the naive model."""
 
 from __future__ import annotations
 
-from collections import Counter
-
-from muster_core.snapshots import AskPlace
 from tests.naive.state import Ask, World
 
 Alike = tuple[object, ...]
-Standing = frozenset[tuple[tuple[Alike, AskPlace], int]]
-Scene = frozenset[tuple[str, Standing]]
 
 
 def alike(ask: Ask) -> Alike:
@@ -18,12 +13,14 @@ def alike(ask: Ask) -> Alike:
     return (ask.app.name, wants, selector, ask.required, ask.priority, ask.preempts, ask.gang)
 
 
-def standing(world: World, node: str) -> Standing:
-    """Say how many asks that are alike are bound or wait on a node."""
-    asks = [ask for ask in world.asks() if ask.node == node]
-    return frozenset(Counter((alike(ask), ask.place) for ask in asks).items())
+def forget(world: World) -> None:
+    """Forget what was taken: something new came in, or a bind failed."""
+    world.taken.clear()
+    world.lost.clear()
 
 
-def scene(world: World, nodes: set[str]) -> Scene:
-    """Say that of some nodes."""
-    return frozenset((name, standing(world, name)) for name in nodes)
+def evicted(world: World, ask: Ask) -> None:
+    """Take note that an ask was evicted, which may have taken something before."""
+    taking = world.taken.pop(ask, None)
+    if taking is not None:
+        world.lost.add(taking)

@@ -16,6 +16,7 @@ from muster_core.shapes import bits_of
 from muster_core.view.delays import Delays
 from muster_core.view.queues import LeafView, ParentView
 from muster_core.view.scopes import PreemptionScope, ReclaimScope, claimant_of
+from muster_core.view.takings import alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from muster_core.view.queues import ViewQueue
     from muster_core.view.scopes import Scope
     from muster_core.view.state import ViewState
+    from muster_core.view.takings import Alike
 
 Asker = tuple["ViewApp", "Ask"]
 
@@ -45,6 +47,8 @@ class Means(ABC):
         #: The asks for which nothing can be taken as things are, and the groups.
         self._in_vain: set[_Alike] = set()
         self._groups_in_vain: set[tuple[str, ...]] = set()
+        #: Those of them that have lost what they had taken, and stand for nobody else.
+        self._losers_in_vain: set[Alike] = set()
         self._known: tuple[int, ...] = ()
 
     @abstractmethod
@@ -63,7 +67,11 @@ class Means(ABC):
         """
 
     def exempt(self, ask: Ask) -> frozenset[str]:
-        """Give the gangs whose members are no victims for an ask: those of its group."""
+        """Give the gangs whose members are no victims for an ask: those of its group.
+
+        Also of an ask whose gang is satisfied: it could leave itself as a part of a gang
+        that is not.
+        """
         if ask.gang is None:
             return frozenset()
         group = self.state.book.group_of(self.state.gangs[ask.gang])
@@ -82,9 +90,12 @@ class Means(ABC):
         leaf = self.state.leaf_of(app)
         return leaf.watches(ask) and self.may(ask) and Delays.is_over(leaf, app, ask, now_us)
 
-    def in_vain(self, leaf: LeafView, ask: Ask, bit: int) -> None:
+    def in_vain(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Take note that nothing can be taken for an ask and those that are alike."""
-        self._in_vain.add(self.alike(leaf, ask, bit))
+        if self.state.takings.has_lost(app.identity.key, ask):
+            self._losers_in_vain.add(alike(app.identity.key, ask))
+        else:
+            self._in_vain.add(self.alike(self.state.leaf_of(app), ask, bit))
 
     def group_in_vain(self, group: ViewGroup) -> None:
         """Take note that nothing can be taken for a group."""
@@ -106,6 +117,7 @@ class Means(ABC):
             self._known = now
             self._in_vain.clear()
             self._groups_in_vain.clear()
+            self._losers_in_vain.clear()
 
     def askers(self, now_us: int) -> Iterator[Asker]:
         """Give who may take something, in order.
@@ -206,12 +218,17 @@ class Means(ABC):
                 return (
                     self.alike(leaf, ask, bit) not in self._in_vain
                     and not self._is_member(ask)
+                    and not self._is_loser_in_vain(app, ask)
                     and self.is_ready(app, ask, now_us)
                 )
 
             first = app.first_of(bit, accepts)
             if first is not None:
                 yield first
+
+    def _is_loser_in_vain(self, app: ViewApp, ask: Ask) -> bool:
+        in_vain = self._losers_in_vain
+        return bool(in_vain) and alike(app.identity.key, ask) in in_vain
 
     def _members(self, app: ViewApp, seen: set[str]) -> Iterator[tuple[AskOrder, Ask]]:
         """Give the first member of each gang whose group may take something for all it lacks."""

@@ -56,6 +56,7 @@ class Evictions:
         key = (app.identity.key, ask.name)
         self._twice = self._twice or key in self._evicted
         self._evicted.add(key)
+        self._state.takings.evicted(app.identity.key, ask)
         if victim.bound:
             self._note_loss(victim, now_us)
         self.unseat(victim)

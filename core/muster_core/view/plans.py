@@ -15,7 +15,6 @@ import attrs
 
 from muster_core.totals import add_to, take_from
 from muster_core.view.scopes import Losses
-from muster_core.view.takings import alike
 from muster_core.view.units import UnitBook
 
 if TYPE_CHECKING:
@@ -45,10 +44,6 @@ class Plan:
     node: Node
     victims: tuple[Victim, ...]
     rank: Rank
-
-    def nodes(self) -> set[Node]:
-        """Give the nodes that are concerned: its own, and those on which victims are."""
-        return {self.node, *(victim.node for victim in self.victims)}
 
 
 @final
@@ -80,20 +75,19 @@ class Planner:
             return None
         search.look()
         self._measure()
-        taker = alike(scope.app.identity.key, scope.ask)
+        app, ask, takings = scope.app.identity.key, scope.ask, self._state.takings
+        lost = takings.has_lost(app, ask)
         if not search.may_suffice(self._free, self._capacity):
             return None
         best: Plan | None = None
         for node in self._state.nodes.in_order():
-            if not node.matching >> bit & 1:
+            if not node.matching >> bit & 1 or (lost and takings.lost_on(app, ask, node.name)):
                 continue
             least = search.least(node)
             if least is None or (best is not None and least >= _worth(best)):
                 continue
             plan = _OnNode(search, node).make()
-            if plan is None or self._state.takings.knows(taker, plan.nodes()):
-                continue
-            if best is None or _worth(plan) < _worth(best):
+            if plan is not None and (best is None or _worth(plan) < _worth(best)):
                 best = plan
                 if _worth(best) <= (search.floor, 1):
                     break

@@ -54,7 +54,7 @@ class ViewState:
         self.claimants: dict[int, ViewQueue] = {}
         self.delays = Delays(self.queues)
         #: What was taken from others.
-        self.takings = Takings(self)
+        self.takings = Takings()
         self.timers = Timers(self.apps, self.book.waiting, self.delays)
         #: Goes up whenever settings or totals have changed.
         self.reconfigured = 0

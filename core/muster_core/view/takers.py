@@ -15,7 +15,6 @@ from muster_core.view.askers import Preemption, Reclaim
 from muster_core.view.evictions import Evictions
 from muster_core.view.moves import say
 from muster_core.view.plans import Plan, Planner
-from muster_core.view.takings import alike
 from muster_core.view.victims import Standings
 
 if TYPE_CHECKING:
@@ -47,10 +46,6 @@ class _Step:
     ask: Ask
     node: Node
     plan: Plan | None
-
-    def nodes(self) -> set[Node]:
-        """Give the nodes that are concerned."""
-        return {self.node} if self.plan is None else self.plan.nodes()
 
 
 @final
@@ -111,7 +106,7 @@ class Takers:
             plan = self._plan_for(means, app, ask)
             if plan is not None:
                 return self._carry_out(plan, now_us)
-            means.in_vain(self._state.leaf_of(app), ask, self._bit_of(ask))
+            means.in_vain(app, ask, self._bit_of(ask))
         return []
 
     def _bit_of(self, ask: Ask) -> int:
@@ -140,13 +135,13 @@ class Takers:
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Let the victims of a plan go, and bind the ask for which they do."""
         moves, app, ask, leaf = self._moves, plan.scope.app, plan.scope.ask, plan.scope.leaf
-        self._state.takings.note(alike(app.identity.key, ask), plan.nodes())
         decisions = list(self._evict(plan, now_us))
         decisions.append(say(Kind.ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
             decisions.append(moves.fail(leaf, app, ask, self._bit_of(ask), plan.node))
         else:
             decisions.extend(moves.bind(leaf, app, ask, plan.node, now_us))
+            self._state.takings.note(app.identity.key, ask, plan.node.name)
         moves.list_apps()
         return decisions
 
@@ -154,17 +149,18 @@ class Takers:
 
     def _take_for_group(self, means: Means, group: ViewGroup, now_us: int) -> list[Decision]:
         """Place all that a group lacks, if that takes victims and can be done."""
-        steps = self._find_steps(means, group, now_us)
-        nodes = {node for step in steps for node in step.nodes()}
-        if not any(step.plan for step in steps) or self._state.takings.knows(group.names, nodes):
+        if self._state.takings.lost_by(group.names):
             return []
-        self._state.takings.note(group.names, nodes)
+        steps = self._find_steps(means, group, now_us)
+        if not any(step.plan for step in steps):
+            return []
         decisions: list[Decision] = []
         for number, step in enumerate(steps, 1):
             if step.plan is not None:
                 decisions.extend(self._evict(step.plan, now_us))
             leaf = self._state.leaf_of(step.app)
             self._moves.hold(leaf, step.app, step.ask, step.node)
+            self._state.takings.note_member(step.app.identity.key, step.ask, group.names)
             decisions.append(say(Kind.ASSIGNED, leaf, step.app, step.ask, step.node.name))
             if number < len(steps):
                 decisions.append(say(Kind.WAITING, leaf, step.app, step.ask, step.node.name))

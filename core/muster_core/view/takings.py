@@ -1,38 +1,27 @@
-"""Who has taken what, so that no circle goes round for ever.
+"""Who has taken what and lost it again, so that no circle goes round for ever.
 
 Three asks can each have a right to the place of the next: one by what its queue is
-guaranteed, two by their priorities. So an ask that has taken something from a node takes
-nothing again from that node as it stood then, until anything new comes in. Asks of an
-application that are alike count as the same, or each of them would have its turn.
-
-What counts is the node alone, and others on which victims are, not everything that there
-is: circles that have nothing to do with one another would begin each other anew.
+guaranteed, two by their priorities. So an ask that has taken something from a node, and
+was evicted from there, takes nothing more from that node until anything new comes in. Asks
+of an application that are alike count as one, or each of them would have its turn. A group
+of gangs that has lost what it took for its members takes nothing at all until then.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, final
 
 from muster_core.shapes import Shape
-from muster_core.view.victims import victim_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from muster_core.messages import Ask
-    from muster_core.nodes import Node
-    from muster_core.view.state import ViewState
 
 Alike = tuple[int, Shape, int, bool, str | None]
 """What asks have in common that differ in their names alone: the application, what they need
 of a node, their priority, whether they preempt, and their gang."""
 
-Taker = Alike | tuple[str, ...]
-"""Who takes something: an ask like these, or a group of gangs of these names."""
-
-Scene = frozenset[tuple[str, frozenset[tuple[tuple[Alike, bool], int]]]]
-"""The nodes that are concerned: of each its name, and how many alike are bound or wait there."""
+Taking = tuple[Alike, str] | tuple[str, ...]
+"""Asks like these and the node from which they took; or the names of a group's gangs."""
 
 
 def alike(app: int, ask: Ask) -> Alike:
@@ -47,45 +36,61 @@ def alike(app: int, ask: Ask) -> Alike:
 
 @final
 class Takings:
-    """What was taken since anything new came in.
+    """What was taken, and lost again, since anything new came in."""
 
-    Args:
-        state: The view.
-    """
-
-    def __init__(self, state: ViewState) -> None:
-        self._state = state
-        self._taken: dict[Taker, set[Scene]] = {}
+    def __init__(self) -> None:
+        #: Who holds what it has taken, by application and name.
+        self._held: dict[tuple[int, str], Taking] = {}
+        #: What was lost again.
+        self._lost: set[Taking] = set()
+        #: Who has lost anything.
+        self._losers: set[Alike] = set()
         #: Goes up whenever something is forgotten.
         self.changes = 0
 
     def forget(self) -> None:
         """Forget everything: something new came in, or a bind has failed, which is a change."""
-        if self._taken:
-            self._taken.clear()
+        self._held.clear()
+        if self._lost:
+            self._lost.clear()
+            self._losers.clear()
             self.changes += 1
 
-    def note(self, taker: Taker, nodes: Iterable[Node]) -> None:
-        """Take note that somebody takes something now.
+    def note(self, app: int, ask: Ask, node: str) -> None:
+        """Take note that an ask has taken something from a node.
 
         Args:
-            taker: Who.
-            nodes: The nodes that are concerned, as they are before.
+            app: The key of its application.
+            ask: The ask.
+            node: The name of the node.
         """
-        self._taken.setdefault(taker, set()).add(self._scene(nodes))
+        self._held[app, ask.name] = (alike(app, ask), node)
 
-    def knows(self, taker: Taker, nodes: Iterable[Node]) -> bool:
-        """Say whether somebody has taken something already from nodes as they are now."""
-        taken = self._taken.get(taker)
-        return taken is not None and self._scene(nodes) in taken
+    def note_member(self, app: int, ask: Ask, group: tuple[str, ...]) -> None:
+        """Take note that a group has taken something, and a member was placed by that.
 
-    def _scene(self, nodes: Iterable[Node]) -> Scene:
-        return frozenset((node.name, self._stands_on(node)) for node in nodes)
+        Args:
+            app: The key of its application.
+            ask: The member.
+            group: The names of the group's gangs.
+        """
+        self._held[app, ask.name] = group
 
-    def _stands_on(self, node: Node) -> frozenset[tuple[tuple[Alike, bool], int]]:
-        victims = (victim_of(self._state, *holder) for holder in node.held)
-        counts = Counter(
-            (alike(victim.app.identity.key, victim.allocation.ask), victim.bound)
-            for victim in victims
-        )
-        return frozenset(counts.items())
+    def evicted(self, app: int, ask: Ask) -> None:
+        """Take note that an ask was evicted, whether it had taken anything or not."""
+        taking = self._held.pop((app, ask.name), None)
+        if taking is not None:
+            self._lost.add(taking)
+            self._losers.add(alike(app, ask))
+
+    def has_lost(self, app: int, ask: Ask) -> bool:
+        """Say whether an ask like this has lost what it had taken from any node."""
+        return bool(self._losers) and alike(app, ask) in self._losers
+
+    def lost_on(self, app: int, ask: Ask, node: str) -> bool:
+        """Say whether an ask like this has lost what it had taken from a node."""
+        return (alike(app, ask), node) in self._lost
+
+    def lost_by(self, group: tuple[str, ...]) -> bool:
+        """Say whether a group has lost what it had taken."""
+        return group in self._lost
