@@ -266,6 +266,25 @@ def test_priorities_that_make_no_sense(priority: int | None, known: str, message
     assert with_app().refused(event).startswith(message)
 
 
+def preempts(names: Names, priority: int | None, known: str | None) -> bool:
+    event = AddAsk("p", "x", Resources({"vcore": 1}), priority=priority, priority_class=known)
+    (route,) = names.enter(event)
+    assert isinstance(route, TellApp)
+    assert isinstance(route.message, AddAsks)
+    return route.message.preempts
+
+
+def test_who_may_preempt() -> None:
+    names = with_app()
+    names.enter(AddPriorityClass("meek", 1000))
+    names.enter(AddPriorityClass("high", 1000, preempts=True))
+
+    asked = [(None, "high"), (1000, "high"), (None, "meek"), (1000, None), (None, None)]
+    assert [preempts(names, *one) for one in asked] == [True, True, False, False, False]
+    assert preempts(names, None, "system-cluster-critical")
+    assert preempts(names, None, "system-node-critical")
+
+
 def test_a_class_cannot_be_defined_twice() -> None:
     names = Names()
     names.enter(AddPriorityClass("high", 1000))

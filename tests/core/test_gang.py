@@ -222,6 +222,38 @@ def test_the_loss_of_a_waiting_member_does_not_end_what_others_have() -> None:
     assert gang.state is GangState.SATISFIED
 
 
+def lost(*moves: tuple[MemberKey, AskPlace], satisfied: bool = False) -> CommitGang:
+    return attrs.evolve(commit(*moves, satisfied=satisfied), lost=True)
+
+
+def test_a_commit_says_that_all_bound_members_were_taken() -> None:
+    gang = machine(*DEFINED, commit((A, BOUND), (B, BOUND), satisfied=True))
+    gang.handle(commit((A, PENDING)))
+    assert gang.snapshot().satisfied
+    gang.handle(lost((B, PENDING)))
+
+    assert gang.state is GangState.GATHERING
+    assert [name for _, name in gang.snapshot().pending] == ["a", "b"]
+    report(gang)
+
+
+def test_a_gang_that_lost_all_and_was_bound_again_is_satisfied() -> None:
+    gang = machine(*DEFINED, commit((A, BOUND), (B, BOUND), satisfied=True))
+    gang.handle(lost((A, BOUND), (B, BOUND), satisfied=True))
+
+    assert gang.state is GangState.SATISFIED
+    report(gang)
+
+
+def test_a_gang_that_lost_all_may_wait_again() -> None:
+    gang = machine(*DEFINED, commit((A, BOUND), (B, BOUND), satisfied=True))
+    gang.handle(attrs.evolve(lost((A, WAITING), (B, PENDING)), since_us=3))
+
+    assert gang.state is GangState.WAITING
+    assert [name for _, name in gang.snapshot().waiting] == ["a"]
+    report(gang)
+
+
 def test_satisfied_when_the_last_bound_member_has_finished() -> None:
     gang = machine(*PLACES[GangState.SATISFIED], MoveMember(A, None))
 

@@ -240,6 +240,48 @@ def test_a_change_gives_a_node_another_version() -> None:
     assert b.version == other
 
 
+def test_which_nodes_have_changed_is_known_until_somebody_takes_note() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", "c", vcore=4)
+    assert [node.name for node in nodes.index.touched] == ["a", "b", "c"]
+    nodes.index.touched.clear()
+    node = nodes.take("b", vcore=1)
+    assert [node.name for node in nodes.index.touched] == ["b"]
+    nodes.index.touched.clear()
+    nodes.index.give_back(node, ONE, (1, "x"))
+    lost = nodes.index.remove("c")
+    assert set(nodes.index.touched) == {node, lost}
+    nodes.index.touched.clear()
+    nodes.index.put_back(lost)
+
+    assert list(nodes.index.touched) == [lost]
+
+
+def test_every_change_is_counted() -> None:
+    nodes = Nodes()
+    counted = [nodes.index.changes]
+
+    def count() -> None:
+        counted.append(nodes.index.changes)
+
+    nodes.add("a", vcore=4)
+    count()
+    node = nodes.take("a", vcore=1)
+    count()
+    nodes.index.give_back(node, ONE, (1, "x"))
+    count()
+    nodes.update("a", vcore=5)
+    count()
+    nodes.index.configure(NodeSortPolicy.BINPACKING, EVEN)
+    count()
+    nodes.index.put_back(nodes.index.remove("a"))
+    count()
+
+    assert counted == sorted(set(counted))
+    nodes.find(shape(vcore=1))
+    assert nodes.index.changes == counted[-1]
+
+
 def test_what_was_on_a_lost_node_can_be_given_back() -> None:
     nodes = Nodes()
     nodes.add("a", vcore=4)

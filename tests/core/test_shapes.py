@@ -112,6 +112,25 @@ def test_the_masks_are_those_of_a_search(shapes: list[Shape], room: dict[str, in
     assert masks(table, room) == (on_node, in_headroom)
 
 
+def test_the_shapes_that_name_a_type() -> None:
+    table, (cpu, both, gpu) = table_of(shape(vcore=1), shape(vcore=2, memory=9), shape(gpu=1))
+
+    named = {name: set(bits_of(table.naming([name]))) for name in ("vcore", "memory", "other")}
+    assert named == {"vcore": {cpu, both}, "memory": {both}, "other": set()}
+    assert set(bits_of(table.naming(["memory", "gpu"]))) == {both, gpu}
+    assert table.naming([]) == 0
+
+
+@given(st.lists(SHAPES, unique=True, max_size=12), st.sets(st.sampled_from(["vcore", "gpu", "x"])))
+def test_those_that_name_one_of_several_are_those_of_a_search(
+    shapes: list[Shape], names: set[str]
+) -> None:
+    table, bits = table_of(*shapes)
+    naming = {bit for bit, one in zip(bits, shapes, strict=True) if names & set(one.resources)}
+
+    assert set(bits_of(table.naming(names))) == naming
+
+
 def test_a_few_idle_shapes_are_kept() -> None:
     table, bits = table_of(*(shape(vcore=amount + 1) for amount in range(KEPT_IDLE)))
 
