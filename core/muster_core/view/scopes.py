@@ -1,10 +1,8 @@
-"""The rules of reclaim and of preemption: who can be a victim for an ask, and in which order.
+"""Who can be a victim for an ask: what reclaim and preemption have in common.
 
 SPEC section 7. A scope belongs to one ask that wants something. It says of each leaf how
-that stands to the ask, and of asks there whether they may be taken. Both rules leave
-every queue below the common ancestor with what it is guaranteed; beside that reclaim
-(after Volcano's queue priority and YuniKorn's guaranteed shares) asks what queues have,
-preemption (after YuniKorn's priority offsets and fences) what asks are worth.
+that stands to the ask, and of asks there whether they may be taken. Every queue below the
+common ancestor is left with what it is guaranteed.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, final
 
 import attrs
-from typing_extensions import override
 
 from muster_core.config.model import PreemptionPolicy
 from muster_core.decisions import Reason
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from muster_core.messages import Ask
-    from muster_core.resources import Resources
     from muster_core.view.apps import ViewApp
     from muster_core.view.queues import ViewQueue
     from muster_core.view.state import ViewState
@@ -229,162 +225,6 @@ class Scope(ABC):
                 if amount and losses.left(queue, name) + amount > most:
                     lacks.setdefault(queue.key, set()).add(name)
         return lacks
-
-
-@final
-class ReclaimScope(Scope):
-    """Who can be a victim of reclaim.
-
-    Args:
-        state: The view.
-        app: The application of the ask.
-        ask: The ask.
-        exempt: The gangs whose members are no victims.
-        claimant: The queue that has less than it is guaranteed.
-    """
-
-    reason = Reason.RECLAIMED
-
-    def __init__(
-        self,
-        state: ViewState,
-        app: ViewApp,
-        ask: Ask,
-        exempt: frozenset[str],
-        claimant: ViewQueue,
-    ) -> None:
-        super().__init__(state, app, ask, exempt)
-        self._claimant = claimant
-        self._fence = _fence_of(claimant)
-
-    @override
-    def fence(self) -> ViewQueue:
-        return self._fence
-
-    @override
-    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        return common.depth < self._claimant.depth and leaf.config.settings.reclaimable
-
-    @override
-    def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
-        guaranteed = side.leaf.config.guaranteed
-        resources = victim.allocation.ask.resources
-        return any(
-            amount and losses.left(side.leaf, name) > guaranteed[name]
-            for name, amount in resources.items()
-        )
-
-    @override
-    def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
-        share = losses.share(side.leaf, self.state.total)
-        return (side.queue_rank, -share, *victim.place)
-
-    @override
-    def rank(self, side: Side, victim: Victim) -> Rank:
-        return side.queue_rank
-
-    @override
-    def floor(self, side: Side, lowest: int) -> Rank:
-        return side.queue_rank
-
-    @override
-    def is_beyond(self, side: Side, priority: int) -> bool:
-        return False
-
-    @override
-    def sorts_by_priority(self, side: Side) -> bool:
-        return True
-
-    @override
-    def why(self, victim: Victim) -> str:
-        path = self._claimant.config.path
-        return f"for {self.app.identity.name}/{self.ask.name}: {path} is below its guaranteed"
-
-
-@final
-class PreemptionScope(Scope):
-    """Who can be a victim of priority preemption.
-
-    Args:
-        state: The view.
-        app: The application of the ask.
-        ask: The ask.
-        exempt: The gangs whose members are no victims.
-    """
-
-    reason = Reason.PREEMPTED
-
-    def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
-        super().__init__(state, app, ask, exempt)
-        self._fence = _fence_of(self.leaf)
-
-    @override
-    def fence(self) -> ViewQueue:
-        return self._fence
-
-    @override
-    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        return True
-
-    @override
-    def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
-        return not self.is_beyond(side, victim.allocation.ask.priority)
-
-    @override
-    def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
-        return (self.rank(side, victim), 0.0, 0, victim.age)
-
-    @override
-    def rank(self, side: Side, victim: Victim) -> Rank:
-        return (side.effective(victim.allocation.ask.priority),)
-
-    @override
-    def floor(self, side: Side, lowest: int) -> Rank:
-        return (side.effective(lowest),)
-
-    @override
-    def is_beyond(self, side: Side, priority: int) -> bool:
-        return side.effective(priority) >= side.worth
-
-    @override
-    def sorts_by_priority(self, side: Side) -> bool:
-        return side.fixed is None
-
-    @override
-    def why(self, victim: Victim) -> str:
-        side = self.side(victim.app.identity.leaf)
-        assert side is not None, "a victim that cannot be one"
-        worth = side.effective(victim.allocation.ask.priority)
-        name = f"{self.app.identity.name}/{self.ask.name}"
-        return f"for {name}: its effective priority {side.worth} is above {worth}"
-
-
-def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
-    """Give the nearest queue above an ask that may reclaim for it, or None."""
-    for queue in leaf.upward():
-        if queue.parent is not None and _is_owed(queue, ask.resources):
-            return queue
-    return None
-
-
-def _is_owed(queue: ViewQueue, resources: Resources) -> bool:
-    guaranteed = queue.config.guaranteed
-    named = [name for name, amount in resources.items() if amount and guaranteed[name]]
-    return bool(named) and all(
-        queue.allocated.get(name, 0) + resources[name] <= guaranteed[name] for name in named
-    )
-
-
-def _fence_of(queue: ViewQueue) -> ViewQueue:
-    """Give the nearest queue with a fence for preemption, the queue itself included, or root."""
-    fence = queue
-    while fence.parent is not None and not _is_fence(fence):
-        fence = fence.parent
-    return fence
-
-
-def _is_fence(queue: ViewQueue) -> bool:
-    return queue.config.settings.preemption_policy is PreemptionPolicy.FENCE
 
 
 def _offsets(path: Iterable[ViewQueue]) -> tuple[int, int | None]:

@@ -11,7 +11,8 @@ from muster_core.errors import ConfigError
 from muster_core.events import AddAsk, AddNode, Event, UpdateNode
 from muster_core.nodes import Node
 from muster_core.resources import Resources
-from muster_core.view.scopes import Losses, PreemptionScope, ReclaimScope, Scope, claimant_of
+from muster_core.view.claims import PreemptionScope, ReclaimScope, claimant_of
+from muster_core.view.scopes import Losses, Scope
 from muster_core.view.units import Unit, UnitBook
 from muster_core.view.victims import Victim
 from tests.core.building import Queue, wish

@@ -6,7 +6,8 @@ import pytest
 
 from muster_core.events import AddNode, Configure
 from muster_core.resources import Resources
-from muster_core.view.scopes import Losses, Scope, claimant_of
+from muster_core.view.claims import claimant_of
+from muster_core.view.scopes import Losses, Scope
 from tests.core.building import configuration, wish
 from tests.core.objects import gang, members
 from tests.core.view.contest import SIX, Amounts, Contest, contest, share, tree_of, urgent
