@@ -26,13 +26,18 @@ async def run_async(scenario: Scenario, seed: int | None = None) -> Sequence[Ann
     recording = Recording()
     interleave = None if seed is None else Interleaving(seed)
     async with muster.open_scheduler(journal=recording, interleave=interleave) as scheduler:
-        for index, step in enumerate(scenario):
-            match step.what:
-                case Marker.SETTLE:
-                    await scheduler.settle(step.at_us)
-                case str() as message:
-                    await scheduler.refuse(message, at_us=step.at_us, index=index)
-                case event:
-                    await scheduler.submit(event, at_us=step.at_us, index=index)
+        await play(scheduler, scenario)
         await scheduler.finish()
     return recording.decisions
+
+
+async def play(scheduler: muster.Scheduler, scenario: Scenario) -> None:
+    """Let a scenario in, whose last batch is left open."""
+    for index, step in enumerate(scenario):
+        match step.what:
+            case Marker.SETTLE:
+                await scheduler.settle(step.at_us)
+            case str() as message:
+                await scheduler.refuse(message, at_us=step.at_us, index=index)
+            case event:
+                await scheduler.submit(event, at_us=step.at_us, index=index)

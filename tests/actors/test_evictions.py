@@ -11,8 +11,9 @@ from hypothesis import event, given
 
 import muster
 from muster_core.decisions import Announced, Decision, Kind, Reason
+from tests.actors import real
 from tests.naive.eviction_strategies import evictions
-from tests.naive.harness import Marker, Step
+from tests.naive.harness import Step
 
 EVICTIONS: Final = (Reason.RECLAIMED, Reason.PREEMPTED)
 FOR: Final = re.compile(r"for (\S+): ")
@@ -38,14 +39,7 @@ async def play(scenario: list[Step], journal: Batches) -> int:
         How many batches there were before the last events were decided on.
     """
     async with muster.open_scheduler(journal=journal) as scheduler:
-        for index, step in enumerate(scenario):
-            match step.what:
-                case Marker.SETTLE:
-                    await scheduler.settle(step.at_us)
-                case str() as message:
-                    await scheduler.refuse(message, at_us=step.at_us, index=index)
-                case event:
-                    await scheduler.submit(event, at_us=step.at_us, index=index)
+        await real.play(scheduler, scenario)
         before = len(journal.batches)
         await scheduler.finish()
     return before
