@@ -44,6 +44,8 @@ class Delays:
         self._ends: list[Entry] = []
         #: What is in the heap, so that nothing is twice.
         self._listed: set[Entry] = set()
+        #: What is to be put there if it stands at the end of the batch: most asks are bound then.
+        self._new: dict[Entry, None] = {}
 
     def watch(self, leaf: LeafView) -> None:
         """Find out which asks of a leaf could take something, and count those."""
@@ -74,8 +76,7 @@ class Delays:
         leaf.since[since_us] = leaf.since.get(since_us, 0) + 1
         entry = (since_us + leaf.config.settings.preemption_delay_us, leaf.key, since_us)
         if entry[0] > self._now_us and entry not in self._listed:
-            self._listed.add(entry)
-            heappush(self._ends, entry)
+            self._new[entry] = None
 
     def remove(self, leaf: LeafView, since_us: int) -> None:
         """Count one pending ask less since an instant, in microseconds."""
@@ -96,6 +97,11 @@ class Delays:
 
     def next_us(self) -> int | None:
         """Give the instant of the next end of a delay, in microseconds, or None."""
+        for entry in self._new:
+            if entry[0] > self._now_us and self._stands(entry):
+                self._listed.add(entry)
+                heappush(self._ends, entry)
+        self._new.clear()
         while self._ends and not self._stands(self._ends[0]):
             self._drop_first()
         return self._ends[0][0] if self._ends else None
@@ -128,4 +134,6 @@ class Delays:
             # Every delay that goes on has its timer.
             for since_us in fresh:
                 end_us = since_us + leaf.config.settings.preemption_delay_us
-                assert end_us <= self._now_us or (end_us, leaf.key, since_us) in self._listed
+                entry = (end_us, leaf.key, since_us)
+                known = entry in self._listed or entry in self._new
+                assert end_us <= self._now_us or known
