@@ -127,7 +127,7 @@ async def test_an_application_that_fails_says_on_what() -> None:
     with pytest.raises(muster.BrokenSchedulerError) as caught:
         await owner.run()
 
-    message = "CommitApp(bound=(), failed=('missing',), released=(), waiting=())"
+    message = "CommitApp(bound=(), failed=('missing',), released=(), waiting=(), parked=())"
     expected = f"the application 'a' failed on {message}"
     assert str(caught.value) == expected
     assert isinstance(caught.value.__cause__, KeyError)

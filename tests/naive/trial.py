@@ -24,6 +24,7 @@ class Trial:
         self._world = world
         self._log = list(world.log)
         self._moves = world.moves
+        self._taken, self._lost = dict(world.taken), set(world.lost)
         self._rounds = attrs.evolve(
             world.rounds, bound=list(world.rounds.bound), evicted=list(world.rounds.evicted)
         )
@@ -41,3 +42,4 @@ class Trial:
             setattr(thing, name, value)
         self._world.log, self._world.moves = self._log, self._moves
         self._world.rounds = self._rounds
+        self._world.taken, self._world.lost = self._taken, self._lost
