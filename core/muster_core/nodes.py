@@ -126,7 +126,7 @@ class NodeIndex:
         self.grown = 0
         #: Goes up whenever anything has changed, on any node.
         self.changes = 0
-        #: The nodes that have changed, until somebody takes note of that.
+        #: The nodes there are that have changed, until somebody takes note of that.
         self.touched: dict[Node, None] = {}
 
     def configure(self, policy: NodeSortPolicy, weights: tuple[tuple[str, float], ...]) -> None:
@@ -183,6 +183,7 @@ class NodeIndex:
         self._set_fitting(node, 0)
         node.present = False
         self.touch(node)
+        del self.touched[node]  # Nodes that come and go are not kept for those who never ask.
         return node
 
     def touch(self, node: Node) -> None:

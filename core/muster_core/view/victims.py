@@ -146,15 +146,20 @@ class Standings:
 
     def refresh(self) -> None:
         """Look again at the nodes that have changed."""
-        touched = self._state.nodes.touched
-        for node in touched:
-            for key, standing in self._known.pop(node, {}).items():
-                self._count(key, standing.lowest(), -1)
-            if node.present:
-                self._known[node] = self._look_at(node)
-                for key, standing in self._known[node].items():
-                    self._count(key, standing.lowest(), 1)
-        touched.clear()
+        nodes = self._state.nodes
+        for node in nodes.touched:
+            self._forget(node)
+            self._known[node] = self._look_at(node)
+            for key, standing in self._known[node].items():
+                self._count(key, standing.lowest(), 1)
+        nodes.touched.clear()
+        if len(self._known) > len(nodes.nodes):
+            for node in [node for node in self._known if not node.present]:
+                self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        for key, standing in self._known.pop(node, {}).items():
+            self._count(key, standing.lowest(), -1)
 
     def _count(self, leaf: int, lowest: int, change: int) -> None:
         counts = self._lowest.setdefault(leaf, {})

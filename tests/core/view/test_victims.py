@@ -307,3 +307,15 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=30, stateful_step_count=30)
+
+
+def test_nodes_that_are_gone_are_forgotten() -> None:
+    made = contest(share("a"), m=1, n=1)
+    made.tell(wish("a", "x", node="m"), wish("a", "y", 5, node="n"))
+    leaf, standings = made.leaf("a"), Standings(made.state)
+    standings.refresh()
+    assert standings.lowest_of(leaf.key) == 0
+    made.tell(RemoveNode("m"))
+    standings.refresh()
+
+    assert standings.lowest_of(leaf.key) == 5
