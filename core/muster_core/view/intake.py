@@ -82,8 +82,11 @@ class Intake:
             self._state.all_dirty = True
             self._state.delays.stale = True
             self._touch_gangs(queue)
-            if isinstance(queue, LeafView):  # Keys of the old policy and of the new do not mix.
+            # Keys of the old policy and of the new do not mix.
+            if isinstance(queue, LeafView):
                 queue.reorder(self._state.total)
+            elif isinstance(queue, ParentView):
+                queue.reorder()
         queue.pending = dict(summary.values.pending)
         queue.allocated = dict(summary.values.allocated)
         self._state.dirty[queue.key] = queue

@@ -258,6 +258,12 @@ class ParentView(ViewQueue):
         else:
             self._visited.pop(child.key, None)
 
+    def reorder(self) -> None:
+        """List no child until each has been refreshed, as the settings have changed."""
+        self._order.clear()
+        for child in self.children.values():
+            child.order = ()
+
     def remove(self, child: ViewQueue) -> None:
         """Take out a child that has ceased to exist."""
         del self.children[child.key]
