@@ -43,7 +43,7 @@ from muster_core.messages import (
     SpoilBinds,
     WithdrawAsk,
 )
-from muster_core.priority import BUILT_IN_CLASSES, PriorityClass
+from muster_core.priority import BUILT_IN_CLASSES, PriorityClass, priority_of
 from muster_core.quantities import shown
 from muster_core.queue_objects import as_parent, check_object, inheriting, with_object
 
@@ -344,19 +344,7 @@ class Directory:
         Raises:
             RefusedError: If the class is unknown, or the two differ.
         """
-        if event.priority_class is None:
-            return (0 if event.priority is None else event.priority), False
-        known = self._classes.get(event.priority_class)
-        if known is None:
-            msg = f"priority_class: {event.priority_class!r} is unknown"
-            raise RefusedError(msg)
-        if event.priority is not None and event.priority != known.value:
-            msg = (
-                f"priority: {event.priority} is not the value of the priority class "
-                f"{known.name!r}, which is {known.value}; leave one of them out"
-            )
-            raise RefusedError(msg)
-        return known.value, known.preempts
+        return priority_of(event.priority, event.priority_class, self._classes)
 
     def set_class(self, event: AddPriorityClass) -> None:
         """Let a user's priority class come, or have another value for later asks."""

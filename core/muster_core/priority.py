@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster_core.errors import RefusedError
 from muster_core.quantities import MAX_INT32, MIN_INT32
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from muster_core.config.model import Settings
 
 MIN_PRIORITY: Final = MIN_INT32
@@ -48,6 +51,37 @@ BUILT_IN_CLASSES: Final = (
     PriorityClass("system-node-critical", 2_000_000_100, preempts=True),
 )
 """The classes that are there from the start, with the values that Kubernetes gives them."""
+
+
+def priority_of(
+    number: int | None, name: str | None, classes: Mapping[str, PriorityClass]
+) -> tuple[int, bool]:
+    """Give what the number or the class that an ask names amounts to (SPEC section 3).
+
+    Args:
+        number: The number, or None.
+        name: The name of the class, or None.
+        classes: All classes that there are.
+
+    Returns:
+        The priority, and whether the class says ``PreemptLowerPriority``.
+
+    Raises:
+        RefusedError: If the class is unknown, or the two differ.
+    """
+    if name is None:
+        return (0 if number is None else number), False
+    known = classes.get(name)
+    if known is None:
+        msg = f"priority_class: {name!r} is unknown"
+        raise RefusedError(msg)
+    if number is not None and number != known.value:
+        msg = (
+            f"priority: {number} is not the value of the priority class "
+            f"{known.name!r}, which is {known.value}; leave one of them out"
+        )
+        raise RefusedError(msg)
+    return known.value, known.preempts
 
 
 def clamp(priority: int) -> int:

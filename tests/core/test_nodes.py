@@ -595,13 +595,3 @@ class Indexes(RuleBasedStateMachine):
 
 Indexes.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
 TestIndexes = Indexes.TestCase
-
-
-def test_nodes_that_are_gone_are_not_kept_as_changed() -> None:
-    nodes = Nodes()
-    for at in range(3):
-        nodes.add(f"n{at}", vcore=4)
-        nodes.index.remove(f"n{at}")
-    nodes.add("a", vcore=4)
-
-    assert [node.name for node in nodes.index.touched] == ["a"]
