@@ -194,7 +194,7 @@ async def measure(workload: Workload, scale: float) -> Result:
         scale: Which share of its full size.
     """
     counter = Counter()
-    async with muster.open_scheduler(workload.config, journal=counter) as scheduler:
+    async with muster.open_simulation(workload.config, journal=counter) as scheduler:
         await scheduler.submit(Configure(config=workload.config))
         asks = 0
         start = time.process_time()

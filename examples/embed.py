@@ -10,7 +10,7 @@ from muster_core.resources import Resources
 
 async def main() -> None:
     log = Recording()  # or anything else that has its method `write`
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(AddNode(node="node-1", capacity=Resources({"vcore": 4000})))
         await scheduler.submit(AddApp(app="report", queue="root.batch"))
         cores = Resources({"vcore": 2000})  # in millicores

@@ -7,16 +7,16 @@ underscore is private.
 
 from __future__ import annotations
 
-from muster._coordinator import Journal
+from muster._batches import Journal
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError
-from muster._scheduler import Scheduler, open_scheduler
+from muster._simulation import Simulation, open_simulation
 from muster._version import __version__
 
 __all__ = [
     "BrokenSchedulerError",
     "ClosedSchedulerError",
     "Journal",
-    "Scheduler",
+    "Simulation",
     "__version__",
-    "open_scheduler",
+    "open_simulation",
 ]

@@ -25,13 +25,13 @@ def run(scenario: Scenario, seed: int | None = None) -> Sequence[Announced]:
 async def run_async(scenario: Scenario, seed: int | None = None) -> Sequence[Announced]:
     recording = Recording()
     interleave = None if seed is None else Interleaving(seed)
-    async with muster.open_scheduler(journal=recording, interleave=interleave) as scheduler:
+    async with muster.open_simulation(journal=recording, interleave=interleave) as scheduler:
         await play(scheduler, scenario)
         await scheduler.finish()
     return recording.decisions
 
 
-async def play(scheduler: muster.Scheduler, scenario: Scenario) -> None:
+async def play(scheduler: muster.Simulation, scenario: Scenario) -> None:
     """Let a scenario in, whose last batch is left open."""
     for index, step in enumerate(scenario):
         match step.what:

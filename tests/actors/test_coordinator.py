@@ -72,7 +72,7 @@ async def test_requests_without_an_answer_are_told() -> None:
 
 async def test_one_write_for_each_batch() -> None:
     journal = Batches()
-    async with muster.open_scheduler(journal=journal) as scheduler:
+    async with muster.open_simulation(journal=journal) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.settle()  # This decides nothing.
         await scheduler.submit(APP)
@@ -88,7 +88,7 @@ async def test_one_write_for_each_batch() -> None:
 
 async def test_an_epoch_within_a_batch_writes_nothing() -> None:
     journal = Batches()
-    async with muster.open_scheduler(journal=journal) as scheduler:
+    async with muster.open_simulation(journal=journal) as scheduler:
         await scheduler.request(APP)
         await scheduler.request(ask())
         with pytest.raises(RefusedError):
@@ -108,7 +108,7 @@ async def test_the_journal_hears_of_a_decision_before_its_owner() -> None:
             if any(one.decision.kind is Kind.BOUND for one in batch):
                 seen.append([one.place for one in machine.snapshot().asks])
 
-    async with muster.open_scheduler(journal=Curious()) as scheduler:
+    async with muster.open_simulation(journal=Curious()) as scheduler:
         await scheduler.submit(APP)
         await scheduler.submit(ask())
         await scheduler.settle()
@@ -138,7 +138,7 @@ async def test_only_those_concerned_are_woken(monkeypatch: pytest.MonkeyPatch) -
         woken.add(self.path)
         return queue_handle(self, message)
 
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         for name in "abc":
             await scheduler.submit(AddApp(name, f"root.{name}"))
         await scheduler.snapshot()
@@ -153,7 +153,7 @@ async def test_only_those_concerned_are_woken(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_name_that_comes_again_while_the_old_one_leaves() -> None:
     log = Recording()
-    async with muster.open_scheduler(journal=log, interleave=Interleaving(1)) as scheduler:
+    async with muster.open_simulation(journal=log, interleave=Interleaving(1)) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask())
@@ -194,7 +194,7 @@ def test_an_interrupt_at_every_step() -> None:
 
     async def program(log: Recording) -> None:
         with watchdog():
-            async with muster.open_scheduler(journal=log) as scheduler:
+            async with muster.open_simulation(journal=log) as scheduler:
                 await scheduler.submit(NODE)
                 await scheduler.request(APP)
                 await scheduler.submit(AddAsk("a", "k", ONE, count=5, run_for_us=S))
@@ -227,7 +227,7 @@ async def test_a_failure_of_the_coordinator_itself_names_it(
 
     monkeypatch.setattr("muster_core.conductor.Conductor.decide", fails)
     with pytest.raises(BrokenSchedulerError, match="the coordinator failed on Settle") as caught:
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             await scheduler.settle()
 
     assert isinstance(caught.value.__cause__, KeyError)

@@ -66,7 +66,7 @@ async def _run(entries: Sequence[Entry], seed: int | None) -> Outcome:
     stream = BytesIO()
     interleave = None if seed is None else Interleaving(seed)
     journal = DecisionLog(stream)
-    async with muster.open_scheduler(journal=journal, interleave=interleave) as scheduler:
+    async with muster.open_simulation(journal=journal, interleave=interleave) as scheduler:
         for index, (at_us, what) in enumerate(entries):
             match what:
                 case None:
@@ -138,7 +138,7 @@ def test_there_is_something_to_disturb() -> None:
             def before_task_step(self, task: trio.lowlevel.Task) -> None:
                 order.append(task.name)
 
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             for number in range(3):
                 await scheduler.submit(AddApp(f"a{number}", f"root.q{number}"))
             trio.lowlevel.add_instrument(Watch())
@@ -184,7 +184,7 @@ def test_scenarios(scenario: list[Step], seed: int) -> None:
 
 async def _checked(scenario: Sequence[Step], seed: int) -> None:
     """Work off a scenario, and check everything after each batch."""
-    async with muster.open_scheduler(interleave=Interleaving(seed)) as scheduler:
+    async with muster.open_simulation(interleave=Interleaving(seed)) as scheduler:
         now_us, before = 0, await check(scheduler)
         for step in scenario:
             if step.at_us > now_us:
@@ -214,7 +214,7 @@ async def _with_requests(scenario: Sequence[Step], seed: int) -> bytes:
     """Work off a scenario with a request for each event, which closes an epoch each time."""
     stream = BytesIO()
     interleave = Interleaving(seed)
-    async with muster.open_scheduler(
+    async with muster.open_simulation(
         journal=DecisionLog(stream), interleave=interleave
     ) as scheduler:
         for index, (at_us, what) in enumerate(of_scenario(scenario)):
@@ -244,7 +244,7 @@ def test_several_senders_are_taken_in_the_order_of_entry() -> None:
 
     async def main() -> bytes:
         stream = BytesIO()
-        async with muster.open_scheduler(
+        async with muster.open_simulation(
             journal=DecisionLog(stream), interleave=Interleaving(3)
         ) as scheduler:
 

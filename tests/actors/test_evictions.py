@@ -38,7 +38,7 @@ async def play(scenario: list[Step], journal: Batches) -> int:
     Returns:
         How many batches there were before the last events were decided on.
     """
-    async with muster.open_scheduler(journal=journal) as scheduler:
+    async with muster.open_simulation(journal=journal) as scheduler:
         await real.play(scheduler, scenario)
         before = len(journal.batches)
         await scheduler.finish()

@@ -71,7 +71,7 @@ def look(snapshot: Snapshot) -> None:
 
 async def run(scenario: list[Step], seed: int) -> None:
     witness = Witness()
-    async with muster.open_scheduler(journal=witness, interleave=Interleaving(seed)) as scheduler:
+    async with muster.open_simulation(journal=witness, interleave=Interleaving(seed)) as scheduler:
         for index, step in enumerate(scenario):
             match step.what:
                 case Marker.SETTLE:
@@ -91,7 +91,7 @@ def test_what_no_observer_ever_sees(scenario: list[Step], seed: int) -> None:
 
 
 async def test_a_gang_is_all_there_or_not_at_all() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(AddNode("n", Resources({"vcore": 3})))
         await scheduler.submit(AddApp("a", "root.q"))
         for name, count in (("default/large", 4), ("default/small", 3)):

@@ -251,7 +251,7 @@ async def test_a_queue_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyP
         raise ArithmeticError(self.path)
 
     with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             await scheduler.settle()
             monkeypatch.setattr(QueueMachine, "handle", handle)
             await scheduler.submit(APP)
@@ -267,12 +267,12 @@ async def test_an_interrupt_in_an_owner_is_no_failure(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(ApplicationMachine, "handle", handle)
     with watchdog(), pytest.raises(KeyboardInterrupt):
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             await scheduler.submit(APP)
 
 
 async def test_owners_come_and_go() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.snapshot()
         before = trio.lowlevel.current_statistics().tasks_living
         await scheduler.submit(NODE)
@@ -292,7 +292,7 @@ async def test_a_gang_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyPa
         raise ArithmeticError(self.name)
 
     with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             await scheduler.settle()
             monkeypatch.setattr(GangMachine, "handle", handle)
             await scheduler.submit(AddGang("default/g", GangFields(1)))
@@ -303,7 +303,7 @@ async def test_a_gang_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyPa
 
 
 async def test_gangs_come_and_go() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.snapshot()
         before = trio.lowlevel.current_statistics().tasks_living
         await scheduler.submit(AddGang("default/g", GangFields(1)))

@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 from typing_extensions import override
 
 import muster
-from muster._scheduler import ENTRY_BOUND
+from muster._simulation import ENTRY_BOUND
 from muster.testing import Interleaving, Recording, check
 from muster_core.application import ApplicationMachine
 from muster_core.decisions import Announced
@@ -24,7 +24,7 @@ from muster_core.events import AddApp, AddAsk, Release
 from muster_core.messages import Close
 from tests.actors.program import APP, NODE, ONE, S, Steps, ask, bound, settled, shuffled, watchdog
 
-Call = Callable[[muster.Scheduler], Awaitable[object]]
+Call = Callable[[muster.Simulation], Awaitable[object]]
 
 CALLS: Final[dict[str, Call]] = {
     "request": lambda scheduler: scheduler.request(ask("x")),
@@ -43,7 +43,7 @@ class Caller:
 
     answers: list[str] = attrs.field(factory=list[str])
 
-    async def call(self, name: str, scheduler: muster.Scheduler) -> None:
+    async def call(self, name: str, scheduler: muster.Simulation) -> None:
         try:
             await CALLS[name](scheduler)
         except muster.ClosedSchedulerError:
@@ -77,7 +77,7 @@ def tasks() -> int:
 async def test_what_was_let_in_is_carried_out() -> None:
     log = Recording()
     before = tasks()
-    async with muster.open_scheduler(journal=log, interleave=Interleaving(4)) as scheduler:
+    async with muster.open_simulation(journal=log, interleave=Interleaving(4)) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=2))
@@ -88,7 +88,7 @@ async def test_what_was_let_in_is_carried_out() -> None:
 
 async def test_no_time_passes_after_the_block() -> None:
     log = Recording()
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(AddAsk("a", "k", ONE, run_for_us=S))
@@ -103,7 +103,7 @@ async def test_whoever_was_let_in_before_is_answered(name: str) -> None:
     with watchdog():
         async with (
             trio.open_nursery() as nursery,
-            muster.open_scheduler(interleave=gate.wait) as scheduler,
+            muster.open_simulation(interleave=gate.wait) as scheduler,
         ):
             await scheduler.submit(APP)
             nursery.start_soon(caller.call, "settle", scheduler)
@@ -121,7 +121,7 @@ async def test_whoever_waits_for_a_slot_is_not_let_in() -> None:
     with watchdog():
         async with (
             trio.open_nursery() as nursery,
-            muster.open_scheduler(interleave=gate.wait) as scheduler,
+            muster.open_simulation(interleave=gate.wait) as scheduler,
         ):
             await scheduler.submit(APP)
             nursery.start_soon(caller.call, "settle", scheduler)
@@ -142,7 +142,7 @@ async def open_later(gate: trio.Event) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_calls_after_the_block(name: str) -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(APP)
 
     with pytest.raises(muster.ClosedSchedulerError):
@@ -176,7 +176,7 @@ async def test_an_error_of_the_body_comes_out_as_itself(error: BaseException) ->
     log = Recording()
 
     with pytest.raises(type(error)) as caught:  # noqa: PT012 - the block is what is tested
-        async with muster.open_scheduler(journal=log) as scheduler:
+        async with muster.open_simulation(journal=log) as scheduler:
             await scheduler.submit(APP)
             await scheduler.submit(ask())
             raise error from cause
@@ -190,7 +190,7 @@ async def test_an_error_of_the_body_comes_out_as_itself(error: BaseException) ->
 
 async def test_an_error_is_not_lost_under_a_cancellation() -> None:
     with trio.CancelScope() as scope, pytest.raises(ValueError, match="mine"):  # noqa: PT012
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             await scheduler.submit(APP)
             scope.cancel()
             raise ValueError("mine")
@@ -205,7 +205,7 @@ async def test_whoever_waits_is_told(name: str) -> None:
     with watchdog():
         async with trio.open_nursery() as nursery:
             with pytest.raises(ValueError, match="mine"):  # noqa: PT012
-                async with muster.open_scheduler(interleave=gate.wait) as scheduler:
+                async with muster.open_simulation(interleave=gate.wait) as scheduler:
                     await scheduler.submit(APP)
                     nursery.start_soon(caller.call, name, scheduler)
                     nursery.start_soon(caller.call, "settle", scheduler)
@@ -221,7 +221,7 @@ async def test_all_that_wait_at_a_full_entry_are_told() -> None:
     with watchdog():
         async with trio.open_nursery() as nursery:
             with pytest.raises(ValueError, match="mine"):  # noqa: PT012
-                async with muster.open_scheduler(interleave=gate.wait) as scheduler:
+                async with muster.open_simulation(interleave=gate.wait) as scheduler:
                     for _ in range(ENTRY_BOUND + 50):
                         nursery.start_soon(caller.call, "settle", scheduler)
                     await wait_all_tasks_blocked()
@@ -257,7 +257,7 @@ async def busy(at: int, seed: int | None) -> Run:
         async with trio.open_nursery() as nursery:
             trio.lowlevel.add_instrument(steps)
             with scope:
-                async with muster.open_scheduler(journal=log, interleave=interleave) as scheduler:
+                async with muster.open_simulation(journal=log, interleave=interleave) as scheduler:
                     for name in CALLS:
                         nursery.start_soon(caller.call, name, scheduler)
                     await use(scheduler)
@@ -266,7 +266,7 @@ async def busy(at: int, seed: int | None) -> Run:
     return Run(steps.count, scope.cancelled_caught, caller.answers, log.decisions)
 
 
-async def use(scheduler: muster.Scheduler) -> None:
+async def use(scheduler: muster.Simulation) -> None:
     await scheduler.submit(NODE)
     await scheduler.request(APP)
     await scheduler.submit(AddApp("b", "root.other"))
@@ -300,7 +300,7 @@ async def test_cancellation_in_the_middle_of_a_round() -> None:
     log = Recording()
     announced = 0
     with trio.CancelScope() as scope:
-        async with muster.open_scheduler(journal=log) as scheduler:
+        async with muster.open_simulation(journal=log) as scheduler:
             await scheduler.submit(NODE)
             await scheduler.submit(APP)
             await scheduler.settle()
@@ -317,7 +317,7 @@ async def test_cancellation_in_the_middle_of_a_round() -> None:
 
 
 async def test_a_timeout_in_the_body_is_the_body_s() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         with trio.move_on_after(0) as scope:
             await scheduler.settle()
         assert scope.cancelled_caught
@@ -328,7 +328,7 @@ async def test_a_block_that_is_cancelled_from_the_start() -> None:
     before = tasks()
     with trio.CancelScope() as scope:
         scope.cancel()
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             await scheduler.submit(NODE)
 
     assert scope.cancelled_caught
@@ -356,7 +356,7 @@ async def test_the_error_of_a_journal_comes_out(error: BaseException, batch: int
         async with trio.open_nursery() as nursery:
             with pytest.raises(type(error)) as caught:  # noqa: PT012
                 journal = FailingJournal(error, batch)
-                async with muster.open_scheduler(journal=journal) as scheduler:
+                async with muster.open_simulation(journal=journal) as scheduler:
                     nursery.start_soon(caller.call, "settle", scheduler)
                     for number in range(3):
                         await scheduler.submit(AddApp(f"a{number}", "root.q"))
@@ -373,7 +373,7 @@ async def test_the_error_of_a_journal_comes_out(error: BaseException, batch: int
 async def test_a_group_of_one_from_a_journal_stays_a_group() -> None:
     error = ExceptionGroup("several files", [OSError("full")])
     with pytest.raises(ExceptionGroup, match="several files") as caught:
-        async with muster.open_scheduler(journal=FailingJournal(error)) as scheduler:
+        async with muster.open_simulation(journal=FailingJournal(error)) as scheduler:
             await scheduler.submit(APP)
 
     assert caught.value.exceptions == error.exceptions
@@ -382,7 +382,7 @@ async def test_a_group_of_one_from_a_journal_stays_a_group() -> None:
 async def test_an_error_of_the_journal_is_not_hidden_by_what_the_body_makes_of_it() -> None:
     error = OSError("full")
     with pytest.raises(OSError, match="full") as caught:  # noqa: PT012
-        async with muster.open_scheduler(journal=FailingJournal(error)) as scheduler:
+        async with muster.open_simulation(journal=FailingJournal(error)) as scheduler:
             await scheduler.submit(APP)
             with trio.CancelScope(shield=True), pytest.raises(muster.ClosedSchedulerError):
                 await scheduler.settle()
@@ -401,7 +401,7 @@ async def test_what_is_written_before_the_journal_fails_stays_written() -> None:
             log.write(batch)
 
     with pytest.raises(OSError, match="full"):  # noqa: PT012
-        async with muster.open_scheduler(journal=Both(OSError("full"), 2)) as scheduler:
+        async with muster.open_simulation(journal=Both(OSError("full"), 2)) as scheduler:
             await scheduler.submit(NODE)
             await scheduler.submit(APP)
             await scheduler.submit(ask())
@@ -434,7 +434,7 @@ async def test_an_owner_that_fails_ends_the_scheduler(
 ) -> None:
     before = tasks()
     with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
-        async with muster.open_scheduler(interleave=Interleaving(1)) as scheduler:
+        async with muster.open_simulation(interleave=Interleaving(1)) as scheduler:
             await scheduler.submit(APP)
             await CALLS[name](scheduler)
 
@@ -445,7 +445,7 @@ async def test_an_owner_that_fails_ends_the_scheduler(
 
 async def test_several_owners_that_fail_at_once(broken_on_close: ZeroDivisionError) -> None:
     with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
-        async with muster.open_scheduler() as scheduler:
+        async with muster.open_simulation() as scheduler:
             for number in range(20):
                 await scheduler.submit(AddApp(f"a{number}", "root.q"))
 
@@ -459,7 +459,7 @@ async def test_callers_outside_are_told_that_an_owner_failed(
     with watchdog():
         async with trio.open_nursery() as nursery:
             with pytest.raises(muster.BrokenSchedulerError):  # noqa: PT012
-                async with muster.open_scheduler() as scheduler:
+                async with muster.open_simulation() as scheduler:
                     await scheduler.submit(APP)
                     for name in CALLS:
                         nursery.start_soon(caller.call, name, scheduler)

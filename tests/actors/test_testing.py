@@ -80,7 +80,7 @@ def test_recording_keeps_everything_in_order() -> None:
 
 
 async def test_check_gives_the_snapshot_and_closes_the_batch() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=6))
@@ -95,7 +95,7 @@ async def test_check_gives_the_snapshot_and_closes_the_batch() -> None:
 
 
 async def test_check_after_closing() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         pass
 
     with pytest.raises(muster.ClosedSchedulerError):
@@ -103,7 +103,7 @@ async def test_check_after_closing() -> None:
 
 
 async def test_lowering_what_is_in_use_is_no_violation() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=3))
@@ -180,7 +180,7 @@ def give_a_node_room(state: Examined) -> None:
     ],
 )
 async def test_check_finds_what_is_wrong(spoil: Callable[[Examined], None]) -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=6))
@@ -235,7 +235,7 @@ def let_a_wait_have_begun_earlier(state: Examined) -> None:
     ],
 )
 async def test_check_finds_what_is_wrong_with_gangs(spoil: Callable[[Examined], None]) -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         fields = GangFields(6, mode=GangMode.NON_STRICT)
@@ -251,7 +251,7 @@ async def test_check_finds_what_is_wrong_with_gangs(spoil: Callable[[Examined], 
 
 
 async def test_check_finds_what_was_placed_beyond_the_capacity() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         before = await check(scheduler)
@@ -264,7 +264,7 @@ async def test_check_finds_what_was_placed_beyond_the_capacity() -> None:
 
 
 async def test_check_finds_what_was_placed_beyond_a_max() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         before = await check(scheduler)
@@ -281,7 +281,7 @@ async def test_an_examiner_that_asserts_in_vain_does_not_end_the_scheduler() -> 
         raise AssertionError(state.snapshot.at_us)
 
     recording = Recording()
-    async with muster.open_scheduler(journal=recording) as scheduler:
+    async with muster.open_simulation(journal=recording) as scheduler:
         with pytest.raises(AssertionError, match=r"^0$"):
             await scheduler.examine(deny)
         await scheduler.submit(AddAsk("nobody", "k", ONE))

@@ -23,7 +23,7 @@ def observe(scenario: Scenario, seed: int | None = None) -> Observed:
 async def _observe(scenario: Scenario, seed: int | None) -> Observed:
     recording, snapshots = Recording(), list[Snapshot]()
     interleave = None if seed is None else Interleaving(seed)
-    async with muster.open_scheduler(journal=recording, interleave=interleave) as scheduler:
+    async with muster.open_simulation(journal=recording, interleave=interleave) as scheduler:
         for index, step in enumerate(scenario):
             match step.what:
                 case Marker.SETTLE:

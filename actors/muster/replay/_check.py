@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import final
 
-from muster._scheduler import Scheduler, open_scheduler
+from muster._simulation import Simulation, open_simulation
 from muster.feeds import Expect, FeedItem
 from muster.replay._driver import let_in
 from muster.replay._expect import (
@@ -50,7 +50,7 @@ class Check:
                 before it.
             BrokenSchedulerError: If the scheduler fails, which is a bug.
         """
-        async with open_scheduler(journal=self._record) as scheduler:
+        async with open_simulation(journal=self._record) as scheduler:
             for item in items:
                 self.events += 1
                 await let_in(scheduler, item)
@@ -60,7 +60,7 @@ class Check:
         for refusal, found in unexpected(self._record.start_anew().refusals):
             self._differs(refusal, found)
 
-    async def _compare(self, scheduler: Scheduler, item: FeedItem, expect: Expect) -> None:
+    async def _compare(self, scheduler: Simulation, item: FeedItem, expect: Expect) -> None:
         self.expects += 1
         snapshot = await scheduler.snapshot()
         record = self._record.start_anew()

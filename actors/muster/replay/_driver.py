@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import final
 
-from muster._coordinator import Journal
-from muster._scheduler import Scheduler, open_scheduler
+from muster._batches import Journal
+from muster._simulation import Simulation, open_simulation
 from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle
 from muster.replay._tally import Tally
 from muster_core.decisions import Announced
@@ -57,7 +57,7 @@ async def replay(
         BrokenSchedulerError: If the scheduler fails, which is a bug.
     """
     tally = Tally() if tally is None else tally
-    async with open_scheduler(journal=Journals([*journals, tally])) as scheduler:
+    async with open_simulation(journal=Journals([*journals, tally])) as scheduler:
         try:
             went_through = await _let_all_in(scheduler, items, tally, until_us, strict=strict)
         except (FeedError, KeyboardInterrupt):  # nothing but reading raises the second one here
@@ -71,7 +71,7 @@ async def replay(
 
 
 async def _let_all_in(
-    scheduler: Scheduler,
+    scheduler: Simulation,
     items: Iterable[FeedItem],
     tally: Tally,
     until_us: int | None,
@@ -92,7 +92,7 @@ async def _let_all_in(
     return True
 
 
-async def _enter(scheduler: Scheduler, item: FeedItem, *, strict: bool) -> bool:
+async def _enter(scheduler: Simulation, item: FeedItem, *, strict: bool) -> bool:
     """Let an item in; an ``expect`` only closes the batch, as comparing is for ``check``.
 
     Returns:
@@ -111,7 +111,7 @@ async def _enter(scheduler: Scheduler, item: FeedItem, *, strict: bool) -> bool:
     return True
 
 
-async def let_in(scheduler: Scheduler, item: FeedItem) -> None:
+async def let_in(scheduler: Simulation, item: FeedItem) -> None:
     """Hand an item to a scheduler, without waiting for what becomes of an event."""
     match item.content:
         case Settle() | Expect():

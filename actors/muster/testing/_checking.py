@@ -20,7 +20,7 @@ _HOLDING: Final = frozenset({AskPlace.WAITING, AskPlace.BOUND})
 
 
 class Examinable(Protocol):
-    """What can be examined: a :class:`muster.Scheduler`."""
+    """What can be examined: a :class:`muster.Simulation`."""
 
     async def examine(self, examiner: Callable[[Examined], None], /) -> None:
         """Have the state looked at."""

@@ -12,7 +12,7 @@ import trio
 class Interleaving:
     """Lets other tasks run a random number of times wherever it is awaited.
 
-    To be given to :func:`muster.open_scheduler` as ``interleave``: then every owner
+    To be given to :func:`muster.open_simulation` as ``interleave``: then every owner
     is delayed at random before it reads its mailbox. No decision may depend on it.
 
     Args:

@@ -1,4 +1,8 @@
-"""The task that runs batches: it carries messages between callers, machine and owners."""
+"""Batches, step by step: what carries messages between the machine and the owners of state.
+
+Whoever runs batches (in virtual time, or by a clock) lets events in, and says when a batch
+begins and ends; everything that happens in between is here.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,13 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, assert_never, final
 import trio
 
 from muster._mailbox import Interleave, Mailbox
-from muster._owners import ApplicationOwner, GangOwner, QueueOwner, Survey, broken
-from muster._requests import (
-    AskWhy,
-    Examine,
-    Examined,
-    Finish,
-    Request,
-    Settle,
-    Submit,
-    TakeSnapshot,
-    refuse_unanswered,
-)
+from muster._owners import ApplicationOwner, GangOwner, QueueOwner, Survey
+from muster._requests import Examined
 from muster_core.admission import AnyRoute
 from muster_core.application import ApplicationMachine
 from muster_core.conductor import Closing, Conductor
 from muster_core.decisions import Announced, seconds
 from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
-from muster_core.errors import RefusedError
 from muster_core.gang import GangMachine
 from muster_core.gang_messages import GangReport
 from muster_core.messages import QueueReport
@@ -35,6 +28,8 @@ from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from muster_core.events import Event
 
 SLICE_S: Final = 0.002
 """How long a round works before it lets other tasks run, in seconds."""
@@ -48,13 +43,16 @@ class Journal(Protocol):
 
 
 @final
-class Coordinator:
-    """Runs the batches.
+class Batches:
+    """The state of the coordinator's task, and the steps of a batch.
 
     Args:
-        conductor: Its state, which only this task touches.
+        conductor: The machine, which only this task touches.
         journal: Where the decisions go, or None.
         interleave: See :data:`muster._mailbox.Interleave`.
+
+    Attributes:
+        journal_error: What the journal raised, if it did.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class Coordinator:
         journal: Journal | None,
         interleave: Interleave | None,
     ) -> None:
-        self._conductor = conductor
+        self.conductor = conductor
         self._journal = journal
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
@@ -72,158 +70,91 @@ class Coordinator:
         self._queues: dict[int, QueueOwner] = {}
         self._gangs: dict[int, GangOwner] = {}
         self._nursery: trio.Nursery
-        #: The request that has been taken and not answered.
-        self._serving: Request | None = None
-        #: What the journal raised, if it did.
-        self._journal_error: Exception | None = None
+        self.journal_error: Exception | None = None
         #: Whether a batch has begun and not ended.
         self._open = False
 
-    async def run(
-        self,
-        nursery: trio.Nursery,
-        entry: trio.MemoryReceiveChannel[Request],
-        done: trio.Event,
-    ) -> None:
-        """Serve requests until the entry is closed; then end the batch that is open.
+    def start(self, nursery: trio.Nursery) -> None:
+        """Start the queues of the first configuration.
 
         Args:
             nursery: Where the owners run.
-            entry: Where requests come in.
-            done: Set when everything has been carried out.
-
-        Raises:
-            BrokenSchedulerError: If it fails itself, which is a bug.
-            Exception: What the journal raises, as it is.
         """
         self._nursery = nursery
-        try:
-            await self._serve_all(entry)
-            done.set()
-        except Exception as error:
-            if error is self._journal_error:
-                raise
-            raise broken("coordinator", "", self._serving) from error
-        finally:
-            if self._serving is not None:
-                refuse_unanswered(self._serving)
-            while True:
-                try:
-                    refuse_unanswered(entry.receive_nowait())
-                except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
-                    break
-            entry.close()
-
-    async def _serve_all(self, entry: trio.MemoryReceiveChannel[Request]) -> None:
-        self._deliver(self._conductor.start())
-        self._begin()
-        async for request in entry:
-            self._serving = request
-            await self._serve(request)
-            self._serving = None
-        await self._end()
-
-    async def _serve(self, request: Request) -> None:
-        match request:
-            case Submit():
-                await self._submit(request)
-            case Settle(at_us, reply):
-                if at_us is None or await self._advance(at_us):
-                    await self._settle()
-                    reply.answer(None)
-                else:
-                    reply.fail(RefusedError(self._too_early(at_us)))
-            case Finish(until_us, reply):
-                await self._end()
-                await self._run_timers(until_us)
-                reply.answer(None)
-            case TakeSnapshot(reply):
-                await self._end()
-                reply.answer(await self._snapshot())
-            case AskWhy(app, ask, reply):
-                await self._end()
-                self._settle_cycles()
-                reply.answer(self._conductor.why_pending(app, ask))
-            case Examine(examiner, reply):
-                await self._end()
-                reply.answer(await self._examine(examiner))
-            case _:
-                assert_never(request)
-
-    async def _submit(self, request: Submit) -> None:
-        conductor = self._conductor
-        event = request.event
-        if request.at_us is not None and not await self._advance(request.at_us):
-            event = self._too_early(request.at_us)
-        self._begin()
-        if conductor.must_hear_first(event):
-            await self._hear_owners()
-        if isinstance(event, str):
-            conductor.refuse(event, request.index, request.line)
-        else:
-            self._deliver(conductor.enter(event, request.index, request.line))
-        if request.reply is not None:
-            await self._hear_owners()
-            refusal = conductor.last_refusal()
-            if refusal is None:
-                request.reply.answer(None)
-            else:
-                request.reply.fail(RefusedError(refusal))
-
-    def _too_early(self, at_us: int) -> str:
-        now = seconds(self._conductor.now_us)
-        return f"at: {seconds(at_us)} is earlier than the present instant, {now}"
+        self._deliver(self.conductor.start())
 
     # Time
 
-    async def _advance(self, at_us: int) -> bool:
+    async def advance(self, at_us: int) -> bool:
         """Let time pass until ``at_us``: end the batch, then one batch for each timer before.
 
         Returns:
             False if that instant is over already; then nothing was done.
         """
-        conductor = self._conductor
+        conductor = self.conductor
         if at_us < conductor.now_us:
             return False
         if at_us > conductor.now_us:
-            await self._end()
-            await self._run_timers(at_us - 1)
+            await self.end()
+            await self.run_timers(at_us - 1)
             conductor.now_us = at_us
         return True
 
-    async def _run_timers(self, until_us: int | None) -> None:
+    async def run_timers(self, until_us: int | None) -> None:
         """Run one batch for each instant at which a timer is due, ``until_us`` included."""
         while True:
-            due_us = self._conductor.next_deadline_us()
+            due_us = self.conductor.next_deadline_us()
             if due_us is None or (until_us is not None and due_us > until_us):
                 break
-            self._conductor.now_us = due_us
-            self._begin()
-            await self._end()
-        if until_us is not None and until_us > self._conductor.now_us:
-            self._conductor.now_us = until_us
+            self.conductor.now_us = due_us
+            self.begin()
+            await self.end()
+        if until_us is not None and until_us > self.conductor.now_us:
+            self.conductor.now_us = until_us
 
-    async def _settle(self) -> None:
-        self._begin()
-        await self._end()
+    # Steps
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Begin a batch at the present instant, unless one has begun."""
         if not self._open:
             self._open = True
-            self._deliver(self._conductor.begin(self._conductor.now_us))
+            self._deliver(self.conductor.begin(self.conductor.now_us))
 
-    async def _end(self) -> None:
-        """Close the batch, decide, announce, and let the owners know."""
+    async def enter(
+        self, event: Event | str, index: int | None = None, line: int | None = None
+    ) -> None:
+        """Let an event into the batch, which begins with it if none has begun.
+
+        Args:
+            event: The event, or the message of a refusal.
+            index: Its index in the feed, or None.
+            line: Its line in the feed, or None.
+        """
+        self.begin()
+        if self.conductor.must_hear_first(event):
+            await self.hear_owners()
+        if isinstance(event, str):
+            self.conductor.refuse(event, index, line)
+        else:
+            self._deliver(self.conductor.enter(event, index, line))
+
+    def too_early(self, at_us: int) -> str:
+        """Say that an instant is over."""
+        now = seconds(self.conductor.now_us)
+        return f"at: {seconds(at_us)} is earlier than the present instant, {now}"
+
+    async def end(self) -> None:
+        """Close the batch, decide, announce, and let the owners know; nothing if none is open."""
         if not self._open:
             return
         self._open = False
-        await self._hear_owners()
+        await self.hear_owners()
         pause = perf_counter() + SLICE_S
-        for _ in self._conductor.decide():
+        for _ in self.conductor.decide():
             if perf_counter() >= pause:
                 await trio.lowlevel.checkpoint()
                 pause = perf_counter() + SLICE_S
-        outcome = self._conductor.finish()
+        outcome = self.conductor.finish()
         self._announce(outcome.announced)
         # Nobody waits for these: whatever an owner is told next comes after them.
         for key, app_commit in outcome.apps.items():
@@ -239,7 +170,7 @@ class Coordinator:
         try:
             self._journal.write(decisions)
         except Exception as error:
-            self._journal_error = error  # Not ours: it comes out of the block as it is.
+            self.journal_error = error  # Not ours: it comes out of the block as it is.
             raise
 
     # Owners
@@ -283,16 +214,16 @@ class Coordinator:
                 case _:
                     assert_never(route)
 
-    async def _hear_owners(self) -> None:
+    async def hear_owners(self) -> None:
         """Close an epoch: have everybody report who was told something, and take it over."""
-        closing = self._conductor.close()
+        closing = self.conductor.close()
         if closing is not None:
             await self._hear_applications(closing)
-        closes = self._conductor.close_gangs()
+        closes = self.conductor.close_gangs()
         for key, close in closes.items():
             self._gangs[key].mailbox.put(close)
         reports = await _collect(self._gang_reports, len(closes))
-        self._conductor.apply_gangs(reports)
+        self.conductor.apply_gangs(reports)
         for gang in reports:
             if gang.gone:
                 del self._gangs[gang.key]
@@ -304,7 +235,7 @@ class Coordinator:
             self._apps[key].mailbox.put(close)
         (report,) = await self._reports.take_all()
         assert report.credits == closing.credits, "a request was not answered"
-        self._deliver(self._conductor.apply(report))
+        self._deliver(self.conductor.apply(report))
         for app in report.apps:
             if app.gone:
                 del self._apps[app.identity.key]
@@ -314,11 +245,17 @@ class Coordinator:
 
     # Reading
 
+    def why_pending(self, app: str, ask: str) -> str | None:
+        """Say why an ask is pending; None if it is not, or unknown. Between two batches."""
+        self._settle_cycles()
+        return self.conductor.why_pending(app, ask)
+
     def _settle_cycles(self) -> None:
-        for key, commit in self._conductor.settle_cycles().items():
+        for key, commit in self.conductor.settle_cycles().items():
             self._gangs[key].mailbox.put(commit, wake=False)
 
-    async def _snapshot(self) -> Snapshot:
+    async def snapshot(self) -> Snapshot:
+        """Have every owner publish what it owns. Between two batches."""
         self._settle_cycles()
         apps: Mailbox[AppSnapshot] = Mailbox()
         queues: Mailbox[QueueSnapshot] = Mailbox()
@@ -329,16 +266,17 @@ class Coordinator:
             queue.mailbox.put(Survey(queues))
         for gang in self._gangs.values():
             gang.mailbox.put(Survey(gangs))
-        return self._conductor.snapshot(
+        return self.conductor.snapshot(
             await _collect(apps, len(self._apps)),
             await _collect(queues, len(self._queues)),
             await _collect(gangs, len(self._gangs)),
         )
 
-    async def _examine(self, examiner: Callable[[Examined], None]) -> AssertionError | None:
-        snapshot = await self._snapshot()  # Now every owner has read everything it was told.
+    async def examine(self, examiner: Callable[[Examined], None]) -> AssertionError | None:
+        """Have the whole state looked at; give what that asserted in vain. Between two batches."""
+        snapshot = await self.snapshot()  # Now every owner has read everything it was told.
         examined = Examined(
-            conductor=self._conductor,
+            conductor=self.conductor,
             apps={key: app.machine for key, app in self._apps.items()},
             queues={key: queue.machine for key, queue in self._queues.items()},
             gangs={key: gang.machine for key, gang in self._gangs.items()},

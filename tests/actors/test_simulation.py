@@ -6,7 +6,7 @@ import pytest
 import trio
 
 import muster
-from muster._scheduler import ENTRY_BOUND
+from muster._simulation import ENTRY_BOUND
 from muster.testing import Interleaving, Recording, check
 from muster_core.config import default_configuration
 from muster_core.decisions import Kind, Reason
@@ -50,7 +50,7 @@ def log() -> Recording:
 
 
 async def test_what_is_submitted_is_decided_when_the_batch_ends(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=2))
@@ -64,7 +64,7 @@ async def test_what_is_submitted_is_decided_when_the_batch_ends(log: Recording) 
 
 
 async def test_a_scheduler_without_a_journal() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask())
@@ -96,7 +96,7 @@ async def test_every_event(log: Recording) -> None:
         RemoveNode("m"),
         RemoveApp("a"),
     ]
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         for event in events:
             await scheduler.request(event)
         await scheduler.settle()
@@ -110,7 +110,7 @@ async def test_every_event(log: Recording) -> None:
 
 
 async def test_a_bad_event_is_refused_with_its_place(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(APP)
         await scheduler.submit(ask(app="nobody"), index=7, line=70)  # the directory refuses
         await scheduler.submit(Release("a", "k"), index=8, line=80)  # the application refuses
@@ -122,7 +122,7 @@ async def test_a_bad_event_is_refused_with_its_place(log: Recording) -> None:
 
 
 async def test_refuse(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.refuse("op: 'jump' is unknown", at_us=2 * S, index=3, line=4)
 
     (announced,) = log.decisions
@@ -140,7 +140,7 @@ async def test_refuse(log: Recording) -> None:
 
 
 async def test_a_request_is_answered_while_the_batch_is_open(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.request(APP)
         await scheduler.request(ask())
 
@@ -159,7 +159,7 @@ async def test_a_request_is_answered_while_the_batch_is_open(log: Recording) -> 
 async def test_a_request_that_is_refused(
     log: Recording, event: AddAsk | Release | RemoveNode, message: str
 ) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(APP)
         await scheduler.submit(ask("there"))
 
@@ -173,7 +173,7 @@ async def test_a_request_that_is_refused(
 
 async def test_a_refusal_is_the_answer_to_its_own_request_only() -> None:
     answers: dict[str, str | None] = {}
-    async with muster.open_scheduler(interleave=Interleaving(3)) as scheduler:
+    async with muster.open_simulation(interleave=Interleaving(3)) as scheduler:
 
         async def ask_for(name: str, app: str) -> None:
             try:
@@ -200,7 +200,7 @@ async def test_a_refusal_is_the_answer_to_its_own_request_only() -> None:
 
 
 async def test_a_caller_that_gives_up_loses_its_answer_and_nothing_else(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log, interleave=Interleaving(1)) as scheduler:
+    async with muster.open_simulation(journal=log, interleave=Interleaving(1)) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         async with trio.open_nursery() as nursery:
@@ -220,7 +220,7 @@ async def test_a_caller_that_gives_up_loses_its_answer_and_nothing_else(log: Rec
 
 
 async def test_an_event_with_a_later_instant_closes_the_batch(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(), at_us=0)
@@ -232,7 +232,7 @@ async def test_an_event_with_a_later_instant_closes_the_batch(log: Recording) ->
 
 async def test_timers_in_between_go_off_at_their_own_instants(log: Recording) -> None:
     with watchdog():
-        async with muster.open_scheduler(journal=log) as scheduler:
+        async with muster.open_simulation(journal=log) as scheduler:
             await scheduler.submit(NODE)
             await scheduler.submit(APP)
             await scheduler.submit(AddAsk("a", "k", ONE, run_for_us=5 * S))
@@ -253,7 +253,7 @@ async def test_timers_in_between_go_off_at_their_own_instants(log: Recording) ->
 
 
 async def test_a_timer_of_the_same_instant_comes_before_the_event(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(AddAsk("a", "k", ONE, run_for_us=5 * S))
@@ -262,7 +262,7 @@ async def test_a_timer_of_the_same_instant_comes_before_the_event(log: Recording
 
 
 async def test_an_earlier_instant_is_refused(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.settle(2 * S)
         await scheduler.submit(NODE, at_us=1_500_000, index=1)
         with pytest.raises(RefusedError, match=r"^at: 1 is earlier than the present instant, 2$"):
@@ -280,7 +280,7 @@ async def test_an_earlier_instant_is_refused(log: Recording) -> None:
 
 
 async def test_a_request_with_an_earlier_instant_waits_for_no_owner(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(APP, at_us=S)
         await scheduler.submit(ask("k"))
         await scheduler.submit(ask("k"))
@@ -292,7 +292,7 @@ async def test_a_request_with_an_earlier_instant_waits_for_no_owner(log: Recordi
 
 
 async def test_finish_runs_until_no_timer_is_left(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(AddAsk("a", "k", ONE, count=9, run_for_us=3600 * S))
@@ -305,7 +305,7 @@ async def test_finish_runs_until_no_timer_is_left(log: Recording) -> None:
 
 
 async def test_finish_up_to_an_instant() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(AddAsk("a", "k", ONE, run_for_us=10 * S))
@@ -319,7 +319,7 @@ async def test_finish_up_to_an_instant() -> None:
 
 
 async def test_finish_leaves_the_scheduler_open(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.finish()
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
@@ -330,7 +330,7 @@ async def test_finish_leaves_the_scheduler_open(log: Recording) -> None:
 
 
 async def test_two_batches_of_one_instant(log: Recording) -> None:
-    async with muster.open_scheduler(journal=log) as scheduler:
+    async with muster.open_simulation(journal=log) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask("first"))
@@ -344,7 +344,7 @@ async def test_two_batches_of_one_instant(log: Recording) -> None:
 
 
 async def test_a_snapshot_is_of_all_that_came_before_it() -> None:
-    async with muster.open_scheduler(interleave=Interleaving(5)) as scheduler:
+    async with muster.open_simulation(interleave=Interleaving(5)) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=5), at_us=S)
@@ -363,7 +363,7 @@ async def test_a_snapshot_is_of_all_that_came_before_it() -> None:
 
 
 async def test_many_callers_at_once_each_get_their_answer() -> None:
-    async with muster.open_scheduler(interleave=Interleaving(2)) as scheduler:
+    async with muster.open_simulation(interleave=Interleaving(2)) as scheduler:
         used: list[int] = []
 
         async def look(number: int) -> None:
@@ -385,7 +385,7 @@ async def test_many_callers_at_once_each_get_their_answer() -> None:
 
 
 async def test_why_pending() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=5))
@@ -398,7 +398,7 @@ async def test_why_pending() -> None:
 
 
 async def test_statistics() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         assert scheduler.statistics() == Statistics(0, 0, 0, 0, 0, 0)
         await scheduler.submit(NODE)
         await scheduler.submit(APP)
@@ -413,7 +413,7 @@ async def test_statistics() -> None:
 
 
 async def test_a_burst_below_one_parent_costs_it_one_computation() -> None:
-    async with muster.open_scheduler() as scheduler:
+    async with muster.open_simulation() as scheduler:
         for number in range(10):
             await scheduler.submit(AddApp(f"a{number}", f"root.parent.q{number % 3}"))
         before = (await scheduler.snapshot()).queues
@@ -435,7 +435,7 @@ async def test_a_burst_below_one_parent_costs_it_one_computation() -> None:
 async def test_a_sender_waits_while_the_entry_is_full() -> None:
     sent = 0
     gate = trio.Event()  # While it is closed no owner answers, and the coordinator is busy.
-    async with muster.open_scheduler(interleave=gate.wait) as scheduler:
+    async with muster.open_simulation(interleave=gate.wait) as scheduler:
 
         async def send_many() -> None:
             nonlocal sent
@@ -459,7 +459,7 @@ async def test_a_sender_waits_while_the_entry_is_full() -> None:
 
 async def test_a_sender_that_gives_up_while_the_entry_is_full_has_let_nothing_in() -> None:
     gate = trio.Event()
-    async with muster.open_scheduler(interleave=gate.wait) as scheduler:
+    async with muster.open_simulation(interleave=gate.wait) as scheduler:
         await scheduler.submit(APP)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(scheduler.settle)
@@ -490,7 +490,7 @@ async def test_other_tasks_run_while_a_long_round_works() -> None:
             ran += 1
             await trio.lowlevel.checkpoint()
 
-    async with muster.open_scheduler() as scheduler, trio.open_nursery() as nursery:
+    async with muster.open_simulation() as scheduler, trio.open_nursery() as nursery:
         await scheduler.submit(AddNode("n", Resources({"vcore": 5000})))
         await scheduler.submit(APP)
         await scheduler.submit(ask(count=5000))

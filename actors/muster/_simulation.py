@@ -1,4 +1,4 @@
-"""The scheduler as a program that embeds it sees it."""
+"""The scheduler in virtual time, for replays, tests and simulations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, final
 
 import trio
 
-from muster._coordinator import Coordinator, Journal
-from muster._errors import BrokenSchedulerError, ClosedSchedulerError
+from muster._batches import Batches, Journal
+from muster._block import run_for_block
+from muster._errors import ClosedSchedulerError
 from muster._requests import (
     AskWhy,
     Examine,
@@ -19,6 +20,7 @@ from muster._requests import (
     Submit,
     TakeSnapshot,
 )
+from muster._virtual import VirtualCoordinator
 from muster_core.conductor import Conductor
 from muster_core.config import default_configuration
 
@@ -36,8 +38,8 @@ ENTRY_BOUND = 1024
 
 
 @final
-class Scheduler:
-    """A running scheduler, in virtual time; made by :func:`open_scheduler`.
+class Simulation:
+    """A scheduler in virtual time; made by :func:`open_simulation`.
 
     Time moves when a caller says so: an event with a later ``at_us`` closes the
     batch of the present instant, and every timer that is due before the event
@@ -201,12 +203,12 @@ class Scheduler:
 
 
 @asynccontextmanager
-async def open_scheduler(
+async def open_simulation(
     configuration: Configuration | None = None,
     *,
     journal: Journal | None = None,
     interleave: Interleave | None = None,
-) -> AsyncGenerator[Scheduler, None]:
+) -> AsyncGenerator[Simulation, None]:
     """Run a scheduler for the time of an ``async with`` block.
 
     When the block is left normally, every request that was let in is carried out
@@ -229,40 +231,8 @@ async def open_scheduler(
         BrokenSchedulerError: If an owner of state fails, which is a bug.
     """
     conductor = Conductor(default_configuration() if configuration is None else configuration)
+    # A caller beyond the bound waits for a slot: that is how load reaches who makes it.
     send, receive = trio.open_memory_channel[Request](ENTRY_BOUND)
-    coordinator = Coordinator(conductor, journal, interleave)
-    leaving: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            done = trio.Event()
-            nursery.start_soon(coordinator.run, nursery, receive, done)
-            try:
-                yield Scheduler(conductor, send)
-                send.close()
-                await done.wait()
-            except BaseException as error:  # noqa: BLE001 - it is raised again below
-                leaving = error
-            send.close()
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        leaving = _foremost(group, leaving)
-    if leaving is not None:
-        context = leaving.__context__
-        try:
-            raise leaving
-        finally:
-            # It comes out as it was: the group that it was in is not what led to it.
-            leaving.__context__ = context
-            del leaving
-
-
-def _foremost(
-    group: BaseExceptionGroup[BaseException], leaving: BaseException | None
-) -> BaseException:
-    """Give what to raise when tasks have failed and the body was left because of ``leaving``."""
-    failures = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
-    if not failures:  # All were cancelled from outside; an error of the body outdoes that.
-        return group if leaving is None else leaving
-    if len(failures) == 1 or all(isinstance(one, BrokenSchedulerError) for one in failures):
-        return failures[0]
-    return group.derive(failures)
+    coordinator = VirtualCoordinator(Batches(conductor, journal, interleave), receive)
+    async with run_for_block(coordinator.run, send.close):
+        yield Simulation(conductor, send)

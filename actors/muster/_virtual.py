@@ -1,0 +1,115 @@
+"""The coordinator in virtual time: batches as callers ask for them."""
+
+from __future__ import annotations
+
+from typing import assert_never, final
+
+import trio
+
+from muster._batches import Batches
+from muster._owners import broken
+from muster._requests import (
+    AskWhy,
+    Examine,
+    Finish,
+    Request,
+    Settle,
+    Submit,
+    TakeSnapshot,
+    refuse_unanswered,
+)
+from muster_core.errors import RefusedError
+
+
+@final
+class VirtualCoordinator:
+    """Carries out requests, one after the other; time moves when one of them says so.
+
+    Args:
+        batches: The batches, which only this task touches.
+        entry: Where requests come in.
+    """
+
+    def __init__(self, batches: Batches, entry: trio.MemoryReceiveChannel[Request]) -> None:
+        self._batches = batches
+        self._entry = entry
+        #: The request that has been taken and not answered.
+        self._serving: Request | None = None
+
+    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
+        """Serve requests until the entry is closed; then end the batch that is open.
+
+        Args:
+            nursery: Where the owners run.
+            done: Set when everything has been carried out.
+
+        Raises:
+            BrokenSchedulerError: If it fails itself, which is a bug.
+            Exception: What the journal raises, as it is.
+        """
+        try:
+            self._batches.start(nursery)
+            self._batches.begin()
+            await self._serve_all()
+            done.set()
+        except Exception as error:
+            if error is self._batches.journal_error:
+                raise
+            raise broken("coordinator", "", self._serving) from error
+        finally:
+            if self._serving is not None:
+                refuse_unanswered(self._serving)
+            while True:
+                try:
+                    refuse_unanswered(self._entry.receive_nowait())
+                except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
+                    break
+            self._entry.close()
+
+    async def _serve_all(self) -> None:
+        async for request in self._entry:
+            self._serving = request
+            await self._serve(request)
+            self._serving = None
+        await self._batches.end()
+
+    async def _serve(self, request: Request) -> None:
+        batches = self._batches
+        match request:
+            case Submit():
+                await self._submit(request)
+            case Settle(at_us, reply):
+                if at_us is None or await batches.advance(at_us):
+                    batches.begin()
+                    await batches.end()
+                    reply.answer(None)
+                else:
+                    reply.fail(RefusedError(batches.too_early(at_us)))
+            case Finish(until_us, reply):
+                await batches.end()
+                await batches.run_timers(until_us)
+                reply.answer(None)
+            case TakeSnapshot(reply):
+                await batches.end()
+                reply.answer(await batches.snapshot())
+            case AskWhy(app, ask, reply):
+                await batches.end()
+                reply.answer(batches.why_pending(app, ask))
+            case Examine(examiner, reply):
+                await batches.end()
+                reply.answer(await batches.examine(examiner))
+            case _:
+                assert_never(request)
+
+    async def _submit(self, request: Submit) -> None:
+        batches, event = self._batches, request.event
+        if request.at_us is not None and not await batches.advance(request.at_us):
+            event = batches.too_early(request.at_us)
+        await batches.enter(event, request.index, request.line)
+        if request.reply is not None:
+            await batches.hear_owners()
+            refusal = batches.conductor.last_refusal()
+            if refusal is None:
+                request.reply.answer(None)
+            else:
+                request.reply.fail(RefusedError(refusal))
