@@ -6,13 +6,13 @@ begins and ends; everything that happens in between is here.
 
 from __future__ import annotations
 
-from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, assert_never, final
+from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, final
 
 import trio
 
 from muster._mailbox import Interleave, Mailbox
 from muster._owners import ApplicationOwner, GangOwner, QueueOwner, Survey
+from muster._pace import Pace
 from muster._requests import Examined
 from muster_core.admission import AnyRoute
 from muster_core.application import ApplicationMachine
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from muster_core.events import Event
 
-SLICE_S: Final = 0.002
-"""How long a round works before it lets other tasks run, in seconds."""
-
 
 class Journal(Protocol):
     """Where decisions go."""
@@ -50,8 +47,11 @@ class Batches:
         conductor: The machine, which only this task touches.
         journal: Where the decisions go, or None.
         interleave: See :data:`muster._mailbox.Interleave`.
+        after: Called at the end of each batch with what was announced, and with the names
+            of the gangs that it may have changed.
 
     Attributes:
+        conductor: The machine.
         journal_error: What the journal raised, if it did.
     """
 
@@ -60,8 +60,12 @@ class Batches:
         conductor: Conductor,
         journal: Journal | None,
         interleave: Interleave | None,
+        after: Callable[[Sequence[Announced], set[str]], None] | None = None,
     ) -> None:
         self.conductor = conductor
+        self._after = after
+        #: The gangs of which this batch has heard.
+        self._heard: set[str] = set()
         self._journal = journal
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
@@ -149,11 +153,10 @@ class Batches:
             return
         self._open = False
         await self.hear_owners()
-        pause = perf_counter() + SLICE_S
+        pace = Pace()
         for _ in self.conductor.decide():
-            if perf_counter() >= pause:
-                await trio.lowlevel.checkpoint()
-                pause = perf_counter() + SLICE_S
+            if pace.is_up():
+                await pace.rest()
         outcome = self.conductor.finish()
         self._announce(outcome.announced)
         # Nobody waits for these: whatever an owner is told next comes after them.
@@ -163,6 +166,10 @@ class Batches:
             self._queues[key].mailbox.put(queue_commit, wake=False)
         for key, gang_commit in outcome.gangs.items():
             self._gangs[key].mailbox.put(gang_commit, wake=False)
+        if self._after is not None:
+            changed = {self._gangs[key].machine.name for key in outcome.gangs}
+            self._after(outcome.announced, changed | self._heard)
+        self._heard.clear()
 
     def _announce(self, decisions: Sequence[Announced]) -> None:
         if self._journal is None or not decisions:
@@ -225,6 +232,7 @@ class Batches:
         reports = await _collect(self._gang_reports, len(closes))
         self.conductor.apply_gangs(reports)
         for gang in reports:
+            self._heard.add(gang.name)
             if gang.gone:
                 del self._gangs[gang.key]
 

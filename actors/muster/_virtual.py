@@ -108,7 +108,7 @@ class VirtualCoordinator:
         await batches.enter(event, request.index, request.line)
         if request.reply is not None:
             await batches.hear_owners()
-            refusal = batches.conductor.last_refusal()
+            refusal = batches.conductor.refusal_of(batches.conductor.entered)
             if refusal is None:
                 request.reply.answer(None)
             else:

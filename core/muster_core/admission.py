@@ -25,6 +25,7 @@ from muster_core.events import (
     AddGang,
     AddNode,
     Apply,
+    BindFailed,
     Delete,
     Event,
     RemoveGang,
@@ -42,6 +43,7 @@ from muster_core.messages import (
     Origin,
     ParkAsks,
     RollBack,
+    UndoBind,
     UnparkAsks,
 )
 from muster_core.register import GangRegister, GangRoute, TellGang
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from muster_core.view import DecisionView
     from muster_core.view.gangs import ViewGang
 
-Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | Admissible
+Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | BindFailed | Admissible
 """The events that are admitted here; those that bring objects are several of them at once."""
 
 AnyRoute = Route | GangRoute
@@ -152,6 +154,8 @@ class Admission:
                 return list(self.remove_gang(event.gang, "gang", origin))
             case AddAsk() if event.gang is not None:
                 return list(self.add_members(event, event.gang, origin))
+            case BindFailed():
+                return [self._undo_bind(event, origin)]
             case _:
                 return list(self.directory.handle(event, origin))
 
@@ -282,6 +286,16 @@ class Admission:
                 for key in sorted({app for app, _ in lost.held}):
                     if self.directory.knows(key):
                         yield TellApp(key, LoseNode(origin, lost.name, timed_out))
+
+    def _undo_bind(self, event: BindFailed, origin: Origin) -> TellApp:
+        """Let a bound ask be so no longer; whether it is bound, its application knows."""
+        key = self.directory.app_key(event.app)
+        seen = self._view.apps.get(key)
+        # What the view does not know yet came bound, which has satisfied its gang.
+        ask = None if seen is None else seen.find(event.ask)
+        gang = None if ask is None else ask.gang
+        timed_out = gang is not None and self._has_timed_out(gang)
+        return TellApp(key, UndoBind(origin, event.ask, gang if timed_out else None))
 
     def define_gang(self, event: AddGang, origin: Origin, *, update: bool) -> Iterator[AnyRoute]:
         """Give a gang its object, or another one."""

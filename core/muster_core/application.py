@@ -47,6 +47,7 @@ from muster_core.messages import (
     Spoilt,
     TimeUp,
     ToApplication,
+    UndoBind,
     UnparkAsks,
     Unparked,
     Values,
@@ -156,6 +157,8 @@ class ApplicationMachine:
                 return self._withdraw(request)
             case ReleaseAsk():
                 return self._release(request)
+            case UndoBind():
+                return self._undo_bind(request)
             case SpoilBinds():
                 return self._spoil(request)
             case Complete():
@@ -266,6 +269,17 @@ class ApplicationMachine:
             yield from self._put_back(
                 allocation.ask, order, park=park, lost=True, was_bound=was_bound
             )
+
+    def _undo_bind(self, request: UndoBind) -> Iterator[AppAction]:
+        allocation = self._bound.get(request.ask)
+        if allocation is None:
+            instead = "use fail_bind to let its next bind fail"
+            raise RefusedError(self._not_there(request.ask, "bound", instead))
+        ask, order = allocation.ask, (request.origin.seq, 0, 0)
+        park = ask.gang is not None and ask.gang == request.timed_out
+        yield from self._give_up(allocation, Reason.BIND_FAILED, order)
+        # Nobody has taken it from its gang, which therefore is what it was.
+        yield from self._put_back(ask, order, park=park, was_bound=True)
 
     def _roll_back(self, request: RollBack) -> Iterator[AppAction]:
         for number, name in request.asks:

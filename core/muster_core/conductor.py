@@ -112,7 +112,7 @@ class Conductor:
         self.now_us = 0
         self._seq = 0
         #: The position of the event that came in last.
-        self._entered = 0
+        self.entered = 0
         self._announced = 0
         self._epoch = 0
         #: Whom the requests of this epoch concern: applications with their queues, and queues.
@@ -127,8 +127,8 @@ class Conductor:
         self._said: list[Say] = []
         #: Whether this batch has anything new to decide on.
         self._is_new = False
-        #: How the event that came in last was refused, if it was.
-        self._refusal: Decision | None = None
+        #: Why events of this batch were refused, by their positions.
+        self._refused_at: dict[int, str] = {}
         self._decided: list[Decision] = []
 
     def start(self) -> list[AnyRoute]:
@@ -154,6 +154,7 @@ class Conductor:
         self.now_us = now_us
         self._batches += 1
         self._is_new = False
+        self._refused_at.clear()
         routes: list[AnyRoute] = []
         for due in self.view.timers.due(now_us):
             self._is_new = True
@@ -204,11 +205,10 @@ class Conductor:
         return self._seq
 
     def _next_origin(self, index: int | None, line: int | None) -> Origin:
-        self._refusal = None
         self._is_new = True
         self._requests += 1
-        self._entered = self._next_seq()
-        return Origin(self._entered, index, line, at_us=self.now_us)
+        self.entered = self._next_seq()
+        return Origin(self.entered, index, line, at_us=self.now_us)
 
     def _refused(self, origin: Origin, message: str) -> None:
         decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
@@ -216,8 +216,8 @@ class Conductor:
 
     def _say(self, said: Say) -> None:
         self._said.append(said)
-        if said.decision.kind is Kind.REJECTED and said.order[0] == self._entered:
-            self._refusal = said.decision
+        if said.decision.kind is Kind.REJECTED:
+            self._refused_at[said.order[0]] = said.decision.message or ""
 
     def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:
         match event:
@@ -394,12 +394,15 @@ class Conductor:
 
     # Reading
 
-    def last_refusal(self) -> str | None:
-        """Say why the event that came in last was refused; None if it was not.
+    def refusal_of(self, entered: int) -> str | None:
+        """Say why an event of the present or the last batch was refused; None if it was not.
 
         To be asked after its owner has been heard.
+
+        Args:
+            entered: What :attr:`entered` was when it had been let in.
         """
-        return None if self._refusal is None else self._refusal.message
+        return self._refused_at.get(entered)
 
     def settle_cycles(self) -> Mapping[int, CommitGang]:
         """Work out which cycles of gangs are invalid, for owners that are about to be seen."""

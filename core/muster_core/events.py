@@ -158,6 +158,19 @@ class Release:
 
 @final
 @attrs.frozen
+class BindFailed:
+    """The work of a bound ask could not be started after all; it is pending again.
+
+    Whoever starts the work says so, some time after the ask was bound. :class:`FailBind`
+    is something else: it makes a bind fail that is still to come.
+    """
+
+    app: str = attrs.field(validator=an_owned_name)
+    ask: str = attrs.field(validator=an_owned_name)
+
+
+@final
+@attrs.frozen
 class AddPriorityClass:
     """A user's priority class; ``preempts`` is its policy ``PreemptLowerPriority``."""
 
@@ -331,6 +344,7 @@ Event = (
     | AddAsk
     | RemoveAsk
     | Release
+    | BindFailed
     | AddPriorityClass
     | FailBind
     | AddGang

@@ -243,6 +243,20 @@ class ReleaseAsk:
 
 @final
 @attrs.frozen
+class UndoBind:
+    """The work of a bound ask could not be started.
+
+    Attributes:
+        timed_out: The gang of the ask, if it has timed out: the ask is parked then, not pending.
+    """
+
+    origin: Origin
+    ask: str
+    timed_out: str | None = None
+
+
+@final
+@attrs.frozen
 class SpoilBinds:
     """The next ``times`` binds of an ask are to fail."""
 
@@ -320,7 +334,9 @@ class Close:
     epoch: int
 
 
-AskRequest = AddAsks | AddPlaced | FinishAsk | WithdrawAsk | ReleaseAsk | SpoilBinds | Complete
+AskRequest = (
+    AddAsks | AddPlaced | FinishAsk | WithdrawAsk | ReleaseAsk | UndoBind | SpoilBinds | Complete
+)
 """What is asked of one application about its asks alone."""
 
 AppRequest = AskRequest | Enlist | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss

@@ -44,6 +44,7 @@ class Node:
         capacity: What it has, in base units.
         used: What is taken of it; may be above the capacity after an update.
         held: What is placed on it: applications by their keys, and the names of their asks.
+            Each counts once, but while an ask of that name goes as another one comes.
         attributes: What selectors look at.
         schedulable: Whether anything new may be placed on it.
         matching: The shapes that may use it, whatever is free.
@@ -58,7 +59,7 @@ class Node:
     attributes: Mapping[str, str]
     schedulable: bool
     used: dict[str, int] = attrs.field(factory=dict[str, int])
-    held: dict[Holder, None] = attrs.field(factory=dict["Holder", None])
+    held: dict[Holder, int] = attrs.field(factory=dict["Holder", int])
     matching: int = 0
     fitting: int = 0
     order: tuple[float, str] = (0.0, "")
@@ -270,7 +271,7 @@ class NodeIndex:
 
     def take(self, node: Node, resources: Resources, holder: Holder) -> None:
         """Use ``resources`` of a node on which they fit, for an ask."""
-        node.held[holder] = None
+        node.held[holder] = node.held.get(holder, 0) + 1
         for name, amount in resources.items():
             node.used[name] = node.used.get(name, 0) + amount
         self._moved(node)
@@ -278,7 +279,10 @@ class NodeIndex:
     def give_back(self, node: Node, resources: Resources, holder: Holder) -> None:
         """Free what an ask had of a node, also of one that is lost."""
         self.grown += 1
-        del node.held[holder]
+        if node.held[holder] == 1:
+            del node.held[holder]
+        else:
+            node.held[holder] -= 1
         for name, amount in resources.items():
             left = node.used[name] - amount
             if left:

@@ -18,6 +18,7 @@ from muster_core.events import (
     AddNode,
     AddPriorityClass,
     Apply,
+    BindFailed,
     Configure,
     Delete,
     Event,
@@ -88,7 +89,8 @@ async def test_every_event(log: Recording) -> None:
         Apply((Manifest(NodeObject("o", ONE)),)),
     ]
     more: list[Event] = [
-        Release("a", "k-1"),
+        BindFailed("a", "k-1"),
+        Release("a", "k-0"),
         RemoveAsk("a", "big"),
         RemoveGang("default/g"),
         Delete((Manifest(ObjectName(ObjectKind.POD, "pod", "b")),)),

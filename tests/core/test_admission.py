@@ -10,6 +10,7 @@ from muster_core.decisions import Kind
 from muster_core.events import (
     AddApp,
     AddNode,
+    BindFailed,
     Event,
     Release,
     RemoveApp,
@@ -228,6 +229,49 @@ def test_a_mark_goes_with_the_gang_or_its_last_member(end: list[Event]) -> None:
     assert set(places(made).values()) == {"bound"}
 
 
+def set_aside(made: Tree) -> Tree:
+    """Let ``x-0`` and ``x-1`` of a gang be bound that is defined anew, and has timed out."""
+    told(made, gang("g", 2))
+    told(made, members("g", "x", 2))
+    made.settle(RemoveGang(full("g")), gang("g", 4), members("g", "y", timed_out=True))
+    assert places(made) == {"y": "parked", "x-0": "bound", "x-1": "bound"}
+    return made
+
+
+def test_a_member_that_was_not_started_is_parked_with_the_others() -> None:
+    made = set_aside(here())
+
+    assert told(made, BindFailed("p", "x-0")) == ["released p/x-0 n bind_failed"]
+    assert places(made) == {"x-0": "parked", "y": "parked", "x-1": "bound"}
+    assert made.snapshot().gangs[full("g")].timed_out
+
+
+def test_the_time_is_over_before_a_member_was_not_started() -> None:
+    made = here(vcore=3)
+    told(made, gang("g", 2))
+    told(made, members("g", "x", 2))
+    made.settle(RemoveGang(full("g")), gang("g", 4, mode=LOOSE, wait_us=5), members("g", "y", 2))
+    made.pass_time(5)
+    said = story(made.settle(BindFailed("p", "x-0")))
+    made.check()
+
+    assert said == [
+        "released p/y-0 n gang_timeout",
+        "gang_timed_out default/g",
+        "released p/x-0 n bind_failed",
+    ]
+    assert places(made) == {"x-0": "parked", "y-0": "parked", "y-1": "parked", "x-1": "bound"}
+
+
+def test_another_one_of_its_name_is_not_parked_for_its_gang() -> None:
+    made = set_aside(here("m", "n"))
+    again = applied(finished("x-0"), pod("x-0", gang="h", node="n"))
+    said = story(made.settle(again, BindFailed("p", "x-0")))
+    made.check()
+
+    assert said[-3:] == ["released p/x-0 n bind_failed", "assigned p/x-0 m", "bound p/x-0 m"]
+
+
 # Removal
 
 
@@ -279,6 +323,7 @@ EVENTS: list[Event] = [
     deleted(gone_pod("x-1")),
     RemoveAsk("p", "x-0"),
     Release("p", "x-1"),
+    BindFailed("q", "v"),
     RemoveApp("q"),
     AddApp("q", "root.b"),
     RemoveNode("n"),
@@ -291,6 +336,41 @@ def test_it_does_not_matter_when_owners_are_heard(events: list[Event], hear: lis
     seldom, often = here(vcore=2), here(vcore=2)
     for made in (seldom, often):
         made.settle(AddApp("q", "root.b"))
+    let_in(seldom, often, events, hear)
+
+
+AROUND_A_GANG_SET_ASIDE: list[Event] = [
+    BindFailed("p", "x-0"),
+    BindFailed("p", "x-0"),
+    BindFailed("p", "x-1"),
+    RemoveGang(full("g")),
+    gang("g", 3, mode=LOOSE),
+    members("g", "z", 2),
+    members("g", "w", timed_out=True),
+    applied(finished("x-0"), pod("x-0", gang="h", node="n")),
+    applied(finished("x-1"), pod("x-1", gang="g", node="m")),
+    applied(finished("x-0")),
+    wish("p", "x-0"),
+    deleted(gone_pod("x-1")),
+    Release("p", "x-0"),
+    RemoveNode("n"),
+    AddNode("n", Resources({"vcore": 3})),
+]
+
+
+@given(
+    st.lists(st.sampled_from(range(len(AROUND_A_GANG_SET_ASIDE))), max_size=8, unique=True),
+    st.lists(st.booleans(), max_size=8),
+)
+def test_it_does_not_matter_for_those_that_were_not_started(
+    chosen: list[int], hear: list[bool]
+) -> None:
+    seldom, often = (set_aside(here("m", "n", vcore=4)) for _ in range(2))
+    let_in(seldom, often, [AROUND_A_GANG_SET_ASIDE[number] for number in chosen], hear)
+
+
+def let_in(seldom: Tree, often: Tree, events: list[Event], hear: list[bool]) -> None:
+    """Let events in, hear the owners of ``often`` in between, and compare the two."""
     for number, event in enumerate(events):
         if number < len(hear) and hear[number]:
             often.hear()

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import attrs
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from muster_core.application import SPOILT_LIMIT, ApplicationMachine
 from muster_core.decisions import Decision, Kind, Reason
-from muster_core.events import AddAsk
 from muster_core.lifecycle import AppState
 from muster_core.messages import (
     AddAsks,
-    Allocation,
     AppReport,
-    AppRequest,
-    Close,
-    CommitApp,
     Complete,
     Dismiss,
     Enlist,
     Entered,
     Freed,
     LoseNode,
-    Origin,
     Pending,
     ReleaseAsk,
-    Say,
-    SpoilBinds,
-    Spoilt,
     TimeUp,
     Values,
     WithdrawAsk,
@@ -41,83 +29,8 @@ from muster_core.priority import MAX_PRIORITY
 from muster_core.resources import Resources
 from muster_core.shapes import Shape
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
-from tests.core.building import allocation, identity, wish
-
-
-class Application:
-    """An application and what a coordinator would tell it."""
-
-    def __init__(self, *, skip_starting: bool = False) -> None:
-        self.machine = ApplicationMachine(identity(skip_starting=skip_starting))
-        self.asks: dict[str, Pending] = {}
-        self._seq = count(10)
-        self._epochs = count(1)
-        self._binds = count(1)
-
-    def origin(self) -> Origin:
-        return Origin(next(self._seq), index=3, line=4)
-
-    def close(self) -> AppReport:
-        report = self.machine.handle(Close(next(self._epochs)))
-        assert report is not None
-        for action in report.actions:
-            if isinstance(action, Pending):
-                self.asks[action.ask.name] = action
-        self.machine.check()
-        return report
-
-    def tell(self, *requests: AppRequest) -> AppReport:
-        for request in requests:
-            assert self.machine.handle(request) is None
-        return self.close()
-
-    def add(self, event: AddAsk) -> AppReport:
-        return self.tell(AddAsks(self.origin(), event, event.priority or 0))
-
-    def commit(
-        self, *binds: str, failed: tuple[str, ...] = (), node: str = "n"
-    ) -> list[Allocation]:
-        held = [allocation(self.asks[ask].ask, node, next(self._binds)) for ask in binds]
-        assert self.machine.handle(CommitApp(tuple(held), failed)) is None
-        self.machine.check()
-        return held
-
-    def withdraw(self, ask: str) -> AppReport:
-        return self.tell(WithdrawAsk(self.origin(), ask))
-
-    def release(self, ask: str) -> AppReport:
-        return self.tell(ReleaseAsk(self.origin(), ask))
-
-    def spoil(self, ask: str, times: int = 1) -> AppReport:
-        return self.tell(SpoilBinds(self.origin(), ask, times))
-
-    def state(self) -> AppState:
-        return self.machine.snapshot().state
-
-    def refused(self, request: AppRequest) -> str:
-        """Check that a request is refused and changes nothing; give the message."""
-        before = (self.machine.snapshot(), self.machine.values())
-        report = self.tell(request)
-        (say,) = report.actions
-        assert isinstance(say, Say)
-        assert say.decision.kind is Kind.REJECTED
-        assert (say.decision.index, say.decision.line) == (3, 4)
-        assert (self.machine.snapshot(), self.machine.values(), report.credits) == (*before, 1)
-        return say.decision.message or ""
-
-
-def said(report: AppReport) -> list[Decision]:
-    says = [action for action in report.actions if isinstance(action, Say)]
-    return [say.decision for say in sorted(says, key=lambda say: say.order)]
-
-
-def told(report: AppReport) -> list[str]:
-    """Give what is said in short: ``released x n completed``, ``Accepted``."""
-    return [
-        decision.state
-        or " ".join(filter(None, (decision.kind, decision.ask, decision.node, decision.reason)))
-        for decision in said(report)
-    ]
+from tests.core.applications import Application, said, told
+from tests.core.building import wish
 
 
 def test_an_application_begins_as_new() -> None:
@@ -374,51 +287,6 @@ def test_a_timer_of_a_state_that_has_ended_does_nothing() -> None:
     assert not report.gone
 
 
-def test_binds_that_will_fail_are_counted_down_by_commits() -> None:
-    app = Application()
-    app.add(wish())
-    assert app.spoil("x", 2).actions == (Spoilt("x", 2),)
-    app.commit(failed=("x",))
-    assert app.spoil("x").actions == (Spoilt("x", 2),)
-    app.commit("x", failed=("x", "x"))
-
-    assert app.spoil("x").actions == (Spoilt("x", 1),)
-
-
-def test_an_ask_that_does_not_exist_cannot_be_spoilt() -> None:
-    app = Application()
-
-    message = app.refused(SpoilBinds(app.origin(), "x", 1))
-    assert message == "ask: 'x' is no ask of application 'app'"
-
-
-def test_too_many_failing_binds_are_refused() -> None:
-    app = Application()
-    app.add(wish())
-    app.spoil("x", SPOILT_LIMIT)
-
-    assert app.refused(SpoilBinds(app.origin(), "x", 1)).startswith("times: 1 more")
-
-
-def test_what_goes_takes_its_failing_binds_along() -> None:
-    app = Application()
-    app.add(wish())
-    app.spoil("x", 5)
-    app.withdraw("x")
-    app.add(wish())
-
-    assert app.spoil("x").actions == (Spoilt("x", 1),)
-
-
-def test_what_completes_says_that_no_bind_will_fail() -> None:
-    app = Application()
-    app.add(wish(count=2))
-    app.commit("x-0")
-    app.spoil("x-0", 5)
-
-    assert Spoilt("x-0", 0) in app.release("x-0").actions
-
-
 def test_dismissal_releases_everything_in_order_of_submission() -> None:
     app = Application()
     app.add(wish(name="a", priority=1))
@@ -534,6 +402,13 @@ class Applications(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(self.names(bound=True)))
         self.heard(self.app.release(name), refused=False)
         del self.plain[name]
+
+    @rule(name=st.sampled_from(["a", "b-0", "c-1"]))
+    def undo(self, name: str) -> None:
+        there = name in self.names(bound=True)
+        self.heard(self.app.undo(name), refused=not there)
+        if there:
+            self.plain[name].node = None
 
     @rule(name=st.sampled_from(["a", "b-0", "c-1"]), times=st.integers(1, 2))
     def spoil(self, name: str, times: int) -> None:

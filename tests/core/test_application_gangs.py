@@ -27,12 +27,14 @@ from muster_core.messages import (
     Moved,
     Origin,
     ParkAsks,
+    Parked,
     Pending,
     Placed,
     ReleaseAsk,
     RollBack,
     Say,
     SpoilBinds,
+    UndoBind,
     UnparkAsks,
     WithdrawAsk,
 )
@@ -190,6 +192,41 @@ def test_members_of_a_gang_that_has_timed_out_are_parked_when_their_node_is_lost
     app.tell(LoseNode(app.origin(), "n", frozenset({"default/g"})))
 
     assert app.places() == {"x": PARKED}
+
+
+def test_a_member_that_was_not_started_is_not_taken_from_its_gang() -> None:
+    app = Application()
+    app.add("x", 2)
+    app.commit(bound=app.held("x-0", "x-1"))
+
+    assert told(app.tell(UndoBind(app.origin(), "x-0"))) == [
+        "released x-0 n bind_failed",
+        "x-0 pending",
+    ]
+    assert app.places() == {"x-0": PENDING, "x-1": BOUND}
+
+
+@pytest.mark.parametrize(
+    ("timed_out", "place"), [("default/g", PARKED), ("default/h", PENDING), (None, PENDING)]
+)
+def test_a_member_that_was_not_started_is_parked_if_its_gang_has_timed_out(
+    timed_out: str | None, place: AskPlace
+) -> None:
+    app = Application()
+    app.add("x")
+    app.commit(bound=app.held("x"))
+    report = app.tell(UndoBind(app.origin(), "x", timed_out))
+
+    assert app.places() == {"x": place}
+    (action,) = (one for one in report.actions if isinstance(one, Pending | Parked))
+    assert action.was_bound
+
+
+def test_what_waits_was_not_bound_and_cannot_fail_to_start() -> None:
+    app = waiting_one()
+
+    assert told(app.tell(UndoBind(app.origin(), "x-0"))) == ["rejected"]
+    assert app.places() == {"x-0": WAITING, "x-1": PENDING}
 
 
 # Rolling back, parking
@@ -385,6 +422,16 @@ class Members(RuleBasedStateMachine):
         moved = [action for action in report.actions if isinstance(action, Moved)]
         assert sorted(action.ask.name for action in moved) == sorted(lost)
         self.plain |= {name: PlainAsk(PENDING) for name in lost}
+
+    @rule(data=st.data(), park=st.booleans())
+    def undo(self, data: st.DataObject, park: bool) -> None:
+        names = self.some(data, BOUND)
+        gang = "default/g" if park else None
+        for name in names:
+            report = self.app.tell(UndoBind(self.app.origin(), name, gang))
+            moved = [action for action in report.actions if isinstance(action, Moved)]
+            assert [(one.ask.name, one.lost) for one in moved] == [(name, False)]
+        self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}
 
     @precondition(lambda self: self.plain)
     @rule(data=st.data())

@@ -15,6 +15,7 @@ from muster_core.events import (
     AddApp,
     AddNode,
     AddPriorityClass,
+    BindFailed,
     Configure,
     Event,
     FailBind,
@@ -198,6 +199,9 @@ def everything() -> Tree:
         (wish("p", "bound"), "ask: 'bound' is already"),
         (RemoveAsk("p", "bound"), "ask: 'bound' of application 'p' is not pending"),
         (Release("p", "pending"), "ask: 'pending' of application 'p' is not bound"),
+        (BindFailed("p", "pending"), "ask: 'pending' of application 'p' is not bound"),
+        (BindFailed("p", "z"), "ask: 'z' is no ask"),
+        (BindFailed("q", "x"), "app: 'q' is unknown"),
         (FailBind("p", "z"), "ask: 'z' is no ask"),
         (AddPriorityClass("high", 5), "name: 'high' is already"),
         (Configure(configuration(queue("a", queue("c")))), "config: 'root.a' has applications"),
@@ -317,6 +321,49 @@ def test_run_for_starts_afresh_after_a_node_is_lost() -> None:
     here.settle(RemoveNode("n"), AddNode("m", ONE))
 
     assert here.conductor.next_deadline_us() == 16
+
+
+def test_run_for_starts_afresh_after_a_bind_has_failed() -> None:
+    here = tree("n", vcore=1)
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=10))
+    here.pass_time(6)
+    # Another one has the room, so that there is nothing to end.
+    here.settle(BindFailed("p", "x"), wish("p", "y", 1))
+    here.check()
+    assert here.conductor.next_deadline_us() is None
+
+    here.pass_time(20)
+    here.settle(Release("p", "y"))
+    here.check()
+    assert here.conductor.next_deadline_us() == 30
+
+
+def test_what_completes_at_that_instant_cannot_fail_to_start() -> None:
+    here = tree("n")
+    here.add_app("p")
+    here.settle(wish("p", run_for_us=10))
+    here.pass_time(10)
+    decisions = here.settle(BindFailed("p", "x"))
+    here.check()
+
+    assert [(one.kind, one.reason) for one in decisions if one.state is None] == [
+        (Kind.RELEASED, Reason.COMPLETED),
+        (Kind.REJECTED, None),
+    ]
+
+
+def test_a_bind_that_failed_on_a_node_that_is_lost_in_the_same_batch() -> None:
+    here = tree("n")
+    here.add_app("p")
+    here.settle(wish("p", "x"), wish("p", "y"))
+    decisions = here.settle(BindFailed("p", "y"), RemoveNode("n"), AddNode("n", ONE))
+    here.check()
+
+    lost = [f"{one.ask} {one.reason}" for one in decisions if one.kind is Kind.RELEASED]
+    assert lost == ["y bind_failed", "x node_lost"]
+    assert here.bound()[-1] == "p/x n"
+    assert here.snapshot().nodes["n"].used == {"vcore": 1}
 
 
 def test_an_ask_in_time_keeps_an_application_from_completing() -> None:

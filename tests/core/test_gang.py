@@ -215,6 +215,14 @@ def test_satisfied_until_the_last_bound_member_is_lost() -> None:
     assert gang.state is GangState.GATHERING
 
 
+def test_satisfied_when_the_last_bound_member_was_not_started() -> None:
+    gang = machine(*DEFINED, commit((A, BOUND), (B, BOUND), satisfied=True))
+    gang.handle(MoveMember(A, PENDING))
+    gang.handle(MoveMember(B, PENDING))
+
+    assert gang.state is GangState.SATISFIED
+
+
 def test_the_loss_of_a_waiting_member_does_not_end_what_others_have() -> None:
     gang = machine(*PLACES[GangState.SATISFIED], MoveMember(A, None))
     gang.handle(MoveMember(B, PENDING, lost=True))

@@ -94,7 +94,7 @@ class Tree:
     def hear(self) -> str | None:
         """Hear the owners in the middle of a batch; give why the last event was refused."""
         self._hear_owners()
-        return self.conductor.last_refusal()
+        return self.conductor.refusal_of(self.conductor.entered)
 
     def pass_time(self, at_us: int | None) -> None:
         """End the batch and let time pass up to an instant, its timers not included; None: all."""

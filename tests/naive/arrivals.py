@@ -12,6 +12,7 @@ from muster_core.events import (
     AddGang,
     AddNode,
     AddPriorityClass,
+    BindFailed,
     Configure,
     FailBind,
     Release,
@@ -38,6 +39,7 @@ Single = (
     | AddAsk
     | RemoveAsk
     | Release
+    | BindFailed
     | AddPriorityClass
     | FailBind
     | AddGang
@@ -72,6 +74,8 @@ def arrive(world: World, event: Single, now_us: int) -> None:  # noqa: C901, PLR
             _remove_ask(world, event, now_us)
         case Release():
             _release(world, event, now_us)
+        case BindFailed():
+            _bind_failed(world, event, now_us)
         case AddPriorityClass():
             _add_priority_class(world, event)
         case FailBind():
@@ -264,6 +268,14 @@ def _release(world: World, event: Release, now_us: int) -> None:
     ask = _ask(world, event.app, event.ask)
     _refuse_if(ask.place is not AskPlace.BOUND, f"ask: {event.ask!r} is not bound")
     complete(world, ask, now_us)
+
+
+def _bind_failed(world: World, event: BindFailed, now_us: int) -> None:
+    """Take a bound ask back; of its gang nothing is said, so that stays as it is."""
+    ask = _ask(world, event.app, event.ask)
+    _refuse_if(ask.place is not AskPlace.BOUND, f"ask: {event.ask!r} is not bound")
+    ask.since_us = now_us
+    gangs.release(world, [ask], Reason.BIND_FAILED)
 
 
 def _add_priority_class(world: World, event: AddPriorityClass) -> None:

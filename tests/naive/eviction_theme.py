@@ -32,6 +32,7 @@ _PLAIN: Final = (
     *("add_ask",) * 10,
     *("settle",) * 3,
     *("release",) * 2,
+    *("bind_failed",) * 2,
     *("add_app", "remove_ask", "fail_bind", "add_node"),
 )
 _GANGS: Final = (
@@ -39,6 +40,7 @@ _GANGS: Final = (
     *("add_ask",) * 6,
     *("settle",) * 4,
     *("release",) * 2,
+    *("bind_failed",) * 2,
     *("add_app", "add_gang", "remove_ask", "fail_bind", "fail_bind"),
 )
 _UPHEAVALS: Final = (

@@ -21,6 +21,7 @@ from muster_core.events import (
     AddPriorityClass,
     AppliedObject,
     Apply,
+    BindFailed,
     Configure,
     Delete,
     Manifest,
@@ -38,7 +39,7 @@ from tests.naive.gang_theme import GangTheme, dense, gang_themed
 from tests.naive.gangs import members
 from tests.naive.harness import SETTLE, Step, What
 from tests.naive.properties import INT32_MAX
-from tests.naive.state import Gang
+from tests.naive.state import Ask, Gang
 from tests.naive.strategies import Assembly
 from tests.naive.theme import SECOND_US, Theme, themed
 
@@ -89,6 +90,8 @@ class GangAssembly(Assembly):
             "apply_class": lambda choices: _applied(_class(choices)),
             "apply_list": self._list,
             "add_node": self._some_node,
+            "bind_failed": self._failed_bind,
+            "set_aside": self._set_aside,
         }
         if kind in makers:
             return makers[kind](choices)
@@ -236,6 +239,33 @@ class GangAssembly(Assembly):
         return Apply(
             tuple(Manifest(one, f"manifest.items[{place}]") for place, one in enumerate(objects))
         )
+
+    def _failed_bind(self, choices: Choices) -> What:
+        """Give a bound ask that could not be started, rather of a gang that is set aside."""
+        parked = [ask for ask in self._bound_members() if self._gang_of(ask).timed_out]
+        if not parked or choices.one_in(4):
+            return super().what("bind_failed", choices)
+        ask = choices.of(parked)
+        return BindFailed(ask.app.name, ask.name)
+
+    def _set_aside(self, choices: Choices) -> What:
+        """Lead a gang with bound members to where it has timed out, one step at a time."""
+        bound = [ask for ask in self._bound_members() if not self._gang_of(ask).timed_out]
+        if not bound:
+            return self._failed_bind(choices)
+        gang = self._gang_of(choices.of(bound))
+        if gang.satisfied:
+            return RemoveGang(gang.name)
+        if gang.definition is None and choices.one_in(2):
+            return AddGang(gang.name, self._fields(choices))
+        ask = self._ask_of(choices, count=None)
+        return attrs.evolve(ask, gang=gang.name, says=NOTHING_SAID, timed_out=True)
+
+    def _bound_members(self) -> list[Ask]:
+        return [ask for ask in self.drive.model.world.bound() if ask.gang is not None]
+
+    def _gang_of(self, ask: Ask) -> Gang:
+        return self.drive.model.world.gangs[ask.gang or ""]
 
     def _deletion(self, kind: str, choices: Choices) -> What:
         if kind == "delete_pod":

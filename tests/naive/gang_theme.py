@@ -20,6 +20,7 @@ _KINDS: Final = (
     *("settle",) * 6,
     *("add_node",) * 4,
     *("release",) * 4,
+    *("bind_failed",) * 4,
     *("add_ask",) * 2,
     *("add_gang",) * 3,
     *("remove_ask",) * 2,
@@ -31,6 +32,7 @@ _FEW_KINDS: Final = (
     *("add_node",) * 4,
     *("settle",) * 4,
     *("release",) * 2,
+    *("bind_failed",) * 2,
     *("add_gang",) * 2,
     *("add_ask", "apply_gang", "fail_bind", "remove_ask"),
 )
@@ -41,6 +43,7 @@ _OBJECTS: Final = (
     *("delete_gang", "delete_node", "apply_node", "apply_class", "delete_class"),
 )
 _UPHEAVALS: Final = ("remove_app", "remove_node", "update_node", "remove_gang", "refused")
+_ASIDE: Final = (*("set_aside",) * 5, *("bind_failed",) * 3)
 _GAPS_US: Final = (
     (*(0,) * 8, SECOND_US),
     (*(0,) * 4, SECOND_US, SECOND_US, 2 * SECOND_US, 1),
@@ -129,7 +132,10 @@ def _staged(theme: GangTheme, choices: Choices) -> GangTheme:
 def dense(theme: Theme, choices: Choices) -> Theme:
     """Make a theme of plain scenarios one for few and small things, with gangs."""
     kinds = choices.of(
-        (_FEW_KINDS, _KINDS, _KINDS + _OBJECTS, _KINDS + _UPHEAVALS, _KINDS + _OBJECTS * 3)
+        (
+            *(_FEW_KINDS, _KINDS, _KINDS + _OBJECTS, _KINDS + _UPHEAVALS),
+            *(_KINDS + _OBJECTS * 3, _KINDS + _ASIDE),
+        )
     )
     changes = ("configure",) if choices.one_in(4) else ()
     if choices.one_in(2):

@@ -103,7 +103,7 @@ class NaiveScheduler:
         world = self.world
         states = {name: (app.state, app.deadline) for name, app in world.apps.items()}
         world.rounds = Rounds(len(world.log), states)
-        failures = 0
+        failures = _failures(world)
         while True:
             run_rounds(world, at_us)
             known, failures = failures, _failures(world)
@@ -212,7 +212,7 @@ class NaiveScheduler:
 
 
 def _failures(world: World) -> int:
-    """Count the binds that failed in this batch."""
+    """Count the binds that failed in this batch, or were said to have failed."""
     return sum(said.reason is Reason.BIND_FAILED for said in world.log)
 
 

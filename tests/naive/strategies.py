@@ -18,6 +18,7 @@ from muster_core.events import (
     AddAsk,
     AddNode,
     AddPriorityClass,
+    BindFailed,
     Configure,
     FailBind,
     Release,
@@ -36,6 +37,9 @@ from tests.naive.theme import Theme, themed
 
 NODES: Final = ("n0", "n1", "N1", "n2")
 MOVE_BYTES: Final = 18
+
+#: The moves that are about a bound ask.
+_OF_THE_BOUND: Final = frozenset({"release", "bind_failed"})
 
 _SHAPES: Final = tuple(
     Resources(shape)
@@ -114,7 +118,7 @@ class Assembly:
         if kind.endswith("_node"):
             return self._about_a_node(kind, choices)
         world = self.drive.model.world
-        nothing = not (world.bound() if kind == "release" else world.pending())
+        nothing = not (world.bound() if kind in _OF_THE_BOUND else world.pending())
         if nothing and not choices.one_in(16):
             return self._add_ask(choices)
         return self._about_an_ask(kind, choices)
@@ -173,9 +177,11 @@ class Assembly:
         return choices.of(names or [(self.some_app(choices), "missing")])
 
     def _about_an_ask(self, kind: str, choices: Choices) -> What:
-        app, ask = self.some_ask(choices, bound=kind == "release")
+        app, ask = self.some_ask(choices, bound=kind in _OF_THE_BOUND)
         if kind == "release":
             return Release(app, ask)
+        if kind == "bind_failed":
+            return BindFailed(app, ask)
         if kind == "remove_ask":
             return RemoveAsk(app, ask)
         newest = sorted(self.drive.model.world.pending(), key=lambda ask: -ask.creation[0])[:3]

@@ -15,6 +15,7 @@ from muster_core.events import (
     AddApp,
     AddAsk,
     Apply,
+    BindFailed,
     Configure,
     FailBind,
     Manifest,
@@ -154,6 +155,25 @@ def test_the_mark_goes_with_the_last_member() -> None:
     assert story.model.gangs["default/g"].timed_out
     story.play(RemoveAsk("a", "m-0"), RemoveAsk("a", "m-1"))
     assert not story.model.gangs["default/g"].timed_out
+
+
+def test_a_member_that_was_not_started_leaves_its_gang_satisfied() -> None:
+    story = Story(node("n", 2), APP, gang("g", 2), asks("m", count=2, of="g"))
+    decisions = story.play(BindFailed("a", "m-0"), BindFailed("a", "m-1"), asks("k", cores=2))
+    assert decisions == [
+        *("released m-0 bind_failed", "released m-1 bind_failed"),
+        *("assigned m-0", "bound m-0", "assigned m-1", "bound m-1"),
+    ]
+    assert story.model.gangs["default/g"].satisfied
+
+
+def test_of_a_gang_that_has_timed_out_it_is_parked() -> None:
+    story = Story(node("n", 3), APP, gang("g", 2), asks("m", count=2, of="g"))
+    story.play(RemoveGang("default/g"), gang("g", 4, mode=LOOSE, wait_us=S))
+    story.play(asks("k", count=2, of="g"))
+    assert story.play(2 * S) == ["released k-0 gang_timeout", "gang_timed_out g"]
+    assert story.play(BindFailed("a", "m-0")) == ["released m-0 bind_failed"]
+    assert story.gang("g") == (0, 1, 0, 3)
 
 
 def test_a_bind_that_fails_sends_that_member_alone_back() -> None:

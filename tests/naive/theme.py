@@ -57,6 +57,7 @@ _CLASSES: Final = (
 _KINDS: Final = (
     *("add_ask",) * 18,
     *("release",) * 6,
+    *("bind_failed",) * 3,
     *("settle",) * 2,
     *("add_app",) * 4,
     *("remove_ask",) * 2,
@@ -219,7 +220,7 @@ def _few(theme: Theme) -> Theme:
 
 
 def _blocking(theme: Theme) -> Theme:
-    """Strict leaves with quotas, and binds that fail."""
+    """Strict leaves with quotas, and binds that fail, at once or later."""
     return attrs.evolve(
         theme,
         properties=_with(theme, _STRICT, ("enabled", "enabled", None)),
@@ -227,5 +228,5 @@ def _blocking(theme: Theme) -> Theme:
         max_applications=(0,),
         lists=False,
         hot=1,
-        kinds=_KINDS + ("fail_bind",) * 5,
+        kinds=_KINDS + ("fail_bind",) * 5 + ("bind_failed",) * 3,
     )

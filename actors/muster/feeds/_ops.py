@@ -29,6 +29,7 @@ from muster_core.events import (
     AddNode,
     AddPriorityClass,
     Apply,
+    BindFailed,
     Delete,
     FailBind,
     Release,
@@ -244,6 +245,12 @@ _TABLE: Final = (
         "The next binds of an ask fail.",
         (_APP, _ASK, field("times", _TIMES, "how many binds; default 1")),
         _made(FailBind),
+    ),
+    _op(
+        "bind_failed",
+        "The work of a bound ask could not be started.",
+        (_APP, _ASK),
+        _made(BindFailed),
     ),
     _op("settle", "Closes the batch and runs the rounds.", (), _made(Settle)),
     _op(

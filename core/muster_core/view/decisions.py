@@ -240,6 +240,6 @@ class DecisionView:
             assert app.allocated == allocated
         for node in self.nodes.nodes.values():
             assert node.used == used[node.name]
-            assert set(node.held) == held[node.name]
+            assert node.held == dict.fromkeys(held[node.name], 1)
         assert self._state.total == self.nodes.total
         self.nodes.check()

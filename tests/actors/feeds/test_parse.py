@@ -12,6 +12,7 @@ from muster_core.events import (
     AddAsk,
     AddNode,
     AddPriorityClass,
+    BindFailed,
     FailBind,
     Release,
     RemoveApp,
@@ -78,6 +79,7 @@ GIB = 2**30
         ),
         ("{op: fail_bind, app: a, ask: x}", FailBind("a", "x")),
         ("{op: fail_bind, app: a, ask: x, times: 2}", FailBind("a", "x", 2)),
+        ("{op: bind_failed, app: a, ask: x-0}", BindFailed("a", "x-0")),
     ],
 )
 def test_what_an_event_becomes(text: str, wanted: Content) -> None:
@@ -104,6 +106,11 @@ ASK = "op: add_ask, app: a, ask: x"
         ("{op: remove_app, app: [a]}", "app: a list is not a text"),
         ("{op: remove_app, app: a/b}", "app: 'a/b' has a '/', which the name of an application"),
         ("{op: release, app: a, ask: x/y}", "ask: 'x/y' has a '/'"),
+        ("{op: bind_failed, app: a}", "ask: is missing"),
+        (
+            "{op: bind_failed, app: a, ask: x, times: 2}",
+            "times: unknown field (with '2'); the fields are: app, ask",
+        ),
         (
             "{op: remove_app, app: a, queue: b}",
             "queue: unknown field (with 'b'); the fields are: app",

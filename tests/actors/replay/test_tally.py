@@ -99,6 +99,24 @@ async def test_a_failed_bind_is_none() -> None:
     assert (summary.asks_bound, summary.asks_running, summary.asks_pending) == (1, 1, 0)
 
 
+async def test_what_was_not_started_is_pending_and_has_waited_once() -> None:
+    feed = (
+        SETUP
+        + """
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}
+- {op: update_node, at: 10, node: n1, schedulable: false}
+- {op: bind_failed, app: a, ask: x}
+"""
+    )
+    summary = (await tally_of(feed)).summary()
+    assert (summary.asks_bound, summary.asks_running, summary.asks_pending) == (1, 0, 1)
+
+    feed += "- {op: update_node, at: 30, node: n1, schedulable: true}"
+    summary = (await tally_of(feed)).summary()
+    assert (summary.asks_bound, summary.asks_running, summary.asks_pending) == (1, 1, 0)
+    assert (summary.wait.count, summary.wait.longest_s) == (1, 0)
+
+
 async def test_a_refused_ask_is_none() -> None:
     tally = await tally_of(
         SETUP
