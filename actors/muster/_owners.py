@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from muster._errors import BrokenSchedulerError
 from muster._mailbox import Interleave, Mailbox
+from muster._pace import Pace
 from muster_core.application import ApplicationMachine
 from muster_core.gang import GangMachine
 from muster_core.gang_messages import GangReport, ToGang
@@ -43,8 +44,12 @@ class _Owner(ABC, Generic[M]):
         """Own the machine until what it stands for is gone."""
         gone = False
         while not gone:
-            for message in await self.mailbox.take_all():
+            messages = await self.mailbox.take_all()
+            pace = Pace()
+            for message in messages:
                 gone = self._handle(message) or gone
+                if pace.is_up():
+                    await pace.rest()
 
     @abstractmethod
     def _handle(self, message: M) -> bool:

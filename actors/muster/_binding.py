@@ -1,0 +1,187 @@
+"""Binders: what really starts the work of an ask that is bound, and ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+import attrs
+import trio
+
+from muster._calls import Note, WorkEnded, WorkFailed, WorkStarted
+from muster._handles import Allocation
+
+if TYPE_CHECKING:
+    from muster._tracking import Closed, Held, TrackedAsk
+    from muster_core.decisions import Reason
+
+BIND_TIMEOUT_S: Final = 30.0
+"""How long a binder may take to start the work of an ask, in seconds, unless it is said."""
+
+BIND_ATTEMPTS: Final = 3
+"""How often in a row the work of an ask may fail, unless it is said."""
+
+
+class Binder(Protocol):
+    """What does the work of asks that are bound.
+
+    It affects its own asks only: whatever it raises, and however long it takes, the
+    scheduler goes on.
+    """
+
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Do the work of one allocation. It runs in a task of its own.
+
+        Returning says that the work has ended: the allocation is released, as completed.
+        Raising says that it could not be done: the ask is released as ``bind_failed`` and
+        is pending again, or removed if that was the last of its attempts.
+
+        It is cancelled when the allocation ends otherwise (preempted, reclaimed, removed,
+        its node lost, its time over, or the scheduler closed), and when ``started`` was not
+        called in time. It should then end the work, and may take a moment for that: the
+        same ask is not run again before it has ended, but others may use the node.
+
+        Args:
+            allocation: What is bound, and where.
+            started: To be called, from this task or its children, when the work has
+                started; before that :meth:`muster.Ask.bound` does not return. Calling it
+                again does nothing.
+        """
+        ...
+
+
+@final
+@attrs.define(eq=False)
+class _Job:
+    """One run of a binder.
+
+    Attributes:
+        ask: The ask.
+        held: Its allocation.
+        before: An earlier run of the ask, which may be about to end.
+        scope: Cancelled when the run is to end.
+        settled: Set when the work has started, or will not any more.
+        finished: Set when the binder has come back.
+    """
+
+    ask: TrackedAsk
+    held: Held
+    before: _Job | None
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    settled: trio.Event = attrs.field(factory=trio.Event)
+    finished: trio.Event = attrs.field(factory=trio.Event)
+    has_started: bool = False
+    is_late: bool = False
+
+    async def wait_for_earlier(self) -> None:
+        """Wait until no earlier run of the ask is about to end any more."""
+        while (earlier := self.unfinished()) is not None:
+            await earlier.finished.wait()
+
+    def unfinished(self) -> _Job | None:
+        """Give the run that an own one has to wait for, or None."""
+        while self.before is not None and self.before.finished.is_set():
+            self.before = self.before.before  # Else the runs of an ask would all be kept.
+        return self.before
+
+    def start(self) -> None:
+        """Take note that the work has started."""
+        if not self.settled.is_set():
+            self.has_started = True
+            self.settled.set()
+
+    def end(self, _: Reason | Closed | None) -> None:
+        """Have the work ended."""
+        self.scope.cancel()
+
+
+@final
+class Bindings:
+    """Runs a binder for every allocation.
+
+    Args:
+        binder: The binder.
+        timeout_s: How long it may take to start work, in seconds of trio's clock.
+        allocate: Makes the handle of an allocation.
+        tell: Sends the coordinator word; may wait, as nobody waits for a binder.
+    """
+
+    def __init__(
+        self,
+        binder: Binder,
+        timeout_s: float,
+        allocate: Callable[[TrackedAsk, Held], Allocation],
+        tell: Callable[[Note], Awaitable[None]],
+    ) -> None:
+        self._binder = binder
+        self._timeout_s = timeout_s
+        self._allocate = allocate
+        self._tell = tell
+        #: The last run of each ask that has not come back, by the names of both.
+        self._jobs: dict[tuple[str, str], _Job] = {}
+
+    def start(self, nursery: trio.Nursery, ask: TrackedAsk, held: Held) -> None:
+        """Start the work of an allocation.
+
+        Args:
+            nursery: Where it runs.
+            ask: The ask.
+            held: Its allocation.
+        """
+        name = (ask.app, ask.name)
+        job = self._jobs[name] = _Job(ask, held, self._jobs.get(name))
+        nursery.start_soon(self._run, job)
+
+    async def _run(self, job: _Job) -> None:
+        with job.held.ended.heard_by(job.end):
+            if job.held.ended.value is not None:  # It was over before this task had begun.
+                job.scope.cancel()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._work, job)
+                with trio.move_on_after(self._timeout_s):
+                    await job.settled.wait()
+                if job.has_started:
+                    await self._tell(WorkStarted(job.ask, job.held))
+                elif not job.settled.is_set():
+                    await self._give_up(job)
+
+    async def _give_up(self, job: _Job) -> None:
+        """Say that the work did not start in time, without waiting for the binder to see it."""
+        job.is_late = True
+        job.settled.set()
+        job.scope.cancel()
+        msg = f"the work had not started after {self._timeout_s:g} s"
+        await self._tell(WorkFailed(job.ask, job.held, TimeoutError(msg)))
+
+    async def _work(self, job: _Job) -> None:
+        error: Exception | None = None
+        try:
+            with job.scope:
+                await job.wait_for_earlier()
+                await self._binder.run(self._allocate(job.ask, job.held), job.start)
+        except Exception as raised:  # noqa: BLE001 - whatever it is, the work failed
+            error = raised
+        except BaseExceptionGroup as group:
+            # Of a binder with a nursery: the block is being left, and it failed at that.
+            _, others = group.split(Exception)
+            if others is not None:
+                raise others from None
+        finally:
+            self._has_come_back(job)
+        if job.is_late or job.scope.cancelled_caught or job.held.ended.value is not None:
+            return
+        if error is None:
+            await self._tell(WorkEnded(job.ask, job.held))
+        else:
+            await self._tell(WorkFailed(job.ask, job.held, error))
+
+    def _has_come_back(self, job: _Job) -> None:
+        job.finished.set()
+        job.settled.set()
+        name = (job.ask.app, job.ask.name)
+        if self._jobs.get(name) is job:
+            del self._jobs[name]
+            # One that was cancelled while it waited leaves behind what it waited for.
+            earlier = job.unfinished()
+            if earlier is not None:
+                self._jobs[name] = earlier

@@ -1,0 +1,284 @@
+"""The coordinator by a clock: batches of what has come in, and timers when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, assert_never, final
+
+import trio
+
+from muster._audience import Audience
+from muster._batches import Batches, Journal
+from muster._binding import Bindings
+from muster._calls import (
+    Call,
+    EndAllocation,
+    Enter,
+    Entered,
+    LookInto,
+    Note,
+    SettleNow,
+    Survey,
+    TimeIsUp,
+    TrackAsk,
+    TrackGang,
+    Why,
+    WorkEnded,
+    WorkFailed,
+    WorkStarted,
+    refuse,
+)
+from muster._errors import ClosedSchedulerError
+from muster._owners import broken
+from muster._pace import Pace
+from muster._timekeeper import Timekeeper
+from muster._tracking import Held, TrackedAsk, Tracker
+from muster_core.decisions import Announced
+from muster_core.errors import MusterError, RefusedError
+from muster_core.events import AddAsk, BindFailed, Event, Release, RemoveAsk
+
+if TYPE_CHECKING:
+    from muster._mailbox import Interleave
+    from muster_core.conductor import Conductor
+
+
+class Record(Protocol):
+    """Where everything that is let in goes, in order.
+
+    The same events at the same instants, let into a :class:`muster.Simulation` whose
+    batches are closed at the same places, give the same decisions.
+    """
+
+    def enter(self, at_us: int, event: Event, /) -> None:
+        """Take an event; ``at_us`` is its instant in microseconds since the opening."""
+        ...
+
+    def close(self, at_us: int, /) -> None:
+        """Take note that the batch of this instant was closed."""
+        ...
+
+
+@final
+class LiveCoordinator:
+    """Runs a batch of whatever waits at the entry, as soon as the last batch has ended.
+
+    Args:
+        conductor: The machine, which only this task touches.
+        journal: Where the decisions go, or None.
+        interleave: See :data:`muster._mailbox.Interleave`.
+        entry: Where calls and notes come in.
+        timekeeper: Says how late it is, and when a timer is due.
+        tracker: Knows what has become of asks.
+        audience: The observers.
+        bindings: Runs the binder, or None without one.
+        attempts: How often in a row the work of an ask may fail; None for any number.
+        record: Where everything that is let in goes, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        conductor: Conductor,
+        journal: Journal | None,
+        interleave: Interleave | None,
+        entry: trio.MemoryReceiveChannel[Call | Note],
+        timekeeper: Timekeeper,
+        tracker: Tracker,
+        audience: Audience,
+        bindings: Bindings | None,
+        attempts: int | None,
+        record: Record | None,
+    ) -> None:
+        self._batches = Batches(conductor, journal, interleave, self._after)
+        self._entry = entry
+        self._timekeeper = timekeeper
+        self._tracker = tracker
+        self._audience = audience
+        self._bindings = bindings
+        self._attempts = attempts
+        self._record = record
+        self._nursery: trio.Nursery
+        #: What has been taken from the entry and not answered.
+        self._serving: list[Call | Note] = []
+        #: How many events have been let in: each is the index of the next.
+        self._index = 0
+        #: The positions of the events that each call of this batch has brought.
+        self._positions: dict[Call | Note, list[int]] = {}
+        #: The allocations that were told to end in this batch.
+        self._ended: set[Held] = set()
+
+    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
+        """Serve calls until the entry is closed; then end.
+
+        Args:
+            nursery: Where the owners of state and the binder run.
+            done: Set when everything that was let in has been carried out.
+
+        Raises:
+            BrokenSchedulerError: If it fails itself, which is a bug.
+            Exception: What the journal raises, as it is.
+        """
+        self._nursery = nursery
+        ended: MusterError | None = ClosedSchedulerError("the scheduler did not end as it should")
+        try:
+            self._batches.start(nursery)
+            nursery.start_soon(self._timekeeper.run)
+            await self._close()
+            async for first in self._entry:
+                await self._serve([first, *self._waiting()])
+            ended = None
+            done.set()
+        except Exception as error:
+            if error is self._batches.journal_error:
+                raise
+            raise broken("coordinator", "", self._serving) from error
+        finally:
+            for call in (*self._serving, *self._waiting()):
+                refuse(call)
+            self._entry.close()
+            self._tracker.close()
+            self._audience.close(ended)
+
+    def _waiting(self) -> Iterator[Call | Note]:
+        """Take what waits at the entry."""
+        while True:
+            try:
+                yield self._entry.receive_nowait()
+            except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
+                return
+
+    async def _serve(self, calls: list[Call | Note]) -> None:
+        """Run a batch of what was asked, then answer."""
+        self._serving = [call for call in calls if _take(call)]
+        # A clock that goes back would be a bug of the clock; time here does not.
+        now_us = max(self._timekeeper.now_us(), self._batches.conductor.now_us)
+        await self._batches.advance(now_us)
+        before = self._index
+        for call in self._serving:
+            await self._enter(call, now_us)
+        if self._index != before or self._is_due(now_us):
+            await self._close()
+        for call in self._serving:
+            await self._answer(call)
+        self._serving = []
+        self._positions.clear()
+        self._ended.clear()
+        self._timekeeper.aim(self._batches.conductor.next_deadline_us())
+
+    def _is_due(self, now_us: int) -> bool:
+        due_us = self._batches.conductor.next_deadline_us()
+        return due_us is not None and due_us <= now_us
+
+    async def _close(self) -> None:
+        self._batches.begin()
+        await self._batches.end()
+
+    # Before the batch is closed
+
+    async def _enter(self, call: Call | Note, now_us: int) -> None:
+        """Let in what a call brings."""
+        match call:
+            case Enter():
+                events: Sequence[Event] = call.events
+            case EndAllocation() | WorkEnded():
+                events = self._end(call.ask, call.held, Release(call.ask.app, call.ask.name))
+            case WorkFailed(ask, held, error):
+                events = self._end(ask, held, BindFailed(ask.app, ask.name))
+                if events and self._tracker.failed(ask, error, self._attempts):
+                    events = [*events, RemoveAsk(ask.app, ask.name)]
+            case _:
+                return
+        positions = self._positions[call] = list[int]()
+        pace = Pace()
+        for event in events:
+            positions.append(await self._let_in(event, now_us))
+            if pace.is_up():
+                await pace.rest()
+
+    def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
+        """Give the event that ends an allocation; nothing if that has ended already.
+
+        The name of the ask alone would not do: it may be bound again meanwhile.
+        """
+        if held in self._ended or not self._tracker.holds(ask, held):
+            return []
+        self._ended.add(held)
+        return [event]
+
+    async def _let_in(self, event: Event, now_us: int) -> int:
+        """Let an event in; give its position."""
+        if self._record is not None:
+            self._record.enter(now_us, event)
+        await self._batches.enter(event, self._index)
+        self._index += 1
+        return self._batches.conductor.entered
+
+    # After the batch has ended
+
+    def _after(self, announced: Sequence[Announced], gangs: set[str]) -> None:
+        """Let everybody know what a batch has decided, also one that a timer has made."""
+        if self._record is not None:
+            self._record.close(self._batches.conductor.now_us)
+        bound = self._tracker.update(announced, gangs)
+        self._audience.publish(announced)
+        if self._bindings is not None:
+            for ask in bound:
+                held = ask.status.value.held
+                assert held is not None, "an ask is bound to nothing"
+                self._bindings.start(self._nursery, ask, held)
+
+    async def _answer(self, call: Call | Note) -> None:
+        match call:
+            case Enter():
+                call.answer.give(self._entered(call))
+            case EndAllocation():
+                call.answer.give(any(one is None for one in self._refusals(call)))
+            case SettleNow():
+                call.answer.give(None)
+            case TrackAsk():
+                try:
+                    call.answer.give(self._tracker.track(call.app, call.ask))
+                except RefusedError as error:
+                    call.answer.fail(error)
+            case TrackGang():
+                call.answer.give(self._tracker.track_gang(call.gang))
+            case Survey() | Why() | LookInto():
+                await self._show(call)
+            case WorkStarted():
+                self._tracker.started(call.ask, call.held)
+            case TimeIsUp() | WorkEnded() | WorkFailed():
+                pass
+            case _:
+                assert_never(call)
+
+    async def _show(self, call: Survey | Why | LookInto) -> None:
+        """Answer a call that looks at the state and changes nothing."""
+        match call:
+            case Survey():
+                call.answer.give(await self._batches.snapshot())
+            case Why():
+                call.answer.give(self._batches.why_pending(call.app, call.ask))
+            case LookInto():
+                call.answer.give(await self._batches.examine(call.examiner))
+
+    def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
+        """Say of each event of a call why it was refused, or None."""
+        for position in self._positions[call]:
+            message = self._batches.conductor.refusal_of(position)
+            yield None if message is None else RefusedError(message)
+
+    def _entered(self, call: Enter) -> Entered:
+        refusals = tuple(self._refusals(call))
+        asks: list[TrackedAsk] = []
+        if call.track:
+            for event, seq, refusal in zip(
+                call.events, self._positions[call], refusals, strict=True
+            ):
+                if isinstance(event, AddAsk) and refusal is None:
+                    asks.extend(self._tracker.track_new(event.app, event.names(), seq))
+        return Entered(refusals, tuple(asks))
+
+
+def _take(call: Call | Note) -> bool:
+    """Begin with a call, unless it was withdrawn."""
+    return isinstance(call, Note) or call.answer.take()

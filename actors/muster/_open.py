@@ -1,0 +1,120 @@
+"""Opening a scheduler: all its parts put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from muster._audience import Audience
+from muster._binding import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder, Bindings
+from muster._block import run_for_block
+from muster._calls import Call, Note, TimeIsUp
+from muster._clock import Clock, TrioClock
+from muster._desk import Desk
+from muster._handles import Allocation
+from muster._live import LiveCoordinator, Record
+from muster._scheduler import Scheduler
+from muster._timekeeper import Timekeeper
+from muster._tracking import Held, TrackedAsk, Tracker
+from muster._wording import Config, configuration_of
+from muster_core.conductor import Conductor
+from muster_core.errors import EventError
+
+if TYPE_CHECKING:
+    from muster._batches import Journal
+    from muster._mailbox import Interleave
+
+ENTRY_BOUND: Final = 1024
+"""How many calls may wait at the entry; a caller beyond that waits for a slot."""
+
+
+@asynccontextmanager
+async def open_scheduler(
+    config: Config | None = None,
+    *,
+    partition: str | None = None,
+    binder: Binder | None = None,
+    bind_timeout: float = BIND_TIMEOUT_S,
+    bind_attempts: int | None = BIND_ATTEMPTS,
+    clock: Clock | None = None,
+    journal: Journal | None = None,
+    record: Record | None = None,
+    interleave: Interleave | None = None,
+) -> AsyncGenerator[Scheduler, None]:
+    """Run a scheduler for the time of an ``async with`` block.
+
+    When the block is left normally, every call that was let in is carried out first. In
+    every case whoever still waits for something gets :class:`ClosedSchedulerError`, the
+    work that a binder does is cancelled, and no task is left.
+
+    Args:
+        config: The first configuration: loaded; a file, or the text of one (a ``str`` with
+            a line break, a brace or a colon and a blank is a text); or its maps and lists.
+            Default: only ``root``, without limits.
+        partition: The partition that is to run; default: ``default``, or the only one.
+        binder: What does the work of bound asks; default: nothing, as the program does it.
+        bind_timeout: How long the binder may take to start work, in seconds.
+        bind_attempts: How often in a row the work of an ask may fail before it is removed;
+            None for any number.
+        clock: Where the time comes from; default: trio's clock.
+        journal: What the decisions of each batch are written to. It is called from the
+            coordinator's task, before anybody else learns of the decisions; an exception
+            that it raises ends the scheduler and comes out of the block.
+        record: Where everything that is let in goes, for a replay.
+        interleave: Awaited by every owner before it reads its mailbox; lets tests
+            disturb the order of tasks, which no decision depends on.
+
+    Yields:
+        The scheduler.
+
+    Raises:
+        OSError: If the configuration is a file that cannot be read.
+        ConfigError: If it is refused.
+        EventError: If ``bind_timeout`` or ``bind_attempts`` is not above zero.
+        BrokenSchedulerError: If an owner of state fails, which is a bug.
+    """
+    _check_limits(bind_timeout, bind_attempts)
+    conductor = Conductor(configuration_of(config, partition))
+    # A caller beyond the bound waits for a slot: that is how load reaches who makes it.
+    send, receive = trio.open_memory_channel[Call | Note](ENTRY_BOUND)
+    audience = Audience()
+    desk = Desk(send)
+
+    async def tell(note: Note) -> None:
+        # One that is being closed does not need to know any more.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await send.send(note)
+
+    def allocate(ask: TrackedAsk, held: Held) -> Allocation:
+        return Allocation(desk, ask, held)
+
+    async def ring() -> None:
+        await tell(TimeIsUp())
+
+    used_clock = TrioClock() if clock is None else clock
+    coordinator = LiveCoordinator(
+        conductor=conductor,
+        journal=journal,
+        interleave=interleave,
+        entry=receive,
+        timekeeper=Timekeeper(used_clock, used_clock.now_us(), ring),
+        tracker=Tracker(conductor, all_bound=binder is not None),
+        audience=audience,
+        bindings=None if binder is None else Bindings(binder, bind_timeout, allocate, tell),
+        attempts=bind_attempts,
+        record=record,
+    )
+    async with run_for_block(coordinator.run, send.close):
+        yield Scheduler(conductor, desk, audience)
+
+
+def _check_limits(timeout: float, attempts: int | None) -> None:
+    if not timeout > 0:
+        msg = f"bind_timeout: {timeout!r} seconds: it has to be above 0"
+        raise EventError(msg)
+    if attempts is not None and attempts < 1:
+        msg = f"bind_attempts: {attempts!r}: it has to be 1 or more, or None for any number"
+        raise EventError(msg)
