@@ -133,6 +133,15 @@ class Bindings:
         nursery.start_soon(self._run, job)
 
     async def _run(self, job: _Job) -> None:
+        try:
+            await self._supervise(job)
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) > 1:
+                raise
+            # What a binder leaves a program by, such as SystemExit, comes out as it is.
+            raise group.exceptions[0] from None
+
+    async def _supervise(self, job: _Job) -> None:
         with job.held.ended.heard_by(job.end):
             if job.held.ended.value is not None:  # It was over before this task had begun.
                 job.scope.cancel()
