@@ -152,11 +152,12 @@ class LiveCoordinator:
         self._serving = [call for call in calls if _take(call)]
         # A clock that goes back would be a bug of the clock; time here does not.
         now_us = max(self._timekeeper.now_us(), self._batches.conductor.now_us)
-        await self._batches.advance(now_us)
+        # In batches of their own: who speaks of what a timer ends now, comes too late.
+        await self._batches.run_timers(now_us)
         before = self._index
         for call in self._serving:
             await self._enter(call, now_us)
-        if self._index != before or self._is_due(now_us):
+        if self._index != before:
             await self._close()
         for call in self._serving:
             await self._answer(call)
@@ -164,10 +165,6 @@ class LiveCoordinator:
         self._positions.clear()
         self._ended.clear()
         self._timekeeper.aim(self._batches.conductor.next_deadline_us())
-
-    def _is_due(self, now_us: int) -> bool:
-        due_us = self._batches.conductor.next_deadline_us()
-        return due_us is not None and due_us <= now_us
 
     async def _close(self) -> None:
         self._batches.begin()
