@@ -196,7 +196,7 @@ class Decisions:
 
     def offer(self, announced: Sequence[Announced]) -> None:
         """Put those decisions of a batch into the buffer that are wanted."""
-        for one in announced:
+        for one in () if self._is_over else announced:
             try:
                 if not self._wanted.wants(one):
                     continue
@@ -255,9 +255,11 @@ class Audience:
         for _, observer in present:
             if observer is not None:
                 observer.offer(announced)
-        self._observers = [
+        kept = [
             known for known, observer in present if observer is not None and not observer.is_over
         ]
+        # Behind them are those that a filter has made meanwhile.
+        self._observers[: len(present)] = kept
 
     def close(self, error: MusterError | None) -> None:
         """Let all observation end.

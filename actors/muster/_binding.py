@@ -136,10 +136,11 @@ class Bindings:
         try:
             await self._supervise(job)
         except BaseExceptionGroup as group:
-            if len(group.exceptions) > 1:
+            error, *others = group.exceptions
+            if others:
                 raise
             # What a binder leaves a program by, such as SystemExit, comes out as it is.
-            raise group.exceptions[0] from None
+            raise error from None
 
     async def _supervise(self, job: _Job) -> None:
         with job.held.ended.heard_by(job.end):

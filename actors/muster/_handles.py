@@ -370,7 +370,8 @@ class Gang:
         """
         call = TrackGang(gang_name(self.name))
         watched = await self._desk.call(call, call.answer)
-        while not watched.value.satisfied:
+        before = watched.value.times
+        while not (watched.value.satisfied or watched.value.times > before):
             status = watched.value
             if status.closed:
                 raise _closed()

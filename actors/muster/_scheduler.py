@@ -13,9 +13,9 @@ from muster._wording import (
     Amounts,
     Config,
     Manifest,
+    any_event,
     configuration_of,
     event_of,
-    event_of_map,
     manifest_event,
 )
 from muster_core.conductor import Conductor
@@ -424,7 +424,7 @@ class Scheduler:
             RefusedError: If it makes no sense now; then nothing was changed.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(_event(event))
+        await self._desk.enter(any_event(event))
 
     async def submit_many(
         self, events: Iterable[Event | Mapping[str, object]]
@@ -441,7 +441,7 @@ class Scheduler:
             EventError: If one of them is no event; then none is let in.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = Enter(tuple(map(_event, events)))
+        call = Enter(tuple(map(any_event, events)))
         return (await self._desk.call(call, call.answer)).refusals
 
     # Handles
@@ -526,7 +526,3 @@ class Scheduler:
         error = await self._desk.call(call, call.answer)
         if error is not None:
             raise error
-
-
-def _event(event: Event | Mapping[str, object]) -> Event:
-    return event_of_map(event) if isinstance(event, Mapping) else event

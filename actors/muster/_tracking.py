@@ -107,12 +107,14 @@ class GangStatus:
     Attributes:
         defined: It is defined.
         satisfied: It is satisfied.
+        times: How often it was satisfied since it is watched, if only for a moment.
         timed_out: It is marked as timed out.
         closed: The scheduler is closed, and nobody knows any more.
     """
 
     defined: bool = False
     satisfied: bool = False
+    times: int = 0
     timed_out: bool = False
     closed: bool = False
 
@@ -242,8 +244,11 @@ class Tracker:
             The asks that have a new allocation, in the order of their decisions.
         """
         touched: dict[Name, Reason | None] = {}
+        satisfied: set[str | None] = set()
         for one in announced:
             decision = one.decision
+            if decision.kind is Kind.GANG_SATISFIED:
+                satisfied.add(decision.gang)
             if decision.app is None or decision.ask is None:
                 continue
             name = (decision.app, decision.ask)
@@ -253,17 +258,18 @@ class Tracker:
         for gang in sorted(gangs):
             for name in self._members.get(gang, ()):
                 touched.setdefault(name, None)
-            self._publish_gang(gang)
+            self._publish_gang(gang, satisfied=gang in satisfied)
         bound: list[TrackedAsk] = []
         for name, reason in touched.items():
             bound.extend(self._publish(*name, reason))
         return bound
 
-    def _publish_gang(self, gang: str) -> None:
+    def _publish_gang(self, gang: str, *, satisfied: bool) -> None:
         watched = self._gangs.get(gang)
         if watched is None:
             return
-        status = self._gang_status(gang)
+        times = watched.value.times + satisfied
+        status = attrs.evolve(self._gang_status(gang), times=times)
         if status != watched.value:
             watched.publish(status)
         if not status.defined:
@@ -303,7 +309,9 @@ class Tracker:
                 status = attrs.evolve(status, failures=0, error=None)
         fresh = self._status(place, allocation)
         held = fresh.held or status.held
-        tracked.status.publish(attrs.evolve(status, place=place, held=held, started=fresh.started))
+        after = attrs.evolve(status, place=place, held=held, started=fresh.started)
+        if after != tracked.status.value:
+            tracked.status.publish(after)
         return allocation is not None
 
     def _status(self, place: AskPlace | None, allocation: Allocation | None) -> AskStatus:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Set
 from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast, get_args
 
 from muster.config_files import parse_configuration, read_configuration
 from muster.feeds import (
@@ -37,6 +37,8 @@ Config: TypeAlias = Configuration | str | PathLike[str] | Mapping[str, object]
 
 Manifest: TypeAlias = Mapping[str, object] | str | PathLike[str]
 """Kubernetes objects: one as a map; a file, or the text of one."""
+
+_EVENTS: Final[tuple[type, ...]] = get_args(Event)
 
 _IS_TEXT: Final = ("\n", "{", ": ")
 """What no name of a file has, but every text that says something."""
@@ -91,6 +93,20 @@ def gang_name(written: str) -> str:
         raise EventError(msg) from None
 
 
+def any_event(event: Event | Mapping[str, object]) -> Event:
+    """Make sure that something is an event, or make it one.
+
+    Raises:
+        EventError: If it is none.
+    """
+    if isinstance(event, Mapping):
+        return event_of_map(event)
+    if not isinstance(event, _EVENTS):
+        msg = f"event: {event!r:.100} is no event, nor a map as it stands in a feed"
+        raise EventError(msg)
+    return event
+
+
 def _raw(value: object, depth: int = 0) -> object:
     """Write a value as a feed would have it.
 
@@ -110,8 +126,11 @@ def _raw(value: object, depth: int = 0) -> object:
             return {key: _raw(part, depth + 1) for key, part in entries}
         case str() | bytes() | bytearray():
             return value
-        case Sequence() | frozenset() | set():
-            return [_raw(part, depth + 1) for part in cast("Sequence[object]", value)]
+        case Set():  # Its order is another one in each run of a program.
+            parts = [_raw(part, depth + 1) for part in cast("Set[object]", value)]
+            return sorted(parts, key=str)
+        case Collection():
+            return [_raw(part, depth + 1) for part in cast("Collection[object]", value)]
         case _:
             return value
 
@@ -124,8 +143,11 @@ def configuration_of(config: Config | None, partition: str | None = None) -> Con
         ConfigError: If it is refused, with everything that is wrong with it.
     """
     match config:
-        case None:
+        case None if partition is None:
             return default_configuration()
+        case None:
+            msg = f"{partition!r}: there is no configuration that it could be one of"
+            raise ConfigError([Problem(msg, "partition")])
         case Configuration():
             if partition not in {None, config.partition}:
                 msg = f"{partition!r}: the configuration is loaded, with {config.partition!r}"
