@@ -47,7 +47,7 @@ def test_exports_are_named_once_and_are_public(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in public_modules() if is_package(name)])
 def test_packages_say_what_they_export(name: str) -> None:
     package = importlib.import_module(name)
-    visible = {member for member in vars(package) if not member.startswith("_")}
+    visible = {member for member in dir(package) if not member.startswith("_")}
     modules = {member for member in visible if isinstance(getattr(package, member), ModuleType)}
 
     assert visible - modules - {"annotations"} == set(exports(package)) - {"__version__"}

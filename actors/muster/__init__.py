@@ -7,32 +7,37 @@ What a program needs to run a scheduler; :mod:`muster.asyncio`, :mod:`muster.con
 
 from __future__ import annotations
 
-from muster._audience import Decisions, Lag
-from muster._batches import Journal
-from muster._binding import Binder
-from muster._clock import Clock
-from muster._errors import (
-    AllocationEndedError,
-    AskParkedError,
-    AskRemovedError,
-    BindFailedError,
-    BrokenSchedulerError,
-    ClosedSchedulerError,
-    GangRemovedError,
-    GangTimedOutError,
-    LaggedError,
-    PreemptedError,
-)
-from muster._handles import Allocation, Application, Ask, Gang
-from muster._live import Record
-from muster._open import open_scheduler
-from muster._scheduler import Scheduler
-from muster._simulation import Simulation, open_simulation
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Final as _Final
+
 from muster._version import __version__
-from muster_core.decisions import Announced, Decision, Kind, Reason
-from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
-from muster_core.resources import Resources
-from muster_core.snapshots import AskPlace, Snapshot, Statistics
+
+if _TYPE_CHECKING:
+    from muster._audience import Decisions, Lag
+    from muster._batches import Journal
+    from muster._binding import Binder
+    from muster._clock import Clock
+    from muster._errors import (
+        AllocationEndedError,
+        AskParkedError,
+        AskRemovedError,
+        BindFailedError,
+        BrokenSchedulerError,
+        ClosedSchedulerError,
+        GangRemovedError,
+        GangTimedOutError,
+        LaggedError,
+        PreemptedError,
+    )
+    from muster._handles import Allocation, Application, Ask, Gang
+    from muster._live import Record
+    from muster._open import open_scheduler
+    from muster._scheduler import Scheduler
+    from muster._simulation import Simulation, open_simulation
+    from muster_core.decisions import Announced, Decision, Kind, Reason
+    from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
+    from muster_core.resources import Resources
+    from muster_core.snapshots import AskPlace, Snapshot, Statistics
 
 __all__ = [
     "Allocation",
@@ -73,3 +78,74 @@ __all__ = [
     "open_scheduler",
     "open_simulation",
 ]
+
+# What is public is imported when it is first asked for: the command `muster` needs little of
+# it, and starts sooner for that.
+_HOMES: _Final = {
+    "muster._audience": (
+        "Decisions",
+        "Lag",
+    ),
+    "muster._batches": ("Journal",),
+    "muster._binding": ("Binder",),
+    "muster._clock": ("Clock",),
+    "muster._errors": (
+        "AllocationEndedError",
+        "AskParkedError",
+        "AskRemovedError",
+        "BindFailedError",
+        "BrokenSchedulerError",
+        "ClosedSchedulerError",
+        "GangRemovedError",
+        "GangTimedOutError",
+        "LaggedError",
+        "PreemptedError",
+    ),
+    "muster._handles": (
+        "Allocation",
+        "Application",
+        "Ask",
+        "Gang",
+    ),
+    "muster._live": ("Record",),
+    "muster._open": ("open_scheduler",),
+    "muster._scheduler": ("Scheduler",),
+    "muster._simulation": (
+        "Simulation",
+        "open_simulation",
+    ),
+    "muster_core.decisions": (
+        "Announced",
+        "Decision",
+        "Kind",
+        "Reason",
+    ),
+    "muster_core.errors": (
+        "ConfigError",
+        "EventError",
+        "MusterError",
+        "RefusedError",
+    ),
+    "muster_core.resources": ("Resources",),
+    "muster_core.snapshots": (
+        "AskPlace",
+        "Snapshot",
+        "Statistics",
+    ),
+}
+_HOME_OF: _Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is public; called for what is not here yet."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(_import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what is public, imported or not."""
+    return [*globals(), *(name for name in _HOME_OF if name not in globals())]
