@@ -81,6 +81,19 @@ bench: $(VENV)/.runtime ## Measure how fast decisions are made
 	@$(PY) benchmarks/run.py
 	@$(PY) benchmarks/evictions.py
 
+.PHONY: mutants
+mutants: $(VENV)/.test ## Plant bugs, one at a time, and see that the fuzzing finds each of them
+	@$(PY) -m tests.fuzz.mutants --jobs $(JOBS)
+
+# make soak MINUTES=60 JOBS=2 SEED=7
+MINUTES ?= 10
+JOBS ?= 2
+SEED ?= 1
+
+.PHONY: soak
+soak: $(VENV)/.test ## Fuzz for MINUTES with JOBS processes, and report how much was run
+	@$(PY) -m tests.fuzz.soak --minutes $(MINUTES) --jobs $(JOBS) --seed $(SEED)
+
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html

@@ -5,7 +5,8 @@
 
 The state diagrams come from the tables in the core, and the fields of events from the table of
 operations. In the pages, a block of code below a comment with the name of a file holds that file,
-and what stands below ``$ muster …`` is what the command says, run in ``docs/feeds``.
+and what stands below ``$ muster …`` is what the command says, run in ``docs/feeds``; a program
+(``$ python …``) is run in the main folder.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -32,6 +34,7 @@ PAGES = (
     DOCS / "tutorial.md",
     DOCS / "gangs.md",
     DOCS / "preemption.md",
+    DOCS / "embedding.md",
     DOCS / "reference" / "cli.md",
     DOCS / "reference" / "feeds.md",
     DOCS / "reference" / "python.md",
@@ -39,7 +42,9 @@ PAGES = (
 SPEED = re.compile(r"in [\d.]+ s \([\d,]+ a second\)")
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")
 QUOTED_FILE = re.compile(r"(<!-- ([\w./-]+) -->\n```\w*\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
-COMMAND = re.compile(r"(^\$ (muster [^\n]*)\n).*?(?=^```$|^\$ )", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(
+    r"(^\$ ((?:muster|python) [^\n]*)\n).*?(?=^```$|^\$ )", re.DOTALL | re.MULTILINE
+)
 
 # The states stand below each other; all lengths are in pixels.
 BOX_WIDTH, BOX_HEIGHT, STEP, TOP = 120, 56, 124, 16
@@ -246,8 +251,8 @@ GANG_TRIGGERS: Mapping[GangTrigger, str] = {
     "or a Pod with `spec.nodeName` comes",
     GangTrigger.TIMED_OUT: "the `wait_time` of a gang of the group is over; or a member comes "
     'with the annotation `timeout: "true"`',
-    GangTrigger.ALL_LOST: "its last bound member is lost with its node; completions and removals "
-    "are no losses",
+    GangTrigger.ALL_LOST: "its last bound member is lost with its node; completions, removals "
+    "and binds that failed are no losses",
     GangTrigger.EMPTIED: "its last member has completed or was removed; a gang that only "
     "annotations defined is gone then",
 }
@@ -312,12 +317,13 @@ def fields_of(op: str) -> str:
     return "\n".join([*rows, ""])
 
 
+@cache
 def output(command: str) -> str:
-    """Give what a command says in ``docs/feeds``, run by this Python."""
+    """Give what a command says where it belongs, run by this Python."""
     done = subprocess.run(
-        f'muster() {{ "{sys.executable}" -m muster "$@"; }}; {command}',
+        f'python() {{ "{sys.executable}" "$@"; }}; muster() {{ python -m muster "$@"; }}; {command}',
         shell=True,
-        cwd=DOCS / "feeds",
+        cwd=PROJECT if command.startswith("python ") else DOCS / "feeds",
         env={
             **os.environ,
             "COLUMNS": "90",

@@ -1,23 +1,52 @@
-"""A scheduler inside a program: a node with room for two asks, and three of them."""
+"""A scheduler inside a program: an urgent ask takes the node of work that goes on later."""
 
 import trio
+from trio.testing import MockClock
 
 import muster
-from muster.testing import Recording
-from muster_core.events import AddApp, AddAsk, AddNode
-from muster_core.resources import Resources
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: batch
+          - {name: web, properties: {preemption.delay: 10s}}
+"""
+
+
+async def work(ask: muster.Ask, seconds: float) -> None:
+    """Do the work of an ask, as often as it takes until it is done."""
+    while True:
+        allocation = await ask.bound()
+        say(f"{ask.name} runs on {allocation.node}")
+        try:
+            async with allocation.running():
+                await trio.sleep(seconds)  # the work
+                say(f"{ask.name} is done")
+            return
+        except muster.PreemptedError:
+            await trio.sleep(1)  # put away what is there
+            say(f"{ask.name} has made room, and waits")
+
+
+def say(what: str) -> None:
+    print(f"{trio.current_time():3.0f} s: {what}")
 
 
 async def main() -> None:
-    log = Recording()  # or anything else that has its method `write`
-    async with muster.open_simulation(journal=log) as scheduler:
-        await scheduler.submit(AddNode(node="node-1", capacity=Resources({"vcore": 4000})))
-        await scheduler.submit(AddApp(app="report", queue="root.batch"))
-        cores = Resources({"vcore": 2000})  # in millicores
-        await scheduler.submit(AddAsk(app="report", ask="part", count=3, resources=cores))
-        await scheduler.settle()
-    for announced in log.decisions:
-        print(announced.as_map())
+    async with muster.open_scheduler(QUEUES) as scheduler, trio.open_nursery() as nursery:
+        await scheduler.add_node("node-1", {"vcore": 2, "memory": "8Gi"})
+        report = await scheduler.add_app("report", "batch")
+        for ask in await report.add_asks("part", {"vcore": 2}, count=2):
+            nursery.start_soon(work, ask, 60)
+
+        await trio.sleep(5)
+        await scheduler.add_priority_class("urgent", 1000, preemption_policy="PreemptLowerPriority")
+        shop = await scheduler.add_app("shop", "web")
+        page = await shop.add_ask("page", {"vcore": 2}, priority_class="urgent")
+        nursery.start_soon(work, page, 20)
 
 
-trio.run(main)
+trio.run(main, clock=MockClock(autojump_threshold=0))  # time jumps, so that you need not wait

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import muster
 from muster.feeds import OPS, read_feed
 from muster.feeds._expect import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
 from muster.feeds._gang_marks import MEMBER_KEYS
@@ -24,6 +25,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 #: Configurations, and feeds that are wrong on purpose.
 NOT_TO_BE_MET = {"queues.yaml", "refused.yaml", "wrong.yaml"}
+EXAMPLES = sorted((DOCS.parent / "examples" / "embedding").glob("*.py"))
 FEEDS = sorted(path for path in (DOCS / "feeds").iterdir() if path.name not in NOT_TO_BE_MET)
 
 
@@ -63,6 +65,28 @@ def test_feed_is_shown_in_a_page(path: Path) -> None:
     pages = (found.read_text(encoding="utf-8") for found in DOCS.glob("*.md"))
 
     assert any(f"<!-- docs/feeds/{path.name} -->" in text for text in pages)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.name for path in EXAMPLES])
+def test_example_is_shown_with_what_it_prints(path: Path) -> None:
+    text = (DOCS / "embedding.md").read_text(encoding="utf-8")
+
+    assert f"<!-- examples/embedding/{path.name} -->" in text
+    assert f"\n$ python examples/embedding/{path.name}\n" in text
+
+
+@pytest.mark.parametrize("name", [name for name in muster.__all__ if name.endswith("Error")])
+def test_every_error_is_described(name: str) -> None:
+    text = (DOCS / "embedding.md").read_text(encoding="utf-8")
+
+    assert name == "MusterError" or f"\n| `{name}`" in text
+
+
+@pytest.mark.parametrize("name", sorted({*muster.__all__} - {"__version__"}))
+def test_everything_a_program_imports_is_in_the_reference(name: str) -> None:
+    text, home = page("python.md"), getattr(muster, name).__module__
+
+    assert re.search(rf":: (muster\.{name}|{home}\.{name}|{home})\b(?!\.)", text)
 
 
 @pytest.mark.parametrize("kind", Kind)

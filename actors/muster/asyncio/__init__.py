@@ -1,0 +1,27 @@
+"""Muster in asyncio programs, such as those of FastAPI, with the same surface as in trio.
+
+The scheduler itself runs in trio: in a thread of its own, so that the program's loop goes on
+while decisions are made, or as a guest in that loop (:class:`Mode`). Errors and messages are
+those of :mod:`muster`.
+"""
+
+from __future__ import annotations
+
+from muster.asyncio._binding import Binder
+from muster.asyncio._decisions import Decisions
+from muster.asyncio._handles import Allocation, Application, Ask, Gang
+from muster.asyncio._link import Mode
+from muster.asyncio._open import open_scheduler
+from muster.asyncio._scheduler import Scheduler
+
+__all__ = [
+    "Allocation",
+    "Application",
+    "Ask",
+    "Binder",
+    "Decisions",
+    "Gang",
+    "Mode",
+    "Scheduler",
+    "open_scheduler",
+]

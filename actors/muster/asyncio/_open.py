@@ -1,0 +1,100 @@
+"""Opening a scheduler from asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+import trio
+
+import muster
+from muster._binding import BIND_ATTEMPTS, BIND_TIMEOUT_S
+from muster.asyncio._binding import Binder, HostBinder
+from muster.asyncio._block import open_bridge
+from muster.asyncio._bridge import Bridge
+from muster.asyncio._decisions import Readers
+from muster.asyncio._link import Mode
+from muster.asyncio._scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from muster._batches import Journal
+    from muster._clock import Clock
+    from muster._live import Record
+    from muster._mailbox import Interleave
+    from muster._wording import Config
+
+
+@asynccontextmanager
+async def open_scheduler(
+    config: Config | None = None,
+    *,
+    mode: Mode | str = Mode.THREAD,
+    partition: str | None = None,
+    binder: Binder | None = None,
+    bind_timeout: float = BIND_TIMEOUT_S,
+    bind_attempts: int | None = BIND_ATTEMPTS,
+    clock: Clock | None = None,
+    journal: Journal | None = None,
+    record: Record | None = None,
+    interleave: Interleave | None = None,
+) -> AsyncGenerator[Scheduler, None]:
+    """Run a scheduler for the time of an ``async with`` block of asyncio.
+
+    When the block is left normally, every call that was let in is carried out first; when it
+    is left by an exception or by cancellation, the scheduler is cancelled. In both cases
+    whoever still waits for something gets :class:`~muster.ClosedSchedulerError`, and the
+    thread or the guest run has ended before the block has been left.
+
+    If the scheduler fails while the block is open, the task in it is cancelled, in the way of
+    :class:`asyncio.TaskGroup`, and the error comes out of the block.
+
+    Args:
+        config: As for :func:`muster.open_scheduler`.
+        mode: Where the scheduler runs: in a thread of its own, or as a guest in the loop.
+        partition: As for :func:`muster.open_scheduler`.
+        binder: What does the work of bound asks, in this loop; default: nothing, as the
+            program does it.
+        bind_timeout: As for :func:`muster.open_scheduler`.
+        bind_attempts: As for :func:`muster.open_scheduler`.
+        clock: Where the time comes from, on the scheduler's side; default: trio's clock.
+        journal: As for :func:`muster.open_scheduler`. It is called on the scheduler's side,
+            which is another thread with :attr:`Mode.THREAD`.
+        record: As for :func:`muster.open_scheduler`; it is called there too.
+        interleave: As for :func:`muster.open_scheduler`.
+
+    Yields:
+        The scheduler.
+
+    Raises:
+        ValueError: If there is no such mode.
+        OSError: If the configuration is a file that cannot be read.
+        ConfigError: If it is refused.
+        EventError: If ``bind_timeout`` or ``bind_attempts`` is not above zero.
+        BrokenSchedulerError: If an owner of state fails, which is a bug.
+    """
+    context = copy_context()
+    readers = Readers()
+
+    @asynccontextmanager
+    async def open_block(bridge: Bridge) -> AsyncGenerator[muster.Scheduler, None]:
+        try:
+            async with muster.open_scheduler(
+                config,
+                partition=partition,
+                binder=None if binder is None else HostBinder(bridge, binder, context),
+                bind_timeout=bind_timeout,
+                bind_attempts=bind_attempts,
+                clock=clock,
+                journal=journal,
+                record=record,
+                interleave=interleave,
+            ) as inner:
+                yield inner
+        finally:
+            with trio.CancelScope(shield=True):
+                await readers.finish()
+
+    async with open_bridge(Mode(mode), open_block) as (bridge, inner):
+        yield Scheduler(bridge, inner, readers)

@@ -1,0 +1,107 @@
+"""Faults that show afterwards: in the accounts of calls, and in the replay of what was let in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from muster.feeds import DecisionLog, Encoding
+from muster.testing.fuzz._book import Book, End
+from muster.testing.fuzz._program import Key
+from muster.testing.fuzz._story import Story, key_of
+from muster_core.plain import PlainScheduler
+
+if TYPE_CHECKING:
+    from muster_core.config.model import Configuration
+    from muster_core.decisions import Announced
+
+_BY_ITSELF: Final = frozenset({"Release", "RemoveAsk", "BindFailed"})
+"""What the scheduler lets in by itself, for binders and for bodies that ended."""
+
+
+def faults_of_calls(book: Book, story: Story) -> Iterator[str]:
+    """Compare what was answered with what was let in.
+
+    What returned or was refused was let in once; what was cancelled, or turned down, was not.
+    What was let in into a batch that was never announced did not happen.
+    """
+    done: Counter[Key] = Counter()
+    perhaps: Counter[Key] = Counter()
+    for call in book.calls:
+        if call.end is None:
+            yield f"{call}"
+        elif call.end in {End.RETURNED, End.REFUSED}:
+            done.update(call.keys)
+        elif call.end is End.CLOSED:
+            perhaps.update(call.keys)
+    yield from _refused_by_itself(story, done + perhaps)
+    for key in sorted({*done, *perhaps, *story.closed}):
+        there, least = story.closed[key], done[key]
+        most = least + perhaps[key]
+        if there < least:
+            yield f"{least} calls about {key} were answered, but only {there} let in"
+        elif there > most and key[0] not in _BY_ITSELF:
+            yield f"{there} events about {key} were let in, but only {most} calls made"
+
+
+def _refused_by_itself(story: Story, made: Counter[Key]) -> Iterator[str]:
+    """Say where the scheduler has let in by itself, and twice, what makes sense only once.
+
+    Once may be in vain: a timer of the same instant may have been there before.
+    """
+    batch: Counter[Key] = Counter()
+    for entry in story.entries:
+        if entry.event is None:
+            for key, times in batch.items():
+                if times > 1 and not made[key]:
+                    yield f"{times} events about {key} were let in into one batch"
+            batch.clear()
+        elif type(entry.event).__name__ in {"Release", "BindFailed"}:
+            batch[key_of(entry.event)] += 1
+
+
+def replay(story: Story, configuration: Configuration | None) -> list[Announced]:
+    """Let what was let in into the machines, without tasks, and give what they decide.
+
+    What came after the end of the last batch is left out; all timers are run in the end.
+    """
+    plain = PlainScheduler(configuration)
+    closed = max((at for at, one in enumerate(story.entries) if one.event is None), default=-1)
+    index = 0
+    for entry in story.entries[: closed + 1]:
+        if entry.event is None:
+            plain.settle(entry.at_us)
+        else:
+            plain.submit(entry.event, entry.at_us, index)
+            index += 1
+    plain.finish()
+    return plain.announced
+
+
+def faults_of_replay(story: Story, expected: Sequence[Announced], who: str) -> Iterator[str]:
+    """Compare the log with a replay, byte by byte; the replay may go on afterwards."""
+    wants, got = lines_of(expected[: len(story.decisions)]), lines_of(story.decisions)
+    for place, (want, one) in enumerate(zip_longest(wants, got)):
+        if want != one:
+            yield difference(place, lines_of(expected), got, who)
+            return
+
+
+def lines_of(decisions: Sequence[Announced]) -> list[bytes]:
+    """Give the lines of a decision log."""
+    stream = BytesIO()
+    with DecisionLog(stream, encoding=Encoding.JSON_LINES) as log:
+        log.write(decisions)
+    return stream.getvalue().splitlines()
+
+
+def difference(place: int, expected: Sequence[bytes], got: Sequence[bytes], who: str) -> str:
+    """Tell where a log and a replay begin to differ."""
+    before = [f"    {line.decode()}" for line in got[max(0, place - 5) : place]]
+    wants = [f"  - {line.decode()}" for line in expected[place : place + 4]] or ["  - (end)"]
+    has = [f"  + {line.decode()}" for line in got[place : place + 4]] or ["  + (end)"]
+    first = f"decision {place + 1} is not that of {who} (-: {who}, +: the scheduler)"
+    return "\n".join([first, *before, *wants, *has])

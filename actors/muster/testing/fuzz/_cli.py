@@ -1,0 +1,232 @@
+"""The command: what is fuzzed, for how long, and how it is told."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+import muster
+from muster.testing.fuzz._chance import UnknownTrioError
+from muster.testing.fuzz._drawing import Drawn, Given
+from muster.testing.fuzz._run import loaded
+from muster.testing.fuzz._session import (
+    PROGRAMS,
+    Finding,
+    MissingHypothesisError,
+    Session,
+    Tally,
+)
+from muster_core.errors import ConfigError
+
+FOUND: Final = 1
+"""The exit status when something was found."""
+
+UNUSABLE: Final = 2
+"""The exit status when the arguments cannot be used."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The first.")
+@click.option(
+    "--programs",
+    type=click.IntRange(1),
+    default=PROGRAMS,
+    show_default=True,
+    help="How many programs are drawn from each seed.",
+)
+@click.option(
+    "--time",
+    "seconds",
+    type=click.FloatRange(0),
+    help="Go on with the next seeds for so many seconds.",
+)
+@click.option("--replay", "token", metavar="TEXT", help="Run one program, as a finding names it.")
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Open every scheduler with this queues.yaml.",
+)
+@click.option(
+    "--binder",
+    "maker",
+    metavar="MODULE:FACTORY",
+    help="Use the binder that this makes; it is called for each program.",
+)
+@click.option(
+    "--shrink/--no-shrink", default=True, help="Make a program that finds something small."
+)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or one JSON object for programs.",
+)
+def command(
+    *,
+    seed: int,
+    programs: int,
+    seconds: float | None,
+    token: str | None,
+    file: Path | None,
+    maker: str | None,
+    shrink: bool,
+    output: str,
+) -> None:
+    """Run programs of many clients against a scheduler, in every order of tasks.
+
+    The exit status is 0 if nothing was found, 1 if something was, 2 if the arguments cannot be
+    used.
+
+    \b
+    Example:
+      python -m muster.testing.fuzz --seed 7 --time 60 --config queues.yaml
+    """  # noqa: D301 - click wants a backspace there
+    given = Given(_config(file), binder=maker is not None)
+    session = Session(given=given, binder=_maker(maker), shrink=shrink)
+    tally = Tally()
+    try:
+        if token is not None:
+            finding = session.replay(_checked(token))
+        else:
+            finding = _search(session, seed, programs, seconds, tally, quiet=output == "json")
+    except (MissingHypothesisError, UnknownTrioError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(UNUSABLE)
+    options = _options(file, maker)
+    if output == "json":
+        click.echo(json.dumps(_as_map(finding, tally, options)))
+    elif finding is not None:
+        _tell(finding, options, programs)
+    elif token is not None:
+        click.echo("nothing found")
+    if finding is not None:
+        sys.exit(FOUND)
+
+
+def _search(
+    session: Session, seed: int, programs: int, seconds: float | None, tally: Tally, *, quiet: bool
+) -> Finding | None:
+    until = None if seconds is None else time.monotonic() + seconds
+    while True:
+        here = Tally()
+        finding = session.search(seed, programs, here)
+        if not quiet:
+            click.echo(f"seed {seed}: {summary(here)}{'' if finding else ': nothing found'}")
+        _add(tally, here)
+        if finding is not None or until is None or time.monotonic() >= until:
+            return finding
+        seed += 1
+
+
+def _add(tally: Tally, more: Tally) -> None:
+    tally.programs += more.programs
+    tally.calls.update(more.calls)
+    tally.decisions += more.decisions
+    tally.steps += more.steps
+    tally.orders |= more.orders
+    tally.cancelled += more.cancelled
+    tally.jumps += more.jumps
+
+
+def summary(tally: Tally) -> str:
+    """Say in one line how much was done."""
+    return (
+        f"{tally.programs:,} programs, {tally.calls.total():,} calls, "
+        f"{tally.decisions:,} decisions, {tally.steps:,} task steps, "
+        f"{len(tally.orders):,} orders of them, {tally.cancelled:,} cancellations in the middle"
+    )
+
+
+def _checked(token: str) -> str:
+    try:
+        Drawn.of_token(token)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--replay") from error
+    return token
+
+
+def _config(file: Path | None) -> Mapping[str, Any] | None:
+    if file is None:
+        return None
+    try:
+        # Texts, as in the scheduler itself: what `off` or `010` means is for it to say.
+        parser: Any = YAML(typ="base", pure=True)  # ruamel does not say what `load` takes.
+        config: object = parser.load(file.read_text(encoding="utf-8"))
+        if not isinstance(config, Mapping):
+            msg = f"{file} is no configuration: it holds no map"
+            raise click.BadParameter(msg, param_hint="--config")
+        made = cast("Mapping[str, Any]", config)
+        loaded(made)
+    except (OSError, UnicodeDecodeError, YAMLError, ConfigError) as error:
+        raise click.BadParameter(str(error), param_hint="--config") from error
+    return made
+
+
+def _maker(name: str | None) -> Callable[[], muster.Binder] | None:
+    if name is None:
+        return None
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, "")  # As with `python -m`: what stands in the working folder is found.
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--binder") from error
+    if not callable(found):
+        msg = f"{name!r} cannot be called to make a binder"
+        raise click.BadParameter(msg, param_hint="--binder")
+    return cast("Callable[[], muster.Binder]", found)
+
+
+def _options(file: Path | None, maker: str | None) -> str:
+    options = "" if file is None else f" --config {file}"
+    return options + ("" if maker is None else f" --binder {maker}")
+
+
+def replay_command(finding: Finding, options: str = "") -> str:
+    """Give the command that runs what was found again."""
+    return f"python -m muster.testing.fuzz --replay {finding.token}{options}"
+
+
+def _tell(finding: Finding, options: str, programs: int) -> None:
+    click.echo(f"\nfound by program {finding.first}:\n")
+    click.echo("\n".join(finding.outcome.faults))
+    click.echo(f"\nthe program:\n\n{finding.outcome.program}")
+    click.echo("\nthe calls and their answers:\n")
+    click.echo("\n".join(finding.outcome.transcript))
+    click.echo(f"\nto run this program again:\n  {replay_command(finding, options)}")
+    if finding.seed is not None:
+        again = f"--seed {finding.seed} --programs {programs}{options}"
+        click.echo(f"to find it again:\n  python -m muster.testing.fuzz {again}")
+
+
+def _as_map(finding: Finding | None, tally: Tally, options: str) -> dict[str, object]:
+    told: dict[str, object] = {
+        "programs": tally.programs,
+        "calls": dict(sorted(tally.calls.items())),
+        "decisions": tally.decisions,
+        "steps": tally.steps,
+        "orders": len(tally.orders),
+        "cancelled": tally.cancelled,
+        "finding": None,
+    }
+    if finding is not None:
+        told["finding"] = {
+            "seed": finding.seed,
+            "program": str(finding.outcome.program).splitlines(),
+            "faults": finding.outcome.faults,
+            "transcript": finding.outcome.transcript,
+            "replay": replay_command(finding, options),
+        }
+    return told

@@ -1,0 +1,367 @@
+"""Running a program: one ``trio.run``, in virtual time, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from math import inf
+from typing import Final, final
+
+import attrs
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+import muster
+from muster._wording import configuration_of
+from muster.testing import Interleaving, check
+from muster.testing.fuzz._afterwards import faults_of_calls, faults_of_replay, replay
+from muster.testing.fuzz._book import Book
+from muster.testing.fuzz._chance import Steps, lift_shields, ordered
+from muster.testing.fuzz._clients import Hands
+from muster.testing.fuzz._program import Client, Config, How, Program
+from muster.testing.fuzz._rest import faults_at_rest
+from muster.testing.fuzz._story import Ask, Story
+from muster.testing.fuzz._watching import Seen, faults_of, watch
+from muster.testing.fuzz._workers import MindedBinder, PlannedBinder
+from muster_core.config.model import Configuration
+from muster_core.decisions import MICROSECONDS
+
+LONGEST_S: Final = 10.0
+"""How long a run may take by the real clock, in seconds; this ends what never blocks."""
+
+MOST_JUMPS: Final = 200
+"""How often the clock is moved on when nobody can run, before the block is left."""
+
+
+class LeftBlockError(Exception):
+    """A program leaves the block of its scheduler by this."""
+
+
+class EndlessError(Exception):
+    """A run did not end, by the real clock."""
+
+
+@final
+@attrs.define
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        program: The program.
+        story: What was let in and decided.
+        faults: Everything that is wrong.
+        calls: How many calls of each kind were made.
+        transcript: The calls and their answers.
+        steps: How many steps all tasks took.
+        order: A number that stands for the order of these steps.
+        cancelled: How many scopes were cancelled in the middle.
+        jumps: How often the clock was moved on.
+    """
+
+    program: Program
+    story: Story
+    faults: list[str]
+    calls: Counter[str]
+    transcript: list[str]
+    steps: int
+    order: int
+    cancelled: int
+    jumps: int
+
+    @property
+    def configuration(self) -> Configuration | None:
+        """The configuration that the scheduler was opened with."""
+        return loaded(self.program.config)
+
+
+Oracle = Callable[[Outcome], Sequence[str]]
+"""Looks at what came of a run, and says what is wrong with it."""
+
+
+def loaded(config: Config | None) -> Configuration | None:
+    """Load a configuration that stands in a program."""
+    return None if config is None else configuration_of(config, None)
+
+
+def run_program(
+    program: Program,
+    *,
+    oracles: Sequence[Oracle] = (),
+    binder: Callable[[], muster.Binder] | None = None,
+) -> Outcome:
+    """Run a program, and look for everything that is wrong.
+
+    The same program gives the same outcome each time, as long as the binder depends on
+    nothing but trio's time.
+
+    Args:
+        program: The program.
+        oracles: What else looks at the outcome.
+        binder: Makes the binder, in place of one that is planned.
+
+    Raises:
+        UnknownTrioError: If this version of trio does not let its scheduler be seeded.
+    """
+    runner = _Runner(program, binder)
+    with ordered(program.order), _alarm():
+        try:
+            trio.run(runner.main, clock=runner.clock, instruments=[runner.steps])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+            runner.faults.append(f"the run ended by {_told(error)}")
+    outcome = runner.outcome()
+    for oracle in oracles if not outcome.faults else ():
+        outcome.faults.extend(oracle(outcome))
+    return outcome
+
+
+def _told(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).strip()
+
+
+@contextlib.contextmanager
+def _alarm() -> Generator[None, None, None]:
+    """End a run that never blocks, where signals can do that."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        msg = f"not over after {LONGEST_S:g} s of real time"
+        raise EndlessError(msg)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+async def _give_up(everything: trio.CancelScope) -> None:
+    """Cancel everything, and lift the shields of what does not let itself be cancelled."""
+    everything.cancel()
+    with trio.CancelScope(shield=True):
+        await wait_all_tasks_blocked()
+        lift_shields()
+
+
+@final
+class _Runner:
+    """One run of a program."""
+
+    def __init__(self, program: Program, make_binder: Callable[[], muster.Binder] | None) -> None:
+        self._program = program
+        self.clock = MockClock()
+        self.clock.jump(program.clock_us / MICROSECONDS)
+        self.steps = Steps()
+        self.faults: list[str] = []
+        self._story = Story()
+        self._book = Book(self._is_closing, self._story)
+        self._hands: list[Hands] = []
+        self._seen: list[Seen] = []
+        self._binder = self._make_binder(make_binder)
+        self._scope = trio.CancelScope()
+        #: The body of the block has been left; then: the block has.
+        self._is_leaving = self._has_left = False
+        self._jumps = 0
+        self._opened_us = 0
+        self._quiet: trio.Event
+        self._early: trio.Event
+
+    def _make_binder(self, make: Callable[[], muster.Binder] | None) -> MindedBinder | None:
+        if make is not None:
+            return MindedBinder(make(), self._story)
+        plans = self._program.binds
+        return MindedBinder(PlannedBinder(plans), self._story) if plans else None
+
+    def _is_closing(self) -> bool:
+        return self._is_leaving or self._scope.cancel_called
+
+    # The tasks
+
+    async def main(self) -> None:
+        """Run everything."""
+        self._quiet, self._early = trio.Event(), trio.Event()
+        before = trio.lowlevel.current_statistics().tasks_living
+        async with trio.open_nursery() as pacing:
+            pacing.start_soon(self._pace, pacing.cancel_scope)
+            async with trio.open_nursery() as outside:
+                await self._block(outside)
+                self._has_left = True
+            pacing.cancel_scope.cancel()
+        left = trio.lowlevel.current_statistics().tasks_living - before
+        if left:
+            self.faults.append(f"{left} tasks are left")
+
+    async def _block(self, outside: trio.Nursery) -> None:
+        leave = self._program.leave
+        if leave.how is How.CANCELLED:
+            self.steps.at(leave.at, self._scope)
+        elif leave.how is not How.DONE:
+            self.steps.at(leave.at, self._early)
+        try:
+            with self._scope:
+                await self._use_scheduler(outside)
+        except LeftBlockError:
+            if leave.how is not How.ERROR:
+                raise
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            self.faults.append(f"out of the block came {_told(error)}")
+        else:
+            if leave.how is How.ERROR and not self._scope.cancelled_caught:
+                self.faults.append("the exception by which the block was left did not come out")
+
+    async def _use_scheduler(self, outside: trio.Nursery) -> None:
+        program, order = self._program, self._program.order
+        interleave = None if order.delays is None else Interleaving(order.delays, order.longest)
+        self._opened_us = self._now_us()
+        async with muster.open_scheduler(
+            program.config,
+            binder=self._binder,
+            bind_timeout=program.bind_timeout_us / MICROSECONDS,
+            bind_attempts=program.bind_attempts,
+            journal=self._story,
+            record=self._story,
+            interleave=interleave,
+        ) as scheduler:
+            try:
+                await self._body(scheduler, outside)
+            finally:
+                self._is_leaving = True
+
+    async def _body(self, scheduler: muster.Scheduler, outside: trio.Nursery) -> None:
+        main = self._make_hands("main", scheduler)
+        for step in self._program.prelude:
+            await main.do(step)
+        async with trio.open_nursery() as inside:
+            for watcher in self._program.watchers:
+                seen = Seen(watcher, len(self._story.decisions))
+                self._seen.append(seen)
+                place = outside if watcher.outside else inside
+                place.start_soon(watch, scheduler, seen, self._story)
+            for number, client in enumerate(self._program.clients):
+                hands = self._make_hands(f"client {number}", scheduler)
+                place = outside if client.outside else inside
+                place.start_soon(self._client, hands, client)
+            await self._wait_to_leave()
+            inside.cancel_scope.cancel()
+        if self._quiet.is_set():
+            await self._look(scheduler)
+        if self._program.leave.how is How.ERROR:
+            raise LeftBlockError
+
+    async def _client(self, hands: Hands, client: Client) -> None:
+        await hands.work_off(client)
+
+    def _make_hands(self, who: str, scheduler: muster.Scheduler) -> Hands:
+        hands = Hands(
+            who,
+            scheduler=scheduler,
+            clock=self.clock,
+            book=self._book,
+            steps=self.steps,
+            configs=self._program.configs,
+            bound=self._by,
+        )
+        self._hands.append(hands)
+        return hands
+
+    def _by(self, ask: Ask) -> int:
+        bound = self._story.bound.get(ask)
+        return 0 if bound is None else bound.seq
+
+    async def _wait_to_leave(self) -> None:
+        """Wait until nobody can go on, or until the moment that the program says."""
+        if self._program.leave.how in {How.EARLY, How.ERROR}:
+            async with trio.open_nursery() as nursery:
+
+                async def first(event: trio.Event) -> None:
+                    await event.wait()
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(first, self._early)
+                nursery.start_soon(first, self._quiet)
+        else:
+            await self._quiet.wait()
+
+    async def _look(self, scheduler: muster.Scheduler) -> None:
+        """Check the state when everything is quiet."""
+        await self._book.note("main", "check", "the last check", lambda: check(scheduler))
+        overdue: list[str] = []
+
+        def look(state: object) -> None:
+            conductor = getattr(state, "conductor")  # noqa: B009
+            due_us = conductor.next_deadline_us()
+            if due_us is not None and due_us <= conductor.now_us:
+                overdue.append(f"a timer of {due_us} us has not gone off at {conductor.now_us} us")
+
+        await self._book.note(
+            "main", "examine", "a look at timers", lambda: scheduler.examine(look)
+        )
+        self.faults += overdue
+
+    # Time, and moments at which nobody can go on
+
+    async def _pace(self, everything: trio.CancelScope) -> None:
+        while True:
+            await wait_all_tasks_blocked()
+            if not self._has_left and not self._is_closing():
+                self.faults += faults_at_rest(
+                    self._book, self._story, self._binder, self._hands, self._seen
+                )
+            if self.faults:
+                await _give_up(everything)
+                return
+            wait_s = trio.lowlevel.current_statistics().seconds_to_next_deadline
+            if wait_s < inf and (self._jumps < MOST_JUMPS or self._is_closing()):
+                self._jumps += 1
+                self.clock.jump(max(wait_s, 0))
+                self._story.awake_us = self._now_us() - self._opened_us
+            elif not self._quiet.is_set():
+                self._quiet.set()
+            else:
+                self._stuck()
+                await _give_up(everything)
+                return
+
+    def _now_us(self) -> int:
+        return round(self.clock.current_time() * MICROSECONDS)
+
+    def _stuck(self) -> None:
+        where = "the block has been left" if self._has_left else "the block is not left"
+        self.faults.append(f"nothing can go on, and {where}")
+        self.faults += [str(call) for call in self._book.open.values()]
+
+    # Afterwards
+
+    def outcome(self) -> Outcome:
+        """Put together what came of it, with what shows only now."""
+        story, book = self._story, self._book
+        faults = [*story.faults, *book.faults, *self.faults]
+        if self._binder is not None:
+            faults += self._binder.faults
+        if not faults:
+            faults += faults_of_calls(book, story)
+            for number, seen in enumerate(self._seen):
+                faults += faults_of(number, seen, story, at_rest=False)
+        if not faults:
+            expected = replay(story, loaded(self._program.config))
+            faults += faults_of_replay(story, expected, "the machines without tasks")
+        return Outcome(
+            program=self._program,
+            story=story,
+            faults=faults,
+            calls=book.counted(),
+            transcript=[str(call) for call in book.calls],
+            steps=self.steps.count,
+            order=self.steps.order,
+            cancelled=self.steps.cancelled,
+            jumps=self._jumps,
+        )

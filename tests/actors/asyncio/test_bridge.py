@@ -1,0 +1,215 @@
+"""Calls from asyncio to plain functions of trio: what they give, and where they run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from functools import partial
+
+import pytest
+import trio
+
+from muster import ClosedSchedulerError
+from muster.asyncio import Mode
+from muster.asyncio._link import Callback, Lane
+from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turns
+
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+async def thread_name() -> str:
+    await trio.lowlevel.checkpoint()
+    return threading.current_thread().name
+
+
+@pytest.mark.parametrize(("mode", "name"), [(Mode.THREAD, "muster"), (Mode.GUEST, "MainThread")])
+def test_where_trio_runs(mode: Mode, name: str) -> None:
+    async def main() -> str:
+        async with bridged(mode) as bridge:
+            return await bridge.call(thread_name)
+
+    assert run(main) == name
+
+
+@both_modes
+def test_calls_at_the_same_time(mode: Mode) -> None:
+    async def main() -> list[int]:
+        async with bridged(mode) as bridge:
+
+            async def give(number: int) -> int:
+                for _ in range(number % 3):
+                    await trio.lowlevel.checkpoint()
+                return number
+
+            return await asyncio.gather(*(bridge.call(partial(give, n)) for n in range(50)))
+
+    assert run(main) == list(range(50))
+
+
+@both_modes
+@pytest.mark.parametrize("kind", [ValueError, ClosedSchedulerError, ExceptionGroup])
+def test_an_error_comes_out_as_it_is(mode: Mode, kind: type[Exception]) -> None:
+    error = kind("no", [OSError()]) if kind is ExceptionGroup else kind("no")
+
+    async def deep_inside() -> None:
+        await trio.lowlevel.checkpoint()
+        raise error
+
+    async def main() -> object:
+        async with bridged(mode) as bridge:
+            return await outcome(bridge.call(deep_inside))
+
+    assert run(main) is error
+    assert error.__context__ is None
+    assert "deep_inside" in [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+@both_modes
+def test_an_exit_goes_through_the_host(mode: Mode) -> None:
+    async def leave() -> None:
+        await trio.lowlevel.checkpoint()
+        raise SystemExit(7)
+
+    async def main() -> None:
+        async with bridged(mode) as bridge:
+            await bridge.call(leave)
+
+    with pytest.raises(SystemExit) as caught:
+        run(main)
+    assert caught.value.code == 7
+
+
+@both_modes
+def test_a_call_sees_the_context_of_its_caller(mode: Mode) -> None:
+    async def ask() -> str:
+        before = WHO.get()
+        WHO.set("trio")
+        await trio.lowlevel.checkpoint()
+        return before
+
+    async def main() -> tuple[tuple[str, ...], str]:
+        async with bridged(mode) as bridge:
+
+            async def as_somebody(name: str) -> str:
+                WHO.set(name)
+                return await bridge.call(ask)
+
+            seen = await asyncio.gather(as_somebody("one"), as_somebody("two"), bridge.call(ask))
+            return tuple(seen), WHO.get()
+
+    assert run(main) == (("one", "two", "nobody"), "nobody")
+
+
+@both_modes
+def test_the_block_sees_the_context_of_its_opener(mode: Mode) -> None:
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def block() -> AsyncGenerator[None, None]:
+        seen.append(WHO.get())
+        yield
+
+    async def main() -> None:
+        WHO.set("opener")
+        async with bridged(mode, block):
+            pass
+
+    run(main)
+    assert seen == ["opener"]
+
+
+@both_modes
+def test_nothing_can_be_called_afterwards(mode: Mode) -> None:
+    async def main() -> None:
+        async with bridged(mode) as bridge:
+            pass
+        with pytest.raises(ClosedSchedulerError, match="is closed"):
+            await bridge.call(trio.lowlevel.checkpoint)
+        with pytest.raises(ClosedSchedulerError):
+            bridge.post(bridge.check)
+
+    run(main)
+
+
+@both_modes
+def test_another_loop_is_refused(mode: Mode) -> None:
+    async def main() -> None:
+        async with bridged(mode) as bridge:
+
+            def elsewhere() -> object:
+                return asyncio.run(outcome_of_check())
+
+            async def outcome_of_check() -> object:
+                return await outcome(bridge.call(trio.lowlevel.checkpoint))
+
+            found = await asyncio.to_thread(elsewhere)
+            assert isinstance(found, RuntimeError)
+            assert "another event loop" in str(found)
+            with pytest.raises(RuntimeError, match="another event loop"):
+                await asyncio.to_thread(bridge.check)
+            with pytest.raises(RuntimeError, match="another event loop"):
+                await asyncio.to_thread(bridge.post, bridge.check)
+
+    run(main)
+
+
+def test_several_at_once_in_one_loop() -> None:
+    async def main() -> None:
+        async with (
+            bridged(Mode.GUEST) as first,
+            bridged(Mode.THREAD) as second,
+            bridged(Mode.GUEST) as third,
+        ):
+            for one in (first, second, third):
+                await one.call(trio.lowlevel.checkpoint)
+        async with bridged(Mode.GUEST) as fourth:
+            await fourth.call(trio.lowlevel.checkpoint)
+
+    run(main)
+
+
+@pytest.mark.parametrize("k", range(20))
+def test_a_guest_that_comes_while_the_last_one_goes(k: int) -> None:
+    async def come_and_go(wait: int) -> None:
+        await turns(wait)
+        async with bridged(Mode.GUEST) as bridge:
+            await bridge.call(trio.lowlevel.checkpoint)
+
+    async def main() -> None:
+        await asyncio.gather(come_and_go(0), come_and_go(k), come_and_go(2 * k))
+
+    run(main)
+
+
+def test_what_comes_before_anybody_has_looked_shares_a_waking() -> None:
+    wakings: list[Callback] = []
+    calls: list[int] = []
+    lane = Lane(wakings.append)
+    lane.put(lambda: calls.append(0))
+    assert (wakings, calls) == ([], [])  # Nobody is there yet.
+    lane.serve()
+
+    lane.put(lambda: calls.append(1))
+    lane.put(lambda: calls.append(2))
+    assert len(wakings) == 1
+    wakings.pop()()
+
+    assert calls == [0, 1, 2]
+    lane.put(lambda: lane.put(lambda: calls.append(4)))
+    wakings.pop()()
+    assert len(wakings) == 1, "what comes while they are called waits for another waking"
+
+
+def test_a_lane_whose_other_end_is_gone() -> None:
+    def wake(_: Callback) -> None:
+        raise RuntimeError
+
+    lane = Lane(wake)
+    lane.serve()
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            lane.put(lambda: None)

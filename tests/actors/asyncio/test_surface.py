@@ -1,0 +1,63 @@
+"""The surface is the one of trio: the same names, parameters, and words."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import muster
+import muster.asyncio
+
+CLASSES = ["Allocation", "Application", "Ask", "Binder", "Decisions", "Gang", "Scheduler"]
+NOT_FOR_PROGRAMS = {"Decisions": {"offer", "end", "is_over"}}
+"""What only the coordinator calls."""
+
+
+def public(name: str, owner: type) -> set[str]:
+    names = {one for one in vars(owner) if not one.startswith("_")}
+    return names - NOT_FOR_PROGRAMS.get(name, set())
+
+
+def methods(name: str) -> list[str]:
+    owner: type = getattr(muster, name)
+    return [one for one in vars(owner) if one in public(name, owner) and callable(vars(owner)[one])]
+
+
+def summary(what: object) -> str:
+    """Give the first words of a docstring, up to what the two need not have in common."""
+    text = (inspect.getdoc(what) or "").split("\n")[0]
+    return text.split("; see")[0].rstrip(".")
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_names_are_the_same(name: str) -> None:
+    here, there = getattr(muster.asyncio, name), getattr(muster, name)
+
+    # `missed` is an attribute of the one and a property of the other.
+    assert public(name, here) - {"missed"} == public(name, there)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [(name, method) for name in CLASSES for method in methods(name)]
+)
+def test_methods_are_the_same(name: str, method: str) -> None:
+    here = getattr(getattr(muster.asyncio, name), method)
+    there = getattr(getattr(muster, name), method)
+
+    ours, theirs = inspect.signature(here), inspect.signature(there)
+    assert list(ours.parameters.values()) == list(theirs.parameters.values())
+    if method != "running":  # which has a scope to give in trio, and none in asyncio
+        assert ours.return_annotation == theirs.return_annotation
+    assert inspect.iscoroutinefunction(here) == inspect.iscoroutinefunction(there)
+    assert summary(here) == summary(there)
+
+
+def test_opening_differs_by_the_mode_alone() -> None:
+    ours = dict(inspect.signature(muster.asyncio.open_scheduler).parameters)
+    theirs = inspect.signature(muster.open_scheduler).parameters
+
+    mode = ours.pop("mode")
+    assert mode.kind is inspect.Parameter.KEYWORD_ONLY
+    assert mode.default is muster.asyncio.Mode.THREAD
+    assert ours == dict(theirs)

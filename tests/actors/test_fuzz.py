@@ -1,0 +1,295 @@
+"""Programs of many clients in every order of tasks; and whether these programs find anything.
+
+More of it: ``make soak``; ``make mutants`` plants bugs and looks how long each is not found.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Final
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import settings
+
+import muster
+from muster.testing.fuzz import (
+    Drawn,
+    Leave,
+    Outcome,
+    Program,
+    Session,
+    Step,
+    Tally,
+    UnknownTrioError,
+    draw_program,
+    run_program,
+)
+from muster.testing.fuzz._chance import ordered
+from muster.testing.fuzz._cli import command
+from muster_core.decisions import Kind
+from tests.fuzz.binders import Deaf, Good
+from tests.fuzz.everything import CLIENTS, everything
+from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
+from tests.fuzz.naive_oracle import naive
+
+PROGRAMS: Final = 150
+STRIDE: Final = 1 if settings().max_examples > 1000 else 3
+"""In the suite a client is cancelled at every third step only: each of its calls takes several."""
+
+CONFIG: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: batch
+            properties: {priority.offset: "010"}
+            resources: {max: {vcore: 4}}
+          - name: team
+            queues: [{name: dev}]
+"""
+
+
+def dumped(outcome: Outcome) -> tuple[object, ...]:
+    """Give everything that can be seen of a run."""
+    decisions = tuple(outcome.story.decisions)
+    return decisions, outcome.transcript, outcome.faults, outcome.steps, outcome.order
+
+
+# Nothing is found
+
+
+def test_programs() -> None:
+    tally = Tally()
+
+    finding = Session(oracles=(naive,)).search(20, PROGRAMS, tally)
+
+    assert finding is None, "\n".join([*finding.outcome.faults, str(finding.outcome.program)])
+    # They are programs, and not only empty ones.
+    assert tally.programs == PROGRAMS
+    assert tally.calls.total() > 10 * PROGRAMS
+    assert tally.decisions > 5 * PROGRAMS
+    assert len(tally.orders) > PROGRAMS / 2
+    assert tally.cancelled > PROGRAMS / 5
+
+
+def test_the_block_is_cancelled_at_every_step() -> None:
+    chance = 1
+    whole = run_program(everything(chance), oracles=(naive,))
+    assert whole.faults == []
+    kinds = {one.decision.kind for one in whole.story.decisions}
+    assert kinds >= {Kind.BOUND, Kind.RELEASED, Kind.WAITING, Kind.GANG_SATISFIED}
+    log = whole.story.decisions
+
+    for at in range(1, whole.steps + 1):
+        run = run_program(everything(chance, block_at=at))
+
+        assert run.faults == [], f"cancelled at step {at}"
+        # What was announced is a beginning of what would have been.
+        assert run.story.decisions == log[: len(run.story.decisions)], f"cancelled at step {at}"
+
+
+@pytest.mark.parametrize("client", range(len(CLIENTS)))
+def test_a_client_is_cancelled_at_every_step(client: int) -> None:
+    whole = run_program(everything(client))
+    alone = run_program(everything(client, client=client, client_at=whole.steps))
+    assert whole.faults == alone.faults == []
+
+    for at in range(1 + client % STRIDE, whole.steps + 1, STRIDE):
+        run = run_program(everything(client, client=client, client_at=at))
+
+        assert run.faults == [], f"cancelled at step {at}"
+
+
+# Something is found
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_bug_can_be_planted(mutant: Mutant) -> None:
+    before = inspect.getsource(mutant.function())
+    with planted(mutant):
+        assert mutant.function().__code__.co_filename != inspect.getsourcefile(bitten)
+    assert inspect.getsource(mutant.function()) == before
+
+
+def test_a_bug_is_found_and_made_small() -> None:
+    with planted(MUTANTS[0]):
+        finding = Session().search(1)
+        assert finding is not None
+        again = Session().replay(finding.token)
+    assert again is not None
+    assert dumped(again.outcome) == dumped(finding.outcome)
+    assert sum(len(client.steps) for client in finding.outcome.program.clients) <= 2
+    assert Session().replay(finding.token) is None
+
+
+def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
+    finding = Session(binder=Deaf).search(1)
+
+    assert finding is not None
+    assert "nothing can go on" in "\n".join(finding.outcome.faults)
+    assert Session(binder=Good).search(1, 10) is None
+
+
+def test_a_binder_that_is_not_alike_each_time() -> None:
+    always = Session(binder=Deaf, shrink=False).search(1)
+    assert always is not None
+    first = always.first
+    made: list[muster.Binder] = []
+
+    def make() -> muster.Binder:
+        made.append(Deaf() if len(made) < first else Good())
+        return made[-1]
+
+    finding = Session(binder=make).search(1)
+
+    assert finding is not None
+    assert "does not run alike" in "".join(finding.outcome.faults)
+
+
+def test_a_call_that_raises_what_it_should_not_is_found() -> None:
+    program = attrs.evolve(everything(0), prelude=(Step("add_node", {"what": 1}),))
+
+    assert "unexpected keyword argument" in run_program(program).faults[0]
+
+
+# The same seed is the same run
+
+
+def test_the_same_program_runs_alike() -> None:
+    for chance in range(5):
+        first, second = (run_program(everything(chance)) for _ in range(2))
+        assert dumped(first) == dumped(second)
+    assert run_program(everything(1)).order != run_program(everything(2)).order
+
+
+def test_the_same_seed_gives_the_same_programs() -> None:
+    def programs(seed: int) -> list[tuple[object, ...]]:
+        seen: list[tuple[object, ...]] = []
+
+        def note(outcome: Outcome) -> list[str]:
+            seen.append((str(outcome.program), *dumped(outcome)))
+            return []
+
+        Session(oracles=(note,)).search(seed, 10)
+        return seen
+
+    assert programs(5) == programs(5) != programs(6)
+
+
+def test_a_program_as_a_text() -> None:
+    drawn = Drawn(b"\x01\x02", ((b"\x03", b""), ()))
+
+    assert Drawn.of_token(drawn.token()) == drawn
+    for bad in ("", "eJ", "#", "eNoDAAAAAAE="):
+        with pytest.raises(ValueError, match="no program"):
+            Drawn.of_token(bad)
+
+
+def test_the_simplest_program() -> None:
+    program = draw_program(Drawn())
+
+    assert (program.clients, program.watchers, program.leave) == ((), (), Leave())
+    assert run_program(program).faults == []
+
+
+def test_a_trio_that_cannot_be_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING")
+
+    with pytest.raises(UnknownTrioError, match="does not let"), ordered(Program(None).order):
+        pytest.fail("it was seeded")
+
+
+# The command
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments))
+
+
+def test_command_that_finds_nothing() -> None:
+    result = run("--seed", "4", "--programs", "5")
+
+    assert result.exit_code == 0
+    assert result.output.startswith("seed 4: 5 programs, ")
+    assert result.output.endswith(": nothing found\n")
+    assert result.output == run("--seed", "4", "--programs", "5").output
+
+
+def test_command_for_some_time() -> None:
+    assert run("--time", "0", "--programs", "2").output.count("seed ") == 1
+
+
+def test_command_that_finds_something() -> None:
+    result = run("--binder", "tests.fuzz.binders:Deaf")
+
+    assert result.exit_code == 1
+    assert "nothing can go on" in result.output
+    lines = result.output.splitlines()
+    (replay,) = [line for line in lines if "--replay" in line]
+    again = run(*replay.split()[3:])
+    assert again.exit_code == 1
+    assert "nothing can go on" in again.output
+    good = replay.replace("Deaf", "Good").split()[3:]
+    assert (run(*good).exit_code, run(*good).output) == (0, "nothing found\n")
+
+
+def test_command_for_programs(tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(CONFIG)
+    options = ("--config", str(file), "--format", "json", "--programs", "20", "--no-shrink")
+    found = json.loads(run("--binder", "tests.fuzz.binders:Deaf", *options).output)
+    fine = json.loads(run("--binder", "tests.fuzz.binders:Good", *options).output)
+
+    assert found["finding"]["seed"] == 0
+    assert f"--config {file} --binder" in found["finding"]["replay"]
+    assert fine["finding"] is None
+    assert fine["programs"] == 20
+    # It is that configuration which is used.
+    assert "root.team.dev" in "".join(found["finding"]["program"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--seed", "-1"), "--seed"),
+        (("--replay", "nonsense"), "no program"),
+        (("--binder", "tests.fuzz.binders:Nobody"), "Nobody"),
+        (("--binder", "tests.fuzz.nowhere:Good"), "nowhere"),
+        (("--binder", "tests.fuzz.binders"), "--binder"),
+        (("--binder", "tests.fuzz.everything:PRELUDE"), "cannot be called"),
+        (("--config", __file__), "--config"),
+        (("--config", "/nowhere"), "--config"),
+    ],
+    ids=" ".join,
+)
+def test_command_that_cannot_be_carried_out(arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("text", ["", "- a list", "partitions: []", "queues: []", "\t"])
+def test_command_with_a_configuration_that_is_none(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(text)
+
+    result = run("--config", str(file))
+
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_without_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "hypothesis", None)
+
+    result = run("--programs", "1")
+
+    assert result.exit_code == 2
+    assert "muster-scheduler[fuzz]" in result.output

@@ -1,0 +1,108 @@
+"""Configurations that a program gives to a scheduler, however it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import muster
+from muster.config_files import parse_configuration
+from tests.actors.service import service
+
+# Configurations
+
+TEXT: Final = "partitions: [{name: default, queues: [{name: root, queues: [{name: new}]}]}]\n"
+MAPPING: Final[dict[str, Any]] = {
+    "partitions": [{"name": "default", "queues": [{"name": "root", "queues": [{"name": "new"}]}]}]
+}
+TWO: Final = (
+    "partitions:\n"
+    "- {name: one, queues: [{name: root, queues: [{name: q}]}]}\n"
+    "- {name: two, queues: [{name: root, queues: [{name: new}]}]}\n"
+)
+
+
+def config_as(kind: str, text: str, path: Path) -> Any:  # noqa: ANN401 - of any kind
+    path.write_text(text, "utf-8")
+    kinds: dict[str, Callable[[], object]] = {
+        "text": lambda: text,
+        "bytes path": lambda: path,
+        "name": lambda: str(path),
+        "mapping": lambda: MAPPING,
+        "loaded": lambda: parse_configuration(text),
+    }
+    return kinds[kind]()
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes path", "name", "mapping", "loaded"])
+async def test_a_configuration(kind: str, tmp_path: Path) -> None:
+    config = config_as(kind, TEXT, tmp_path / "queues.yaml")
+    async with service() as scheduler:
+        await scheduler.configure(config)
+        assert await queues(scheduler) == {"root", "root.q", "root.new"}  # `root.q` is draining.
+    async with muster.open_scheduler(config) as scheduler:
+        assert await queues(scheduler) == {"root", "root.new"}
+
+
+async def queues(scheduler: muster.Scheduler) -> set[str]:
+    return {queue.path for queue in (await scheduler.snapshot()).queues.values()}
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes path", "name"])
+async def test_the_partition_that_is_to_run(kind: str, tmp_path: Path) -> None:
+    config = config_as(kind, TWO, tmp_path / "queues.yaml")
+    async with muster.open_scheduler(config, partition="two") as scheduler:
+        assert await queues(scheduler) == {"root", "root.new"}
+    with pytest.raises(muster.ConfigError, match="three"):
+        async with muster.open_scheduler(config, partition="three"):
+            pass
+
+
+async def test_the_partition_of_a_loaded_configuration() -> None:
+    config = parse_configuration(TWO, partition="two")
+    async with muster.open_scheduler(config, partition="two") as scheduler:
+        await scheduler.configure(config)
+        with pytest.raises(muster.ConfigError, match=r"partition: 'one'.*with 'two'"):
+            await scheduler.configure(config, partition="one")
+
+
+async def test_a_partition_without_a_configuration() -> None:
+    with pytest.raises(muster.ConfigError, match="partition"):
+        async with muster.open_scheduler(partition="two"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("partitions: [\n", "2: not YAML"),
+        ("{}", "1: there is no partition"),
+        ({"partitions": 5}, "partitions.*5"),
+        ({"partitions": [], "more": 1}, "partitions|more"),
+        ({"partitions": [{"queues": [{"name": "root", "queues": [{"name": "a b"}]}]}]}, "a b"),
+        ({"partitions": [{"queues": [object()]}]}, "object"),
+    ],
+    ids=range(6),
+)
+async def test_a_bad_configuration(config: Any, message: str) -> None:  # noqa: ANN401
+    async with service() as scheduler:
+        with pytest.raises(muster.ConfigError, match=message):
+            await scheduler.configure(config)
+        await scheduler.add_app("b", "root.q")
+    with pytest.raises(muster.ConfigError, match=message):
+        async with muster.open_scheduler(config):
+            pass
+
+
+@pytest.mark.parametrize("name", ["nothing.yaml", ""])
+async def test_a_configuration_that_is_not_there(name: str, tmp_path: Path) -> None:
+    path = str(tmp_path / name)
+    async with service() as scheduler:
+        for config in (path, Path(path)):
+            with pytest.raises(OSError, match=r"No such file|Is a directory"):
+                await scheduler.configure(config)
+            with pytest.raises(OSError, match=r"No such file|Is a directory"):
+                await scheduler.apply(config)

@@ -1,0 +1,264 @@
+"""Handles of applications and asks: waiting until an ask is bound."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+import muster
+from muster import Reason
+from tests.actors.program import watchdog
+from tests.actors.service import Gate, Later, preempt, service
+
+ONE = {"vcore": 1}
+
+# Ask.bound
+
+
+async def test_bound_before_the_call() -> None:
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", {"vcore": "500m", "memory": 0})
+
+        allocation = await ask.bound()
+
+    assert (allocation.app, allocation.ask, allocation.node) == ("a", "k", "n")
+    assert (allocation.queue, allocation.gang) == ("root.q", None)
+    assert allocation.resources == muster.Resources({"vcore": 500})
+
+
+async def test_bound_after_the_call() -> None:
+    async with service(cores=0) as scheduler, trio.open_nursery() as nursery:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        waiting = Later(nursery, ask.bound)
+        await wait_all_tasks_blocked()
+        assert not waiting.is_over
+
+        await scheduler.update_node("n", capacity=ONE)
+        await wait_all_tasks_blocked()
+
+        assert waiting.value.node == "n"
+
+
+async def test_bound_gives_the_next_allocation_after_a_preemption(mock_clock: MockClock) -> None:
+    async with service() as scheduler, trio.open_nursery() as nursery:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        first = await ask.bound()
+        await preempt(scheduler, mock_clock)
+        waiting = Later(nursery, ask.bound)
+        await wait_all_tasks_blocked()
+        assert not waiting.is_over
+
+        await scheduler.add_node("m", ONE)
+        await wait_all_tasks_blocked()
+
+        assert (first.node, waiting.value.node) == ("n", "m")
+        assert await first.ended() is Reason.PREEMPTED
+        assert await waiting.value.release()
+
+
+async def test_bound_of_an_ask_that_lost_its_node_and_has_another_in_the_same_batch() -> None:
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        first = await ask.bound()
+
+        await scheduler.submit_many(
+            [{"op": "remove_node", "node": "n"}, {"op": "add_node", "node": "m", "capacity": ONE}]
+        )
+
+        assert await first.ended() is Reason.NODE_LOST
+        assert (await ask.bound()).node == "m"
+
+
+async def test_an_allocation_on_the_same_node_is_another_one() -> None:
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        first = await ask.bound()
+
+        await scheduler.submit({"op": "bind_failed", "app": "a", "ask": "k"})
+        second = await ask.bound()
+
+        assert await first.ended() is Reason.BIND_FAILED
+        assert not await first.release()
+        assert await second.release()
+
+
+async def test_bound_of_a_completed_ask_gives_its_last_allocation() -> None:
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        await (await ask.bound()).release()
+
+        allocation = await ask.bound()
+
+        assert await allocation.ended() is Reason.COMPLETED
+        assert not await allocation.release()
+
+
+async def test_bound_of_an_ask_that_was_completed_before_anybody_looked() -> None:
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        await scheduler.release("a", "k")
+
+        assert await (await ask.bound()).ended() is Reason.COMPLETED
+
+
+async def test_an_ask_that_comes_and_goes_in_one_batch_was_never_bound() -> None:
+    gate = Gate()
+    async with service(interleave=gate.wait) as scheduler, trio.open_nursery() as nursery:
+        (asked, removed) = await gate.gather(
+            scheduler,
+            nursery,
+            lambda: scheduler.add_ask("a", "k", ONE),
+            lambda: scheduler.remove_app("a"),
+        )
+
+        assert removed.error is None
+        assert isinstance(asked.value, muster.Ask)
+        with pytest.raises(muster.AskRemovedError, match="ask a/k was removed"):
+            await asked.value.bound()
+
+
+async def test_bound_of_an_ask_that_is_removed_meanwhile() -> None:
+    async with service(cores=0) as scheduler, trio.open_nursery() as nursery:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        waiting = Later(nursery, ask.bound)
+        await wait_all_tasks_blocked()
+
+        await ask.remove()
+        await wait_all_tasks_blocked()
+
+        assert type(waiting.error) is muster.AskRemovedError
+        assert str(waiting.error) == "ask a/k was removed"
+
+
+async def test_bound_of_an_ask_that_was_removed_before() -> None:
+    async with service(cores=0) as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        await scheduler.remove_ask("a", "k")
+
+        with pytest.raises(muster.AskRemovedError, match="ask a/k was removed"):
+            await ask.bound()
+
+
+@pytest.mark.parametrize("cores", [0, 1])
+async def test_bound_of_an_ask_whose_application_is_removed(cores: int) -> None:
+    async with service(cores=cores) as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        await scheduler.remove_app("a")
+
+        with pytest.raises(muster.AskRemovedError, match="ask a/k was removed"):
+            await ask.bound()
+
+
+async def test_bound_of_one_that_was_preempted_and_removed_then(mock_clock: MockClock) -> None:
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        allocation = await ask.bound()
+        await preempt(scheduler, mock_clock)
+        await ask.remove()
+
+        with pytest.raises(muster.AskRemovedError):
+            await ask.bound()
+        assert await allocation.ended() is Reason.PREEMPTED
+
+
+async def test_bound_of_an_ask_that_there_is_not() -> None:
+    async with service() as scheduler:
+        with pytest.raises(muster.RefusedError, match="ask: 'k' is no ask of 'a'"):
+            await scheduler.ask("a", "k").bound()
+        with pytest.raises(muster.RefusedError, match="app: 'b' is no application"):
+            await scheduler.app("b").ask("k").bound()
+
+
+async def test_a_handle_by_name_may_come_before_its_ask() -> None:
+    async with service() as scheduler:
+        ask = scheduler.ask("a", "k")
+        with pytest.raises(muster.RefusedError):
+            await ask.bound()
+        await scheduler.add_ask("a", "k", ONE)
+
+        assert (await ask.bound()).ask == "k"
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_does_nothing() -> None:
+    async with service(cores=0) as scheduler, trio.open_nursery() as nursery:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        waiting = Later(nursery, ask.bound)
+        await wait_all_tasks_blocked()
+
+        waiting.scope.cancel()
+        await wait_all_tasks_blocked()
+        await scheduler.update_node("n", capacity=ONE)
+
+        assert waiting.scope.cancelled_caught
+        assert (await ask.bound()).node == "n"
+
+
+async def test_bound_of_an_ask_of_a_closed_scheduler() -> None:
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            async with service(cores=0) as scheduler:
+                ask = await scheduler.add_ask("a", "k", ONE)
+                waiting = Later(nursery, ask.bound)
+                await wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
+
+    assert isinstance(waiting.error, muster.ClosedSchedulerError)
+    with pytest.raises(muster.ClosedSchedulerError, match="the scheduler is closed"):
+        await ask.bound()
+    with pytest.raises(muster.ClosedSchedulerError, match="the scheduler is closed"):
+        await scheduler.ask("a", "k").bound()
+
+
+async def test_two_handles_of_one_ask_and_two_who_wait() -> None:
+    async with service(cores=0) as scheduler, trio.open_nursery() as nursery:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        waiting = [Later(nursery, one.bound) for one in (ask, ask, scheduler.ask("a", "k"))]
+        await wait_all_tasks_blocked()
+
+        await scheduler.update_node("n", capacity=ONE)
+        await wait_all_tasks_blocked()
+
+        assert [await one.value.release() for one in waiting] == [True, False, False]
+
+
+# Ask.remove, Ask.why, Application
+
+
+async def test_a_bound_ask_cannot_be_removed() -> None:
+    async with service() as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+
+        with pytest.raises(muster.RefusedError, match="'k'"):
+            await ask.remove()
+
+        assert await (await ask.bound()).release()
+        with pytest.raises(muster.RefusedError, match="'k'"):
+            await ask.remove()
+
+
+async def test_why() -> None:
+    async with service() as scheduler:
+        (bound, pending) = await scheduler.app("a").add_asks("k", ONE, 2)
+
+        assert await bound.why() is None
+        assert (await pending.why() or "").startswith("NoNodeFits: ")
+        assert await scheduler.ask("a", "nothing").why() is None
+
+
+async def test_the_methods_of_an_application() -> None:
+    async with service(cores=3) as scheduler:
+        app = await scheduler.add_app("b", "root.q")
+        single = await app.add_ask("single", ONE, priority=1)
+        asks = await app.add_asks("k", ONE, 2, selector={"disk": "ssd"})
+
+        assert [repr(one) for one in (app, single, *asks)] == [
+            "<Application b>",
+            "<Ask b/single>",
+            "<Ask b/k-0>",
+            "<Ask b/k-1>",
+        ]
+        assert repr(await app.ask("single").bound()) == "<Allocation b/single on n>"
+        await app.remove()
+        with pytest.raises(muster.RefusedError, match="'b'"):
+            await app.remove()

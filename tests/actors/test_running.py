@@ -1,0 +1,279 @@
+"""Doing work under an allocation, in every way in which that may end."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+import muster
+from muster import Reason
+from tests.actors.program import watchdog
+from tests.actors.service import ENDS, Gate, Later, preempt, service
+
+ONE = {"vcore": 1}
+
+# Allocation.running
+
+
+async def start(scheduler: muster.Scheduler) -> muster.Allocation:
+    ask = await scheduler.add_ask("a", "k", ONE, run_for=60)
+    return await ask.bound()
+
+
+async def work(allocation: muster.Allocation) -> None:
+    async with allocation.running():
+        await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("reason", ENDS)
+async def test_running_is_cut_short(reason: Reason, mock_clock: MockClock) -> None:
+    async with service() as scheduler, trio.open_nursery() as nursery:
+        allocation = await start(scheduler)
+        working = Later(nursery, lambda: work(allocation))
+        await wait_all_tasks_blocked()
+        assert not working.is_over
+
+        await ENDS[reason](scheduler, mock_clock)
+        await wait_all_tasks_blocked()
+
+    error = working.error
+    assert isinstance(error, muster.AllocationEndedError)
+    assert error.reason is reason
+    for_others = reason in {Reason.PREEMPTED, Reason.RECLAIMED}
+    assert isinstance(error, muster.PreemptedError) is for_others
+    assert str(error) == f"the allocation of a/k on n ended: {reason}"
+    assert (error.__cause__, isinstance(error.__context__, ExceptionGroup)) == (None, False)
+
+
+async def test_running_that_ends_releases() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        async with allocation.running() as scope:
+            assert not scope.cancel_called
+
+        assert await allocation.ended() is Reason.COMPLETED
+        assert (await scheduler.snapshot()).nodes["n"].used == {}
+
+
+async def test_releasing_inside_of_the_body() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        async with allocation.running() as scope:
+            assert await allocation.release()
+            await wait_all_tasks_blocked()
+            assert not scope.cancel_called
+
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_releasing_by_another_handle_cuts_the_body_short() -> None:
+    async with service() as scheduler, trio.open_nursery() as nursery:
+        allocation = await start(scheduler)
+        working = Later(nursery, lambda: work(allocation))
+        await wait_all_tasks_blocked()
+
+        assert await (await scheduler.ask("a", "k").bound()).release()
+        await wait_all_tasks_blocked()
+
+    assert isinstance(working.error, muster.AllocationEndedError)
+    assert working.error.reason is Reason.COMPLETED
+
+
+async def test_a_release_that_was_cancelled_has_not_released(mock_clock: MockClock) -> None:
+    async with service() as scheduler, trio.open_nursery() as nursery:
+        allocation = await start(scheduler)
+
+        async def body() -> None:
+            async with allocation.running():
+                with trio.CancelScope() as scope:
+                    scope.cancel()
+                    await allocation.release()
+                await trio.sleep_forever()
+
+        working = Later(nursery, body)
+        await preempt(scheduler, mock_clock)
+        await wait_all_tasks_blocked()
+
+        assert isinstance(working.error, muster.PreemptedError)
+        working.scope.cancel()
+
+
+async def test_the_body_may_cancel_its_scope() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        async with allocation.running() as scope:
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+
+        assert scope.cancelled_caught
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_a_cancellation_from_outside_releases() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        with trio.CancelScope() as outer:
+            async with allocation.running():
+                outer.cancel()
+                await trio.sleep_forever()
+
+        assert outer.cancelled_caught
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_a_cancellation_from_outside_and_an_end_at_once() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        with trio.CancelScope() as outer:
+            async with allocation.running():
+                await scheduler.remove_app("a")
+                outer.cancel()
+                await trio.sleep_forever()
+
+        assert outer.cancelled_caught
+        assert await allocation.ended() is Reason.REMOVED
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("mine"),
+        KeyboardInterrupt(),
+        ExceptionGroup("mine", [OSError("one")]),
+        muster.PreemptedError("another one's", Reason.PREEMPTED),
+        StopAsyncIteration(),
+    ],
+    ids=repr,
+)
+async def test_what_the_body_raises_comes_out_as_it_is(error: BaseException) -> None:
+    context, cause = KeyError("context"), KeyError("cause")
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        with pytest.raises(type(error)) as caught:  # noqa: PT012 - the block is what is tested
+            async with allocation.running():
+                error.__cause__, error.__context__ = cause, context
+                raise error
+
+        assert caught.value is error
+        assert (error.__cause__, error.__context__) == (cause, context)
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_what_the_body_raises_when_it_is_cut_short() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        error = ValueError("mine")
+        with pytest.raises(ValueError, match="mine") as caught:  # noqa: PT012
+            async with allocation.running():
+                await scheduler.remove_app("a")
+                raise error
+
+        assert caught.value is error
+        assert error.__context__ is None
+
+
+async def test_a_body_that_ends_at_the_moment_of_its_end() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        async with allocation.running() as scope:
+            await scheduler.remove_node("n")
+
+        assert scope.cancel_called
+        assert not scope.cancelled_caught
+        assert await allocation.ended() is Reason.NODE_LOST
+
+
+async def test_a_body_that_finishes_while_the_end_is_decided() -> None:
+    (gate, go) = (Gate(), trio.Event())
+    async with service(interleave=gate.wait) as scheduler, trio.open_nursery() as nursery:
+        allocation = await start(scheduler)
+
+        async def body() -> None:
+            async with allocation.running():
+                await go.wait()
+
+        async def finish() -> None:
+            go.set()
+
+        working = Later(nursery, body)
+        await wait_all_tasks_blocked()
+        (lost, _) = await gate.gather(
+            scheduler, nursery, lambda: scheduler.remove_node("n"), finish
+        )
+
+        assert (working.error, lost.error, working.is_over) == (None, None, True)
+        assert await allocation.ended() is Reason.NODE_LOST
+
+
+async def test_running_under_an_allocation_that_is_over() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        await scheduler.remove_node("n")
+
+        with pytest.raises(muster.AllocationEndedError) as caught:
+            async with allocation.running():
+                pytest.fail("nothing is held")
+
+        assert caught.value.reason is Reason.NODE_LOST
+
+
+async def test_running_under_an_allocation_that_was_released() -> None:
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        await allocation.release()
+
+        with pytest.raises(muster.AllocationEndedError) as caught:
+            async with allocation.running():
+                pytest.fail("nothing is held")
+
+        assert caught.value.reason is Reason.COMPLETED
+
+
+async def test_running_when_the_scheduler_is_closed() -> None:
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            async with service() as scheduler:
+                allocation = await start(scheduler)
+                working = Later(nursery, lambda: work(allocation))
+                await wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
+
+            assert isinstance(working.error, muster.ClosedSchedulerError)
+            with pytest.raises(muster.ClosedSchedulerError):
+                await work(allocation)
+
+
+async def test_a_body_that_ends_after_the_scheduler() -> None:
+    gate = trio.Event()
+
+    async def body(allocation: muster.Allocation) -> None:
+        async with allocation.running() as scope:
+            with trio.CancelScope(shield=True):
+                await gate.wait()
+            assert scope.cancel_called
+
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            async with service() as scheduler:
+                allocation = await start(scheduler)
+                working = Later(nursery, lambda: body(allocation))
+                await wait_all_tasks_blocked()
+            assert not working.is_over
+            gate.set()
+
+    assert working.error is None
+
+
+async def test_who_leaves_its_body_has_released_for_all() -> None:
+    async with service() as scheduler, trio.open_nursery() as nursery:
+        allocation = await start(scheduler)
+        other = await scheduler.ask("a", "k").bound()
+        working = Later(nursery, lambda: work(other))
+        await wait_all_tasks_blocked()
+
+        async with allocation.running():
+            await wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
+
+        assert isinstance(working.error, muster.AllocationEndedError)

@@ -1,0 +1,91 @@
+"""The example of a web service, as uvicorn runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+
+import httpx
+import pytest
+
+FOLDER = Path(__file__).parent.parent.parent / "examples" / "web"
+
+
+@contextmanager
+def service(mode: str) -> Generator[httpx.Client, None, None]:
+    """Run the service for the time of the block; it has to end as it should."""
+    command = [sys.executable, "-W", "error", "-m", "uvicorn", "--app-dir", str(FOLDER)]
+    process = subprocess.Popen(
+        [*command, "--port", "0", "--no-access-log", "app:app"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MUSTER_MODE": mode},
+    )
+    watchdog = Timer(60, process.kill)
+    watchdog.start()
+    said: list[str] = []
+    with process:
+        try:
+            assert process.stderr is not None
+            with httpx.Client(base_url=_address(process, said), timeout=30) as client:
+                yield client
+            process.send_signal(signal.SIGTERM)
+            said += process.stderr
+        finally:
+            process.kill()  # if it has not ended by now
+            watchdog.cancel()
+    everything = "".join(said)
+    assert "Application shutdown complete" in everything, everything
+    assert "Traceback" not in everything, everything
+    assert process.returncode in (0, -signal.SIGTERM), everything
+
+
+def _address(process: subprocess.Popen[str], said: list[str]) -> str:
+    """Give the address of the service, when it is ready."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        said.append(line)
+        found = re.search(r"running on (http://\S+)", line)
+        if found:
+            return found[1]
+    pytest.fail("".join(said))
+
+
+@pytest.mark.parametrize("mode", ["thread", "guest"])
+def test_the_service(mode: str) -> None:
+    with service(mode) as client:
+        for name, vcore in (("one", 3), ("two", 2), ("three", 1)):
+            answer = client.post("/jobs", json={"queue": "batch", "name": name, "vcore": vcore})
+            assert (answer.status_code, answer.json()) == (201, {"name": name})
+
+        one = client.get("/jobs/one", params={"wait": 9}).json()
+        assert one == {"name": "one", "state": "bound", "node": "node-1", "why": None}
+        two = client.get("/jobs/two", params={"wait": 0.01}).json()
+        assert (two["state"], two["node"]) == ("pending", None)
+        assert two["why"].startswith("QueueMax")
+        assert client.get("/queues").json()["root.batch"] == {
+            "allocated": {"vcore": 4000},
+            "pending": {"vcore": 2000},
+        }
+
+        # Somebody waits for the second job while the first goes.
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(client.get, "/jobs/two", params={"wait": 30})
+            assert client.delete("/jobs/one").status_code == 204
+            assert waiting.result().json()["state"] == "bound"
+
+        assert client.get("/jobs/one").status_code == 404
+        assert client.delete("/jobs/one").status_code == 409
+        assert client.post("/jobs", json={"name": "two", "vcore": 1}).status_code == 409
+        refused = client.post("/jobs", json={"name": "bad", "vcore": "many"})
+        assert refused.status_code == 400
+        assert "many" in refused.json()["error"]
+        assert client.get("/jobs/bad").status_code == 404

@@ -1,0 +1,28 @@
+"""Binders to be fuzzed by the command: a good one, and one that must be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+import muster
+
+
+class Good:
+    """Starts at once, and works for a second."""
+
+    async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
+        assert allocation.node
+        started()
+        await trio.sleep(1)
+
+
+class Deaf:
+    """Does not let itself be cancelled, and never ends."""
+
+    async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
+        assert allocation.node
+        started()
+        with trio.CancelScope(shield=True):
+            await trio.sleep_forever()

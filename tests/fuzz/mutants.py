@@ -1,0 +1,341 @@
+"""Does the fuzzing bite? Bugs are planted one at a time, and each has to be found.
+
+``make mutants`` runs it. A bug is a change of a few words in the source of one function, made
+in a process of its own; nothing of it stays. If the words are not there any more the script
+says so: then the bug has to be planted elsewhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from types import FunctionType
+from typing import Any, Final
+
+import attrs
+import click
+
+from muster.testing.fuzz import Session, Tally
+from tests.fuzz.naive_oracle import naive
+
+PROGRAMS: Final = 100
+"""How many programs are drawn from one seed."""
+
+
+@attrs.frozen
+class Mutant:
+    """One bug.
+
+    Attributes:
+        name: What kind of bug it is.
+        place: The function, as ``module:Class.method``.
+        old: Words in it.
+        new: What stands there instead.
+    """
+
+    name: str
+    place: str
+    old: str
+    new: str
+
+    def holder(self) -> tuple[Any, str]:
+        """Give the class that has the function, and the function's name."""
+        module, _, path = self.place.partition(":")
+        holder, _, name = path.partition(".")
+        return getattr(import_module(module), holder), name
+
+    def function(self) -> FunctionType:
+        """Give the function as it is at present."""
+        holder, name = self.holder()
+        function = getattr(holder, name)
+        assert isinstance(function, FunctionType)
+        return function
+
+
+MUTANTS: Final = (
+    Mutant(
+        "a lost wake: only what finds a mailbox empty wakes its owner",
+        "muster._mailbox:Mailbox.put",
+        "if wake:",
+        "if wake and len(self._messages) == 1:",
+    ),
+    Mutant(
+        "a lost wake: of two who wait for a value only the last is woken",
+        "muster._watched:Watched.changed",
+        "if self._changed is None:",
+        "if True:",
+    ),
+    Mutant(
+        "a wake of somebody who has gone: a cancelled reader stays registered",
+        "muster._audience:Decisions._abort",
+        "self._waiter = None",
+        "pass",
+    ),
+    Mutant(
+        "a cancelled call is carried out all the same",
+        "muster._calls:Answer._abort",
+        "self._withdrawn = True",
+        "pass",
+    ),
+    Mutant(
+        "a call that has been begun can be cancelled, and is done without an answer",
+        "muster._calls:Answer._abort",
+        "if self._taken:",
+        "if False:",
+    ),
+    Mutant(
+        "callers are answered before their batch is closed",
+        "muster._live:LiveCoordinator._serve",
+        "if self._index != before:",
+        "for call in self._serving:\n"
+        "            await self._answer(call)\n"
+        "        if self._index != before:",
+    ),
+    Mutant(
+        "a commit is applied twice",
+        "muster._batches:Batches.end",
+        "self._apps[key].mailbox.put(app_commit, wake=False)",
+        "self._apps[key].mailbox.put(app_commit, wake=False)\n"
+        "            self._apps[key].mailbox.put(app_commit, wake=False)",
+    ),
+    Mutant(
+        "a commit to a gang is forgotten, unless it satisfies the gang",
+        "muster._batches:Batches.end",
+        "self._gangs[key].mailbox.put(gang_commit, wake=False)",
+        "if gang_commit.satisfied:\n"
+        "                self._gangs[key].mailbox.put(gang_commit, wake=False)",
+    ),
+    Mutant(
+        "a release overtakes its commit: commits come a batch late",
+        "muster._batches:Batches.end",
+        "self._apps[key].mailbox.put(app_commit, wake=False)",
+        "pass\n"
+        "        for mailbox, late in self.__dict__.pop('_late', ()):\n"
+        "            mailbox.put(late, wake=False)\n"
+        "        self.__dict__['_late'] = [\n"
+        "            (self._apps[key].mailbox, late) for key, late in outcome.apps.items()\n"
+        "        ]",
+    ),
+    Mutant(
+        "a stale priority: a queue does not notice that one of its own has fallen",
+        "muster_core.queue:QueueMachine._set_child",
+        "self._stale = True",
+        "self._stale = values.priority is not None",
+    ),
+    Mutant(
+        "a stale total: what is bound does not count in its queue until something else is",
+        "muster_core.queue:QueueMachine._set_child",
+        "add_to(self._allocated, values.allocated)",
+        "add_to(self._allocated, values.allocated if values.pending else before.allocated)",
+    ),
+    Mutant(
+        "a forgotten rollback: a waiting member that goes back keeps its node",
+        "muster_core.view.moves:Moves.let_go",
+        "self._state.nodes.give_back(",
+        "(lambda *_: None)(",
+    ),
+    Mutant(
+        "an epoch off by one: a queue does not wait for the last of those below it",
+        "muster_core.queue:QueueMachine._report_if_complete",
+        "come < expected.children:",
+        "come < max(1, expected.children - 1):",
+    ),
+    Mutant(
+        "an epoch off by one: reports carry that of before",
+        "muster_core.gang:GangMachine._report",
+        "epoch=epoch",
+        "epoch=epoch - (len(self._members) > 3)",
+    ),
+    Mutant(
+        "an early timer is slept over: the timekeeper keeps to the later one",
+        "muster._timekeeper:Timekeeper.aim",
+        "at_us < before",
+        "at_us < before and False",
+    ),
+    Mutant(
+        "timers that were due in between go off as if they were due now",
+        "muster._batches:Batches.run_timers",
+        "self.conductor.now_us = due_us",
+        "self.conductor.now_us = due_us if until_us is None else until_us",
+    ),
+    Mutant(
+        "a release hits another allocation of the same ask",
+        "muster._tracking:Tracker.holds",
+        "allocation.number == held.number",
+        "True",
+    ),
+    Mutant(
+        "two releases of one allocation in one batch are both let in",
+        "muster._live:LiveCoordinator._end",
+        "held in self._ended or ",
+        "",
+    ),
+    Mutant(
+        "a binder that is about to start is not cancelled when its allocation ends",
+        "muster._binding:_Job.end",
+        "self.scope.cancel()",
+        "if self.has_started:\n            self.scope.cancel()",
+    ),
+    Mutant(
+        "a binder begins while that of the allocation before is cleaning up",
+        "muster._binding:Bindings._work",
+        "await job.wait_for_earlier()",
+        "pass",
+    ),
+    Mutant(
+        "a binder that does not start in time is waited for",
+        "muster._binding:Bindings._supervise",
+        "elif not job.settled.is_set():",
+        "elif False:",
+    ),
+    Mutant(
+        "who waits for a slot at the entry is forgotten when the scheduler closes",
+        "muster._live:LiveCoordinator.run",
+        "for call in (*self._serving, *self._waiting()):",
+        "for call in self._serving:",
+    ),
+    Mutant(
+        "an observer that may lose decisions loses the newest, not the oldest",
+        "muster._audience:Decisions.offer",
+        "self._buffer.popleft()",
+        "self._buffer.pop()",
+    ),
+    Mutant(
+        "an observer misses the first decision of a batch if it waits for it",
+        "muster._audience:Decisions.offer",
+        "if self._is_over else announced:",
+        "if self._is_over else announced[self._waiter is not None and len(announced) > 3 :]:",
+    ),
+)
+
+
+def bitten(mutant: Mutant) -> FunctionType:
+    """Give a function with its bug.
+
+    Raises:
+        LookupError: If what is to be changed is not there.
+    """
+    function = mutant.function()
+    source = inspect.getsource(function)
+    if mutant.old not in source:
+        msg = f"{mutant.place} has no {mutant.old!r}"
+        raise LookupError(msg)
+    # As it stands in its class, so that what is new may have lines of its own.
+    text = f"from __future__ import annotations\nif True:\n{source.replace(mutant.old, mutant.new)}"
+    made: dict[str, Any] = {}
+    code = compile(text, f"<{mutant.place}, with a bug>", "exec", dont_inherit=True)
+    exec(code, function.__globals__, made)
+    planted_function = made[function.__name__]
+    assert isinstance(planted_function, FunctionType)
+    return planted_function
+
+
+@contextmanager
+def planted(mutant: Mutant) -> Generator[None]:
+    """Plant a bug in this process, as long as the block lasts.
+
+    Raises:
+        LookupError: If what is to be changed is not there.
+    """
+    holder, name = mutant.holder()
+    before = mutant.function()
+    setattr(holder, name, bitten(mutant))
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
+
+
+@attrs.frozen
+class Verdict:
+    """What became of a bug."""
+
+    name: str
+    found: bool
+    oracle: str
+    programs: int
+    seconds: float
+
+
+def hunt(number: int, budget_s: float, seed: int) -> Verdict:
+    """Plant a bug in this process, and look for it; none if the number is less than 0."""
+    if number < 0:
+        return _search("no bug at all", budget_s, seed)
+    with planted(MUTANTS[number]):
+        return _search(MUTANTS[number].name, budget_s, seed)
+
+
+def _search(name: str, budget_s: float, seed: int) -> Verdict:
+    session = Session(oracles=(naive,), shrink=False)
+    began, tally = time.monotonic(), Tally()
+    while time.monotonic() - began < budget_s:
+        finding = session.search(seed, PROGRAMS, tally)
+        if finding is not None:
+            fault = finding.outcome.faults[0].strip().splitlines()
+            said = fault[-1] if "Traceback" in fault[0] else fault[0]
+            return Verdict(name, True, said, tally.programs, time.monotonic() - began)
+        seed += 1
+    return Verdict(name, False, "", tally.programs, time.monotonic() - began)
+
+
+def hunt_apart(number: int, *, budget_s: float, seed: int) -> Verdict:
+    """Look for a bug in a process of its own."""
+    command = [sys.executable, "-m", "tests.fuzz.mutants", "--one", str(number)]
+    command += ["--budget", str(budget_s), "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        return Verdict(**json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError):
+        name = MUTANTS[number].name if number >= 0 else "no bug at all"
+        return Verdict(name, False, f"cannot be planted: {done.stderr.strip()[-200:]}", 0, 0.0)
+
+
+def line(one: Verdict) -> str:
+    """Give what became of a bug."""
+    found = "yes" if one.found else "NO"
+    told = f"{found:5}  {one.programs:>8,}  {one.seconds:>7.1f}  {one.name}"
+    return f"{told}\n{'':26}{one.oracle[:150]}".rstrip()
+
+
+@click.command()
+@click.option("--jobs", default=2, show_default=True, help="How many processes.")
+@click.option("--budget", default=120.0, show_default=True, help="Seconds for each bug.")
+@click.option("--clean", default=30.0, show_default=True, help="Seconds without a bug, at first.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--only", multiple=True, type=int, help="Only the bugs of these numbers.")
+@click.option("--one", type=int, hidden=True)
+def main(
+    jobs: int, budget: float, clean: float, seed: int, only: tuple[int, ...], one: int | None
+) -> None:
+    """Plant bugs, one at a time, and say how long it takes to find each of them."""
+    if one is not None:
+        click.echo(json.dumps(attrs.asdict(hunt(one, budget, seed))))
+        return
+    without = hunt_apart(-1, budget_s=clean, seed=seed) if clean else None
+    if without is not None:
+        click.echo(f"without a bug: {without.programs} programs in {without.seconds:.0f} s")
+        if without.found or not without.programs:
+            click.echo(f"something is found all the same: {without.oracle}")
+            sys.exit(1)
+    numbers = only or range(len(MUTANTS))
+    with ThreadPoolExecutor(jobs) as pool:
+        verdicts: list[Verdict] = []
+        click.echo(f"{'found':5}  {'programs':>8}  {'seconds':>7}  bug")
+        for verdict in pool.map(partial(hunt_apart, budget_s=budget, seed=seed), numbers):
+            verdicts.append(verdict)
+            click.echo(line(verdict))
+    missed = [verdict for verdict in verdicts if not verdict.found]
+    click.echo(f"{len(verdicts) - len(missed)} of {len(verdicts)} bugs were found")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

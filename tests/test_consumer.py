@@ -1,0 +1,151 @@
+"""A program that embeds Muster can be checked strictly, and all that it sees is the wheel."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import pytest
+from hatchling.build import build_wheel
+
+import muster
+import muster.asyncio
+from muster import subprocesses, testing
+
+PROJECT = Path(__file__).parent.parent
+CONSUMER = PROJECT / "tests" / "consumer"
+PROGRAMS = sorted(CONSUMER.glob("*.py"))
+ON_ASYNCIO = CONSUMER / "under_asyncio.py"
+
+#: What the programs are checked with. Nothing of pyproject.toml: users have their own.
+PYRIGHT = """
+{"include": ["*.py"], "typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": true}
+"""
+
+#: Handed out by a scheduler, so that their methods are a part of the surface.
+HANDLES = ("Scheduler", "Application", "Ask", "Allocation", "Gang", "Decisions")
+
+#: For the scheduler itself, which fills what others read.
+INTERNAL = {"offer", "end", "is_over"}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an environment that has the wheel and what it stands on, and give its Python.
+
+    Where Muster is installed for its own tests, that is a path to the source tree. Paths in
+    the packages of others are not followed, so the wheel is all that there is of Muster.
+    """
+    wheels, home = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(PROJECT)
+        name = build_wheel(str(wheels))
+    venv.create(home, symlinks=True)
+    scheme = sysconfig.get_preferred_scheme("prefix")
+    where = {"base": str(home), "platbase": str(home)}
+    packages = Path(sysconfig.get_path("purelib", scheme, where))
+    zipfile.ZipFile(wheels / name).extractall(packages)
+    others = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (packages / "others.pth").write_text("\n".join(sorted(others)), encoding="utf-8")
+    return Path(sysconfig.get_path("scripts", scheme, where)) / Path(sys.executable).name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the programs to where nothing says how Muster's own code is checked."""
+    folder = tmp_path_factory.mktemp("consumer")
+    for program in PROGRAMS:
+        (folder / program.name).write_bytes(program.read_bytes())
+    (folder / "pyrightconfig.json").write_text(PYRIGHT, encoding="utf-8")
+    (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n", encoding="utf-8")
+    return folder
+
+
+def said(*command: str | Path, cwd: Path) -> tuple[int, str]:
+    """Run a command; give its status, and what it says."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},  # of newer ones
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_wheel_is_all_there_is_and_is_marked_as_typed(python: Path, folder: Path) -> None:
+    ask = "import muster, muster_core; print(muster.__path__[0], muster_core.__path__[0])"
+
+    status, answer = said(python, "-W", "error", "-c", ask, cwd=folder)
+
+    assert status == 0, answer
+    for package in map(Path, answer.split()):
+        assert package.is_relative_to(python.parent.parent)
+        assert (package / "py.typed").exists()
+
+
+def test_wheel_runs_the_first_example(python: Path, folder: Path) -> None:
+    status, answer = said(python, "-W", "error", PROJECT / "examples" / "embed.py", cwd=folder)
+
+    assert status == 0, answer
+
+
+def test_mypy_objects_to_nothing_but_misuse(python: Path, folder: Path) -> None:
+    mypy = [sys.executable, "-m", "mypy", f"--python-executable={python}", "--cache-dir=cache"]
+
+    status, answer = said(*mypy, ".", cwd=folder)
+
+    assert status == 0, answer
+
+
+def test_pyright_objects_to_nothing_but_misuse(python: Path, folder: Path) -> None:
+    pyright = [sys.executable, "-m", "pyright", "--warnings", "--pythonpath", str(python)]
+
+    status, answer = said(*pyright, cwd=folder)
+
+    assert status == 0, answer
+
+
+def used(programs: Iterable[Path]) -> set[str]:
+    """Give every name that programs use, of whatever."""
+    found: set[str] = set()
+    for program in programs:
+        for node in ast.walk(ast.parse(program.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Attribute(attr=name) | ast.Name(id=name):
+                    found.add(name)
+                case ast.ImportFrom(names=names):
+                    found.update(alias.name for alias in names)
+                case _:
+                    pass
+    return found
+
+
+def surface(package: ModuleType, *more: str) -> set[str]:
+    """Give every public name of a package, and of what its schedulers hand out."""
+    found: set[str] = set(package.__all__)
+    for handle in (*HANDLES, *more):
+        found.update(cast("type", getattr(package, handle)).__dict__)
+    return {name for name in found if not name.startswith("_")} - INTERNAL
+
+
+def test_programs_on_trio_use_the_whole_surface() -> None:
+    programs = [path for path in PROGRAMS if path != ON_ASYNCIO]
+    brought_along = {*subprocesses.__all__, *testing.__all__}
+
+    assert (surface(muster, "Simulation") | brought_along) - used(programs) == set()
+
+
+def test_program_on_asyncio_uses_the_whole_surface() -> None:
+    assert surface(muster.asyncio) - used([ON_ASYNCIO]) == set()
