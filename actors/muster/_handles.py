@@ -265,16 +265,19 @@ class Allocation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = EndAllocation(self._tracked, self._held)
         self._is_released = True
         try:
-            return await self._desk.call(call, call.answer)
+            return await self._end()
         except BaseException:
             # It was not done. What it did not want to hear meanwhile, it has to hear now.
             self._is_released = False
             for cut_short in self._bodies:
                 cut_short(self._held.ended.value)
             raise
+
+    async def _end(self) -> bool:
+        call = EndAllocation(self._tracked, self._held)
+        return await self._desk.call(call, call.answer)
 
     async def ended(self) -> Reason:
         """Wait until the allocation is over.
@@ -315,9 +318,10 @@ class Allocation:
         #: Why the body is cut short, if it is.
         ends: list[Reason | Closed] = []
         scope = trio.CancelScope()
+        is_over = False
 
         def cut_short(end: Reason | Closed | None) -> None:
-            if end is not None and not self._is_released:
+            if end is not None and not self._is_released and not is_over:
                 ends.append(end)
                 scope.cancel()
 
@@ -330,10 +334,11 @@ class Allocation:
                 await trio.lowlevel.checkpoint()
                 yield scope
             finally:
+                is_over = True
                 self._bodies.remove(cut_short)
                 if ended.value is None:
                     with trio.CancelScope(shield=True), suppress(ClosedSchedulerError):
-                        await self.release()
+                        await self._end()
         if scope.cancelled_caught and ends:
             raise self._cut_short(ends[0])
 

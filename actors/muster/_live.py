@@ -159,8 +159,11 @@ class LiveCoordinator:
             await self._enter(call, now_us)
         if self._index != before:
             await self._close()
+        # Without a pause: once a batch is announced, no cancellation comes before its answers.
         for call in self._serving:
-            await self._answer(call)
+            self._answer(call)
+        for call in self._serving:
+            await self._show(call)
         self._serving = []
         self._positions.clear()
         self._ended.clear()
@@ -224,7 +227,7 @@ class LiveCoordinator:
                 assert held is not None, "an ask is bound to nothing"
                 self._bindings.start(self._nursery, ask, held)
 
-    async def _answer(self, call: Call | Note) -> None:
+    def _answer(self, call: Call | Note) -> None:
         match call:
             case Enter():
                 call.answer.give(self._entered(call))
@@ -239,17 +242,15 @@ class LiveCoordinator:
                     call.answer.fail(error)
             case TrackGang():
                 call.answer.give(self._tracker.track_gang(call.gang))
-            case Survey() | Why() | LookInto():
-                await self._show(call)
             case WorkStarted():
                 self._tracker.started(call.ask, call.held)
-            case TimeIsUp() | WorkEnded() | WorkFailed():
+            case TimeIsUp() | WorkEnded() | WorkFailed() | Survey() | Why() | LookInto():
                 pass
             case _:
                 assert_never(call)
 
-    async def _show(self, call: Survey | Why | LookInto) -> None:
-        """Answer a call that looks at the state and changes nothing."""
+    async def _show(self, call: Call | Note) -> None:
+        """Answer a call that looks at the state, and changes nothing."""
         match call:
             case Survey():
                 call.answer.give(await self._batches.snapshot())
@@ -257,6 +258,8 @@ class LiveCoordinator:
                 call.answer.give(self._batches.why_pending(call.app, call.ask))
             case LookInto():
                 call.answer.give(await self._batches.examine(call.examiner))
+            case _:
+                pass
 
     def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
         """Say of each event of a call why it was refused, or None."""

@@ -36,9 +36,9 @@ from tests.fuzz.everything import CLIENTS, everything
 from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
 from tests.fuzz.naive_oracle import naive
 
-PROGRAMS: Final = 150
-STRIDE: Final = 1 if settings().max_examples > 1000 else 3
-"""In the suite a client is cancelled at every third step only: each of its calls takes several."""
+PROGRAMS: Final = 120
+STRIDE: Final = 1 if settings().max_examples > 1000 else 4
+"""In the suite a client is cancelled at every fourth step only: each of its calls takes several."""
 
 CONFIG: Final = """
 partitions:

@@ -277,3 +277,16 @@ async def test_who_leaves_its_body_has_released_for_all() -> None:
         await wait_all_tasks_blocked()
 
         assert isinstance(working.error, muster.AllocationEndedError)
+
+
+async def test_of_two_bodies_under_one_handle_the_first_that_ends_ends_the_other() -> None:
+    async with service() as scheduler, trio.open_nursery() as nursery:
+        allocation = await start(scheduler)
+        working = Later(nursery, lambda: work(allocation))
+        await wait_all_tasks_blocked()
+
+        async with allocation.running():
+            pass
+        await wait_all_tasks_blocked()
+
+        assert isinstance(working.error, muster.AllocationEndedError)
