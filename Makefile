@@ -28,8 +28,8 @@ demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with
 	@$(PY) examples/philly/demo.py
 
 .PHONY: test
-test: $(VENV)/.test ## Run the tests
-	@$(PY) -m pytest
+test: $(VENV)/.test ## Run the tests, on all cores
+	@$(PY) -m pytest -n auto
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show what they do not reach
@@ -80,6 +80,7 @@ format: $(VENV)/.lint ## Put the code into its form
 bench: $(VENV)/.runtime ## Measure how fast decisions are made
 	@$(PY) benchmarks/run.py
 	@$(PY) benchmarks/evictions.py
+	@$(PY) benchmarks/bridge.py
 
 .PHONY: mutants
 mutants: $(VENV)/.test ## Plant bugs, one at a time, and see that the fuzzing finds each of them

@@ -118,14 +118,16 @@ def test_documented_default_of_property_is_the_default(name: str, default: str) 
 
 @pytest.mark.parametrize(
     "field",
-    {
-        *FILE_FIELDS,
-        *PARTITION_FIELDS,
-        *NODE_SORT_FIELDS,
-        *QUEUE_FIELDS,
-        *RESOURCES_FIELDS,
-        *TEMPLATE_FIELDS,
-    },
+    sorted(
+        {
+            *FILE_FIELDS,
+            *PARTITION_FIELDS,
+            *NODE_SORT_FIELDS,
+            *QUEUE_FIELDS,
+            *RESOURCES_FIELDS,
+            *TEMPLATE_FIELDS,
+        }
+    ),
 )
 def test_every_field_of_a_configuration_is_described(field: str) -> None:
     assert f"`{field}`" in page("config.md")
@@ -152,7 +154,7 @@ def test_every_annotation_of_a_gang_is_described(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", {field.name for field in (*GANG_FIELDS, *QUEUE_EXPECTED, *APP_FIELDS)}
+    "field", sorted({field.name for field in (*GANG_FIELDS, *QUEUE_EXPECTED, *APP_FIELDS)})
 )
 def test_every_field_of_what_is_expected_is_described(field: str) -> None:
     section = page("feeds.md").partition("\n### `expect`\n")[2].partition("\n## ")[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
+from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 from weakref import ReferenceType, ref
@@ -128,6 +130,8 @@ class Decisions:
         self._error: Exception | None = None
         #: How many decisions were lost because the buffer was full.
         self.missed = 0
+        #: Called when nothing more is to come.
+        self.leave: Callable[[], object] = lambda: None
 
     # Read by one task
 
@@ -196,12 +200,15 @@ class Decisions:
 
     def offer(self, announced: Sequence[Announced]) -> None:
         """Put those decisions of a batch into the buffer that are wanted."""
-        for one in () if self._is_over else announced:
+        for one in announced:
             try:
-                if not self._wanted.wants(one):
-                    continue
+                wanted = self._wanted.wants(one)
             except Exception as error:  # noqa: BLE001 - the observer's own, which gets it back
                 self.end(error)
+            else:
+                if not wanted:
+                    continue
+            if self._is_over:  # by its own filter, perhaps
                 return
             if len(self._buffer) == self._room:
                 self.missed += 1
@@ -223,6 +230,7 @@ class Decisions:
         if not self._is_over:
             self._is_over = True
             self._error = error
+            self.leave()
             self._wake()
 
     def _wake(self) -> None:
@@ -237,7 +245,8 @@ class Audience:
 
     def __init__(self) -> None:
         #: Not kept alive: whoever forgets an observer has closed it.
-        self._observers: list[ReferenceType[Decisions]] = []
+        self._observers: dict[int, ReferenceType[Decisions]] = {}
+        self._numbers = count()
         self._is_closed = False
 
     def admit(self, observer: Decisions) -> None:
@@ -245,21 +254,17 @@ class Audience:
         if self._is_closed:
             observer.end()
         else:
-            self._observers.append(ref(observer))
+            number = next(self._numbers)
+            leave = partial(self._observers.pop, number, None)
+            observer.leave = leave
+            self._observers[number] = ref(observer, lambda _: leave())
 
     def publish(self, announced: Sequence[Announced]) -> None:
         """Give the decisions of a batch to all who observe."""
-        if not self._observers:
-            return
-        present = [(known, known()) for known in self._observers]
-        for _, observer in present:
+        for known in list(self._observers.values()):
+            observer = known()
             if observer is not None:
                 observer.offer(announced)
-        kept = [
-            known for known, observer in present if observer is not None and not observer.is_over
-        ]
-        # Behind them are those that a filter has made meanwhile.
-        self._observers[: len(present)] = kept
 
     def close(self, error: MusterError | None) -> None:
         """Let all observation end.
@@ -268,8 +273,7 @@ class Audience:
             error: What observers are to get, if the scheduler did not end as it should.
         """
         self._is_closed = True
-        for known in self._observers:
+        for known in list(self._observers.values()):
             observer = known()
             if observer is not None:
                 observer.end(error)
-        self._observers.clear()

@@ -52,7 +52,6 @@ class Batches:
 
     Attributes:
         conductor: The machine.
-        journal_error: What the journal raised, if it did.
     """
 
     def __init__(
@@ -74,7 +73,8 @@ class Batches:
         self._queues: dict[int, QueueOwner] = {}
         self._gangs: dict[int, GangOwner] = {}
         self._nursery: trio.Nursery
-        self.journal_error: Exception | None = None
+        #: What the journal raised, if it did.
+        self._journal_error: Exception | None = None
         #: Whether a batch has begun and not ended.
         self._open = False
 
@@ -86,6 +86,12 @@ class Batches:
         """
         self._nursery = nursery
         self._deliver(self.conductor.start())
+
+    def is_of_journal(self, error: Exception) -> bool:
+        """Say whether an error is what the journal has raised, and no fault of ours."""
+        # What a coroutine is left by cannot be StopIteration: that becomes the cause.
+        ours = self._journal_error
+        return ours is not None and (error is ours or error.__cause__ is ours)
 
     # Time
 
@@ -177,7 +183,7 @@ class Batches:
         try:
             self._journal.write(decisions)
         except Exception as error:
-            self.journal_error = error  # Not ours: it comes out of the block as it is.
+            self._journal_error = error  # Not ours: it comes out of the block as it is.
             raise
 
     # Owners

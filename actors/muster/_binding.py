@@ -70,6 +70,7 @@ class _Job:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     settled: trio.Event = attrs.field(factory=trio.Event)
     finished: trio.Event = attrs.field(factory=trio.Event)
+    has_begun: bool = False
     has_started: bool = False
     is_late: bool = False
 
@@ -160,14 +161,16 @@ class Bindings:
         job.is_late = True
         job.settled.set()
         job.scope.cancel()
-        msg = f"the work had not started after {self._timeout_s:g} s"
-        await self._tell(WorkFailed(job.ask, job.held, TimeoutError(msg)))
+        why = "" if job.has_begun else ", as an earlier run of the ask had not ended"
+        error = TimeoutError(f"the work had not started after {self._timeout_s:g} s{why}")
+        await self._tell(WorkFailed(job.ask, job.held, error, counts=job.has_begun))
 
     async def _work(self, job: _Job) -> None:
         error: Exception | None = None
         try:
             with job.scope:
                 await job.wait_for_earlier()
+                job.has_begun = True
                 await self._binder.run(self._allocate(job.ask, job.held), job.start)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the work failed
             error = raised

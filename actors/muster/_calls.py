@@ -218,11 +218,19 @@ class WorkEnded:
 @final
 @attrs.frozen(eq=False)
 class WorkFailed:
-    """The work of an allocation could not be started, or was broken off."""
+    """The work of an allocation could not be started, or was broken off.
+
+    Attributes:
+        ask: The ask.
+        held: Its allocation.
+        error: What it failed with.
+        counts: Whether the binder had its chance, so that this is one of its attempts.
+    """
 
     ask: TrackedAsk
     held: Held
     error: Exception
+    counts: bool = True
 
 
 Note = TimeIsUp | WorkStarted | WorkEnded | WorkFailed

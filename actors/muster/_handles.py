@@ -244,8 +244,8 @@ class Allocation:
         self._desk = desk
         self._tracked = tracked
         self._held = held
-        #: It was given back by its holder, who need not be told that it is over.
-        self._is_released = False
+        #: How often its holder has given it back, or is about to; who need not be told then.
+        self._releases = 0
         #: What ends each body of :meth:`running`.
         self._bodies: list[Callable[[Reason | Closed | None], None]] = []
         self.app: str = tracked.app
@@ -258,6 +258,9 @@ class Allocation:
     async def release(self) -> bool:
         """Give back what is held: the work has finished, and the ask is gone.
 
+        A body of :meth:`running` of this handle goes on; who wants to stop it cancels its
+        scope, or releases by name.
+
         Returns:
             False if the allocation was over already; then nothing is done, not even to
             another allocation that the ask may have by now.
@@ -265,12 +268,12 @@ class Allocation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
-        self._is_released = True
+        self._releases += 1
         try:
             return await self._end()
         except BaseException:
-            # It was not done. What it did not want to hear meanwhile, it has to hear now.
-            self._is_released = False
+            # It was not done. What its bodies were not told meanwhile, they are told now.
+            self._releases -= 1
             for cut_short in self._bodies:
                 cut_short(self._held.ended.value)
             raise
@@ -321,7 +324,7 @@ class Allocation:
         is_over = False
 
         def cut_short(end: Reason | Closed | None) -> None:
-            if end is not None and not self._is_released and not is_over:
+            if end is not None and not self._releases and not is_over:
                 ends.append(end)
                 scope.cancel()
 

@@ -106,6 +106,8 @@ class LiveCoordinator:
         self._positions: dict[Call | Note, list[int]] = {}
         #: The allocations that were told to end in this batch.
         self._ended: set[Held] = set()
+        #: The view knows what callers have let in, as far as it may end allocations.
+        self._is_known = True
 
     async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
         """Serve calls until the entry is closed; then end.
@@ -129,7 +131,7 @@ class LiveCoordinator:
             ended = None
             done.set()
         except Exception as error:
-            if error is self._batches.journal_error:
+            if self._batches.is_of_journal(error):
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
@@ -167,6 +169,7 @@ class LiveCoordinator:
         self._serving = []
         self._positions.clear()
         self._ended.clear()
+        self._is_known = True
         self._timekeeper.aim(self._batches.conductor.next_deadline_us())
 
     async def _close(self) -> None:
@@ -180,11 +183,12 @@ class LiveCoordinator:
         match call:
             case Enter():
                 events: Sequence[Event] = call.events
+                self._is_known = False
             case EndAllocation() | WorkEnded():
-                events = self._end(call.ask, call.held, Release(call.ask.app, call.ask.name))
-            case WorkFailed(ask, held, error):
-                events = self._end(ask, held, BindFailed(ask.app, ask.name))
-                if events and self._tracker.failed(ask, error, self._attempts):
+                events = await self._end(call.ask, call.held, Release(call.ask.app, call.ask.name))
+            case WorkFailed(ask, held, error, counts):
+                events = await self._end(ask, held, BindFailed(ask.app, ask.name))
+                if events and counts and self._tracker.failed(ask, error, self._attempts):
                     events = [*events, RemoveAsk(ask.app, ask.name)]
             case _:
                 return
@@ -195,11 +199,15 @@ class LiveCoordinator:
             if pace.is_up():
                 await pace.rest()
 
-    def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
+    async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
         """Give the event that ends an allocation; nothing if that has ended already.
 
-        The name of the ask alone would not do: it may be bound again meanwhile.
+        The name of the ask alone would not do: it may be bound again meanwhile, or be that of
+        another one.
         """
+        if not self._is_known:
+            await self._batches.hear_owners()
+            self._is_known = True
         if held in self._ended or not self._tracker.holds(ask, held):
             return []
         self._ended.add(held)

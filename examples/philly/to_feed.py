@@ -354,7 +354,7 @@ def say(kept: list[Job], left_out: Counter[str], wide: Wide) -> None:
     type=click.Choice(["jsonl", "yaml"]),
     help="Default: yaml if the feed's name says so, else jsonl.",
 )
-def main(  # noqa: PLR0913, PLR0917 -- click passes every option by itself
+def main(  # noqa: PLR0917 -- click passes every option by itself
     table: Path,
     out: str,
     vcs: tuple[str, ...],

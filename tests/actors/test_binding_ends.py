@@ -13,7 +13,7 @@ import muster
 from muster import AskPlace, Kind, Reason
 from muster.testing import Recording
 from tests.actors.program import bound, refusals, watchdog
-from tests.actors.service import ENDS, Gate, Worker, pass_time, service
+from tests.actors.service import ENDS, Gate, Later, Worker, pass_time, service
 
 ONE: Final = {"vcore": 1}
 
@@ -328,3 +328,30 @@ async def ask_again(scheduler: muster.Scheduler) -> None:
             {"op": "add_ask", "app": "a", "ask": "k", "resources": ONE},
         ]
     ) == (None, None, None)
+
+
+async def test_waiting_for_an_earlier_run_is_no_attempt(mock_clock: MockClock) -> None:
+    runs: list[float] = []
+
+    class Slow:
+        async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
+            runs.append(trio.current_time())
+            started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(100)  # to clean up, far beyond the time to start work
+
+    async with service(binder=Slow(), bind_timeout=30, bind_attempts=3) as scheduler:
+        ask = await scheduler.add_ask("a", "k", {"vcore": 1})
+        await ask.bound()
+        await scheduler.remove_node("n")
+        await scheduler.add_node("n", {"vcore": 1})
+        async with trio.open_nursery() as nursery:
+            again = Later(nursery, ask.bound)
+            for _ in range(11):
+                await pass_time(mock_clock, 10)
+
+    assert again.value.node == "n"
+    assert runs == [0, 100]

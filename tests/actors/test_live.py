@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import pytest
@@ -16,6 +16,7 @@ from muster_core.decisions import Announced, Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Release, RemoveApp
 from muster_core.resources import Resources
 from tests.actors.program import APP, NODE, ONE, S, ask, bound, refusals, shuffled, watchdog
+from tests.actors.service import Gate
 
 
 class Batches:
@@ -322,3 +323,83 @@ async def test_an_event_that_makes_no_sense_changes_nothing() -> None:
         after = await check(scheduler)
 
     assert attrs.evolve(after, at_us=before.at_us) == before
+
+
+# Who ends what
+
+
+class FailsAt:
+    """A binder whose first run fails when it is told to; the others go on."""
+
+    def __init__(self) -> None:
+        self.fail = trio.Event()
+        self.runs = 0
+
+    async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
+        self.runs += 1
+        started()
+        if self.runs == 1:
+            await self.fail.wait()
+            raise OSError("no more")
+        await trio.sleep_forever()
+
+
+async def test_a_last_failure_does_not_remove_another_ask_of_that_name() -> None:
+    binder, gate, log = FailsAt(), Gate(), Recording()
+    async with (
+        muster.open_scheduler(
+            binder=binder, bind_attempts=1, journal=log, interleave=gate.wait
+        ) as scheduler,
+        trio.open_nursery() as nursery,
+    ):
+        await scheduler.submit_many([NODE, APP])
+        old = await scheduler.add_ask("a", "k", {"vcore": 0.001})
+        await old.bound()
+
+        async def fail() -> None:
+            binder.fail.set()
+
+        await gate.gather(
+            scheduler,
+            nursery,
+            lambda: scheduler.submit_many([Release("a", "k"), AddAsk("a", "k", ONE)]),
+            fail,
+        )
+
+        assert (await scheduler.ask("a", "k").bound()).node == "n"
+        assert refusals(log.decisions) == []
+
+
+async def test_what_a_caller_has_ended_before_is_not_ended_once_more() -> None:
+    gate, log = Gate(), Recording()
+    async with (
+        muster.open_scheduler(journal=log, interleave=gate.wait) as scheduler,
+        trio.open_nursery() as nursery,
+    ):
+        await scheduler.submit_many([NODE, APP])
+        allocation = await (await scheduler.add_ask("a", "k", {"vcore": 0.001})).bound()
+
+        (_, released) = await gate.gather(
+            scheduler, nursery, lambda: scheduler.remove_node("n"), allocation.release
+        )
+
+    assert released.value is False
+    assert refusals(log.decisions) == []
+
+
+async def test_a_replay_ends_where_the_last_batch_was_closed() -> None:
+    log, record = Recording(), Inputs()
+    gate = Gate()
+    with trio.CancelScope() as scope:
+        async with (
+            muster.open_scheduler(journal=log, record=record, interleave=gate.wait) as scheduler,
+            trio.open_nursery() as nursery,
+        ):
+            await scheduler.submit_many([NODE, APP])
+            gate.shut()
+            nursery.start_soon(scheduler.submit, ask())
+            await wait_all_tasks_blocked()
+            scope.cancel()
+
+    assert isinstance(record.steps[-1][1], AddAsk)
+    assert await record.replay() == log.decisions

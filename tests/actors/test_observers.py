@@ -280,3 +280,29 @@ async def test_an_observer_is_told_that_the_scheduler_broke(
 
     assert isinstance(reader.error, muster.ClosedSchedulerError)
     assert "did not end as it should" in str(reader.error)
+
+
+async def test_a_filter_may_close_its_own_observer() -> None:
+    async with service() as scheduler:
+        observers: list[muster.Decisions] = []
+
+        def wants(_: muster.Announced) -> bool:
+            observers[0].close()
+            return True
+
+        observers.append(scheduler.decisions(where=wants))
+        await scheduler.add_app("b", "root.q")
+
+        assert await observers[0].take() == ()
+
+
+async def test_observers_that_are_closed_or_forgotten_leave_nothing_behind() -> None:
+    async with service() as scheduler:
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(500):
+            scheduler.decisions()
+            scheduler.decisions().close()
+        gc.collect()
+
+        assert len(gc.get_objects()) < before + 500

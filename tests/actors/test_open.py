@@ -231,12 +231,14 @@ async def test_whoever_waits_for_a_slot_is_not_let_in() -> None:
     gate = trio.Event()
     caller = Caller()
     with watchdog():
-        async with trio.open_nursery() as nursery:
-            async with muster.open_scheduler(interleave=gate.wait) as scheduler:
-                for _ in range(ENTRY_BOUND + 2):  # The first is taken at once.
-                    nursery.start_soon(caller.call, "settle", scheduler)
-                await wait_all_tasks_blocked()
-                nursery.start_soon(open_later, gate)
+        async with (
+            trio.open_nursery() as nursery,
+            muster.open_scheduler(interleave=gate.wait) as scheduler,
+        ):
+            for _ in range(ENTRY_BOUND + 2):  # The first is taken at once.
+                nursery.start_soon(caller.call, "settle", scheduler)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(open_later, gate)
 
     assert Counter(caller.answers) == {"done": ENTRY_BOUND, "closed": 2}
 
@@ -410,11 +412,12 @@ async def use(
     scope: trio.CancelScope | None,
 ) -> None:
     with scope or trio.CancelScope():
+        made: list[muster.Ask] = []
         for name in ("one", "two", "three"):
             begun.append(name)
-            made = await scheduler.add_ask("a", name, {"vcore": 0.001})
+            made.append(await scheduler.add_ask("a", name, {"vcore": 0.001}))
             returned.append(name)
-        async with (await made.bound()).running():
+        async with (await made[-1].bound()).running():
             await scheduler.settle()
         begun.append("node")
         await scheduler.submit(AddNode("node", ONE))

@@ -211,8 +211,8 @@ MUTANTS: Final = (
     Mutant(
         "an observer misses the first decision of a batch if it waits for it",
         "muster._audience:Decisions.offer",
-        "if self._is_over else announced:",
-        "if self._is_over else announced[self._waiter is not None and len(announced) > 3 :]:",
+        "for one in announced:",
+        "for one in announced[self._waiter is not None and len(announced) > 3 :]:",
     ),
 )
 

@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, final
 from weakref import WeakSet
 
+import trio
+
 import muster
 from muster._errors import ClosedSchedulerError
 
@@ -53,6 +55,8 @@ class Reader:
             return ()
         try:
             return await self._observer.take()
+        except trio.BusyResourceError:
+            raise  # of a second reader, who has nothing to do with the first one
         except Exception as error:  # noqa: BLE001 - it is raised where the decisions are read
             self.error = error
             return ()

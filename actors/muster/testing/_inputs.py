@@ -42,12 +42,16 @@ class Inputs:
             configuration: What the scheduler was opened with; default: only ``root``.
 
         Returns:
-            The decisions, which are those of the scheduler, up to the last closed batch.
+            The decisions, which are those of the scheduler, up to the last closed batch: what
+            was let in after that was never decided.
         """
         log = Recording()
+        closed = max(
+            (place for place, step in enumerate(self.steps) if step[1] is None), default=-1
+        )
         async with open_simulation(configuration, journal=log) as simulation:
             index = 0
-            for at_us, event in self.steps:
+            for at_us, event in self.steps[: closed + 1]:
                 if event is None:
                     await simulation.settle(at_us)
                 else:
