@@ -26,7 +26,7 @@ async def work(ask: muster.Ask, seconds: float) -> None:
                 await trio.sleep(seconds)  # the work
                 say(f"{ask.name} is done")
             return
-        except muster.PreemptedError:
+        except muster.AllocationLostError:  # here because others need the node
             await trio.sleep(1)  # put away what is there
             say(f"{ask.name} has made room, and waits")
 

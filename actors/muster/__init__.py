@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
     from muster._clock import Clock
     from muster._errors import (
         AllocationEndedError,
+        AllocationLostError,
         AskParkedError,
         AskRemovedError,
         BindFailedError,
@@ -42,6 +43,7 @@ if _TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "AllocationEndedError",
+    "AllocationLostError",
     "Announced",
     "Application",
     "Ask",
@@ -91,6 +93,7 @@ _HOMES: _Final = {
     "muster._clock": ("Clock",),
     "muster._errors": (
         "AllocationEndedError",
+        "AllocationLostError",
         "AskParkedError",
         "AskRemovedError",
         "BindFailedError",

@@ -87,7 +87,7 @@ def filter_of(
     """
     try:
         return Filter(
-            kinds=None if kinds is None else frozenset(Kind(kind) for kind in kinds),
+            kinds=None if kinds is None else frozenset(map(Kind, _several(kinds))),
             app=app,
             queue=None if queue is None else _path(queue),
             gang=None if gang is None else canonical_gang(gang),
@@ -96,6 +96,11 @@ def filter_of(
     except ValueError as error:
         msg = f"{error}; kinds are {', '.join(Kind)}"
         raise EventError(msg) from None
+
+
+def _several(kinds: Collection[Kind | str]) -> Collection[Kind | str]:
+    """Take a single kind for one of a kind."""
+    return (kinds,) if isinstance(kinds, str) else kinds
 
 
 def _path(queue: str) -> str:

@@ -6,6 +6,7 @@ begins and ends; everything that happens in between is here.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, final
 
 import trio
@@ -27,7 +28,7 @@ from muster_core.register import StartGang, TellGang
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from muster_core.events import Event
 
@@ -73,8 +74,8 @@ class Batches:
         self._queues: dict[int, QueueOwner] = {}
         self._gangs: dict[int, GangOwner] = {}
         self._nursery: trio.Nursery
-        #: What the journal raised, if it did.
-        self._journal_error: Exception | None = None
+        #: What the journal or the record has raised, if one has.
+        self._foreign_error: Exception | None = None
         #: Whether a batch has begun and not ended.
         self._open = False
 
@@ -87,11 +88,20 @@ class Batches:
         self._nursery = nursery
         self._deliver(self.conductor.start())
 
-    def is_of_journal(self, error: Exception) -> bool:
-        """Say whether an error is what the journal has raised, and no fault of ours."""
+    @contextmanager
+    def blamed(self) -> Generator[None, None, None]:
+        """Take note of what a journal or a record raises in the block: it is no fault of ours."""
+        try:
+            yield
+        except Exception as error:
+            self._foreign_error = error
+            raise
+
+    def is_foreign(self, error: Exception) -> bool:
+        """Say whether an error is what a journal or a record has raised."""
         # What a coroutine is left by cannot be StopIteration: that becomes the cause.
-        ours = self._journal_error
-        return ours is not None and (error is ours or error.__cause__ is ours)
+        foreign = self._foreign_error
+        return foreign is not None and (error is foreign or error.__cause__ is foreign)
 
     # Time
 
@@ -180,11 +190,8 @@ class Batches:
     def _announce(self, decisions: Sequence[Announced]) -> None:
         if self._journal is None or not decisions:
             return
-        try:
+        with self.blamed():
             self._journal.write(decisions)
-        except Exception as error:
-            self._journal_error = error  # Not ours: it comes out of the block as it is.
-            raise
 
     # Owners
 
@@ -286,8 +293,8 @@ class Batches:
             await _collect(gangs, len(self._gangs)),
         )
 
-    async def examine(self, examiner: Callable[[Examined], None]) -> AssertionError | None:
-        """Have the whole state looked at; give what that asserted in vain. Between two batches."""
+    async def examine(self, examiner: Callable[[Examined], None]) -> Exception | None:
+        """Have the whole state looked at; give what that has raised. Between two batches."""
         snapshot = await self.snapshot()  # Now every owner has read everything it was told.
         examined = Examined(
             conductor=self.conductor,
@@ -298,7 +305,7 @@ class Batches:
         )
         try:
             examiner(examined)
-        except AssertionError as error:
+        except Exception as error:  # noqa: BLE001 - it is for whoever wants to look
             return error
         return None
 

@@ -72,6 +72,7 @@ class _Job:
     finished: trio.Event = attrs.field(factory=trio.Event)
     has_begun: bool = False
     has_started: bool = False
+    has_told: bool = False
     is_late: bool = False
 
     async def wait_for_earlier(self) -> None:
@@ -136,12 +137,16 @@ class Bindings:
     async def _run(self, job: _Job) -> None:
         try:
             await self._supervise(job)
+            if not job.has_told and not job.is_late and job.held.ended.value is None:
+                # It has cancelled what it runs in, and with it the word that it has ended.
+                error = RuntimeError("the binder has cancelled itself")
+                await self._tell(WorkFailed(job.ask, job.held, error))
         except BaseExceptionGroup as group:
-            error, *others = group.exceptions
+            first, *others = group.exceptions
             if others:
                 raise
             # What a binder leaves a program by, such as SystemExit, comes out as it is.
-            raise error from None
+            raise first from None
 
     async def _supervise(self, job: _Job) -> None:
         with job.held.ended.heard_by(job.end):
@@ -183,6 +188,7 @@ class Bindings:
             self._has_come_back(job)
         if job.is_late or job.scope.cancelled_caught or job.held.ended.value is not None:
             return
+        job.has_told = True
         if error is None:
             await self._tell(WorkEnded(job.ask, job.held))
         else:

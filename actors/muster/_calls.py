@@ -135,6 +135,15 @@ class EndAllocation:
 
 @final
 @attrs.frozen(eq=False)
+class WithdrawAsk:
+    """Withdraw an ask, and no other one that has its name by now."""
+
+    ask: TrackedAsk
+    answer: Answer[None] = attrs.field(factory=Answer[None])
+
+
+@final
+@attrs.frozen(eq=False)
 class TrackAsk:
     """Track an ask by its name."""
 
@@ -181,13 +190,15 @@ class Why:
 @final
 @attrs.frozen(eq=False)
 class LookInto:
-    """Have the state looked at; the answer is what that asserted in vain."""
+    """Have the state looked at; the answer is what that has raised."""
 
     examiner: Callable[[Examined], None]
-    answer: Answer[AssertionError | None] = attrs.field(factory=Answer["AssertionError | None"])
+    answer: Answer[Exception | None] = attrs.field(factory=Answer["Exception | None"])
 
 
-Call = Enter | EndAllocation | TrackAsk | TrackGang | SettleNow | Survey | Why | LookInto
+Call = (
+    Enter | EndAllocation | WithdrawAsk | TrackAsk | TrackGang | SettleNow | Survey | Why | LookInto
+)
 """What callers ask; each gets an answer."""
 
 

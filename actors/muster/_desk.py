@@ -13,6 +13,11 @@ from muster_core.events import Event
 A = TypeVar("A")
 
 
+def closed() -> ClosedSchedulerError:
+    """Make the error of whoever asks too late."""
+    return ClosedSchedulerError("the scheduler is closed")
+
+
 @final
 class Desk:
     """The entry of a running scheduler, as callers see it.
@@ -38,8 +43,8 @@ class Desk:
         try:
             await self._entry.send(call)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            msg = "the scheduler is closed"
-            raise ClosedSchedulerError(msg) from None
+            await trio.lowlevel.checkpoint_if_cancelled()
+            raise closed() from None
         return await answer.wait()
 
     async def enter(self, event: Event, *, track: bool = False) -> Entered:

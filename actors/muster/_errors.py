@@ -11,7 +11,8 @@ Each is named by what the caller can do.
     │   └── BindFailedError     because its work could not be started: see the cause
     ├── AskParkedError          its gang has timed out: remove the gang, or its members
     ├── AllocationEndedError    the node is no longer held: stop the work
-    │   └── PreemptedError      for the sake of others: wait until the ask is bound again
+    │   └── AllocationLostError     the ask is pending again: wait until it is bound, begin anew
+    │       └── PreemptedError      others needed the node
     ├── GangTimedOutError       not enough members had room in time: remove the gang, or wait
     ├── GangRemovedError        the gang is no longer defined: define it again
     └── LaggedError             decisions came faster than they were read: read anew
@@ -72,8 +73,12 @@ class AllocationEndedError(MusterError):
         self.reason = reason
 
 
+class AllocationLostError(AllocationEndedError):
+    """An allocation was lost: its ask is pending again, or parked, and not done."""
+
+
 @final
-class PreemptedError(AllocationEndedError):
+class PreemptedError(AllocationLostError):
     """An allocation was preempted or reclaimed; its ask is pending again."""
 
 

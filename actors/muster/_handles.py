@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import final
+from typing import Final, NoReturn, final
 
 import trio
 from typing_extensions import override
 
-from muster._calls import EndAllocation, TrackAsk, TrackGang, Why
-from muster._desk import Desk
+from muster._calls import EndAllocation, TrackAsk, TrackGang, Why, WithdrawAsk
+from muster._desk import Desk, closed
 from muster._errors import (
     AllocationEndedError,
+    AllocationLostError,
     AskParkedError,
     AskRemovedError,
     BindFailedError,
@@ -27,11 +28,18 @@ from muster_core.decisions import Reason
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 
-_FOR_OTHERS = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
+_FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
+_FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
 
 
-def _closed() -> ClosedSchedulerError:
-    return ClosedSchedulerError("the scheduler is closed")
+async def _closed() -> NoReturn:
+    """Tell a caller that the scheduler is closed, unless it is cancelled as well.
+
+    Raises:
+        ClosedSchedulerError: Always.
+    """
+    await trio.lowlevel.checkpoint_if_cancelled()
+    raise closed()
 
 
 async def ask_for(desk: Desk, **fields: object) -> tuple[Ask, ...]:
@@ -166,6 +174,8 @@ class Ask:
         tracked = await self._track()
         while True:
             status = tracked.status.value
+            if isinstance(status.place, Closed):
+                await _closed()
             held = self._held(tracked, status)
             if held is not None:
                 return Allocation(self._desk, tracked, held)
@@ -183,8 +193,6 @@ class Ask:
         """Give its allocation, or None if it is to be waited for."""
         name = f"ask {self.app}/{self.name}"
         match status.place:
-            case Closed():
-                raise _closed()
             case AskPlace.PARKED:
                 msg = f"{name} is parked: its gang {tracked.gang} has timed out"
                 raise AskParkedError(msg)
@@ -208,7 +216,11 @@ class Ask:
             RefusedError: If it is bound, or there is no such ask.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(event_of("remove_ask", app=self.app, ask=self.name))
+        if self._tracked is None:
+            await self._desk.enter(event_of("remove_ask", app=self.app, ask=self.name))
+        else:
+            call = WithdrawAsk(self._tracked)
+            await self._desk.call(call, call.answer)
 
     async def why(self) -> str | None:
         """Say why it is pending.
@@ -219,6 +231,9 @@ class Ask:
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
+        if self._tracked is not None and self._tracked.status.value.place is None:
+            await trio.lowlevel.checkpoint()
+            return None  # It is gone: of that name there may be another one.
         call = Why(self.app, self.name)
         return await self._desk.call(call, call.answer)
 
@@ -297,7 +312,7 @@ class Allocation:
                 case None:
                     await self._held.ended.changed()
                 case Closed():
-                    raise _closed()
+                    await _closed()
                 case reason:
                     return reason
 
@@ -306,15 +321,18 @@ class Allocation:
         """Do the work in the body, as long as the allocation lasts.
 
         The body is cancelled when the allocation ends from outside. When the body ends, or
-        is cancelled otherwise, the allocation is released.
+        is cancelled otherwise, the allocation is released. If it was lost before that, this
+        raises even if the body came to its end: the ask is pending again.
 
         Yields:
             The scope that is cancelled.
 
         Raises:
-            PreemptedError: If the body was cut short as others needed the node; the ask is
-                pending again, and :meth:`Ask.bound` gives its next allocation.
-            AllocationEndedError: If it was cut short for another reason.
+            AllocationLostError: If the allocation was lost; the ask is pending again, and
+                :meth:`Ask.bound` gives its next allocation. :class:`PreemptedError` if others
+                needed the node.
+            AllocationEndedError: If the body was cut short for another reason: the ask has
+                completed, or was removed.
             ClosedSchedulerError: If it was cut short because the scheduler was closed.
         """
         ended = self._held.ended
@@ -342,14 +360,21 @@ class Allocation:
                 if ended.value is None:
                     with trio.CancelScope(shield=True), suppress(ClosedSchedulerError):
                         await self._end()
-        if scope.cancelled_caught and ends:
+        if ends and (scope.cancelled_caught or self._is_lost(ends[0])):
             raise self._cut_short(ends[0])
+
+    @staticmethod
+    def _is_lost(end: Reason | Closed) -> bool:
+        """Say whether the ask is not done, however far its body came."""
+        return isinstance(end, Reason) and end not in _FOR_GOOD
 
     def _cut_short(self, end: Reason | Closed) -> Exception:
         if isinstance(end, Closed):
-            return _closed()
+            return closed()
         msg = f"the allocation of {self.app}/{self.ask} on {self.node} ended: {end.value}"
-        return (PreemptedError if end in _FOR_OTHERS else AllocationEndedError)(msg, end)
+        if end in _FOR_OTHERS:
+            return PreemptedError(msg, end)
+        return (AllocationEndedError if end in _FOR_GOOD else AllocationLostError)(msg, end)
 
     @override
     def __repr__(self) -> str:
@@ -382,7 +407,7 @@ class Gang:
         while not (watched.value.satisfied or watched.value.times > before):
             status = watched.value
             if status.closed:
-                raise _closed()
+                await _closed()
             if not status.defined:
                 msg = f"gang {self.name!r} is not defined"
                 raise GangRemovedError(msg)

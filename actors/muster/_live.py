@@ -23,6 +23,7 @@ from muster._calls import (
     TrackAsk,
     TrackGang,
     Why,
+    WithdrawAsk,
     WorkEnded,
     WorkFailed,
     WorkStarted,
@@ -131,7 +132,7 @@ class LiveCoordinator:
             ended = None
             done.set()
         except Exception as error:
-            if self._batches.is_of_journal(error):
+            if self._batches.is_foreign(error):
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
@@ -186,6 +187,10 @@ class LiveCoordinator:
                 self._is_known = False
             case EndAllocation() | WorkEnded():
                 events = await self._end(call.ask, call.held, Release(call.ask.app, call.ask.name))
+            case WithdrawAsk(ask):
+                await self._get_to_know()
+                there = self._tracker.has(ask)
+                events = [RemoveAsk(ask.app, ask.name)] if there else []
             case WorkFailed(ask, held, error, counts):
                 events = await self._end(ask, held, BindFailed(ask.app, ask.name))
                 if events and counts and self._tracker.failed(ask, error, self._attempts):
@@ -205,18 +210,23 @@ class LiveCoordinator:
         The name of the ask alone would not do: it may be bound again meanwhile, or be that of
         another one.
         """
-        if not self._is_known:
-            await self._batches.hear_owners()
-            self._is_known = True
+        await self._get_to_know()
         if held in self._ended or not self._tracker.holds(ask, held):
             return []
         self._ended.add(held)
         return [event]
 
+    async def _get_to_know(self) -> None:
+        """Let the view know what callers have let in."""
+        if not self._is_known:
+            await self._batches.hear_owners()
+            self._is_known = True
+
     async def _let_in(self, event: Event, now_us: int) -> int:
         """Let an event in; give its position."""
         if self._record is not None:
-            self._record.enter(now_us, event)
+            with self._batches.blamed():
+                self._record.enter(now_us, event)
         await self._batches.enter(event, self._index)
         self._index += 1
         return self._batches.conductor.entered
@@ -226,7 +236,8 @@ class LiveCoordinator:
     def _after(self, announced: Sequence[Announced], gangs: set[str]) -> None:
         """Let everybody know what a batch has decided, also one that a timer has made."""
         if self._record is not None:
-            self._record.close(self._batches.conductor.now_us)
+            with self._batches.blamed():
+                self._record.close(self._batches.conductor.now_us)
         bound = self._tracker.update(announced, gangs)
         self._audience.publish(announced)
         if self._bindings is not None:
@@ -241,6 +252,8 @@ class LiveCoordinator:
                 call.answer.give(self._entered(call))
             case EndAllocation():
                 call.answer.give(any(one is None for one in self._refusals(call)))
+            case WithdrawAsk():
+                self._answer_withdrawal(call)
             case SettleNow():
                 call.answer.give(None)
             case TrackAsk():
@@ -268,6 +281,15 @@ class LiveCoordinator:
                 call.answer.give(await self._batches.examine(call.examiner))
             case _:
                 pass
+
+    def _answer_withdrawal(self, call: WithdrawAsk) -> None:
+        ask = call.ask
+        gone = RefusedError(f"ask: {ask.name!r} of application {ask.app!r} is gone")
+        refusal = next(self._refusals(call), gone)
+        if refusal is None:
+            call.answer.give(None)
+        else:
+            call.answer.fail(refusal)
 
     def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
         """Say of each event of a call why it was refused, or None."""

@@ -136,10 +136,10 @@ class Examined:
 @final
 @attrs.frozen
 class Examine:
-    """Close the batch and have the state looked at; the answer is what that asserted in vain."""
+    """Close the batch and have the state looked at; the answer is what that has raised."""
 
     examiner: Callable[[Examined], None]
-    reply: Reply[AssertionError | None]
+    reply: Reply[Exception | None]
 
 
 Request = Submit | Settle | Finish | TakeSnapshot | AskWhy | Examine

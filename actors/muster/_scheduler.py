@@ -519,7 +519,7 @@ class Scheduler:
             examiner: Called in the coordinator's task; it may assert, but not alter anything.
 
         Raises:
-            AssertionError: If the examiner raises it.
+            Exception: What the examiner raises, such as AssertionError.
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = LookInto(examiner)

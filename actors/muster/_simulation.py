@@ -181,10 +181,10 @@ class Simulation:
             examiner: Called in the coordinator's task; it may assert, but not alter anything.
 
         Raises:
-            AssertionError: If the examiner raises it.
+            Exception: What the examiner raises, such as AssertionError.
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[AssertionError | None] = Reply()
+        reply: Reply[Exception | None] = Reply()
         await self._send(Examine(examiner, reply))
         error = await reply.wait()
         if error is not None:

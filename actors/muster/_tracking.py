@@ -215,6 +215,11 @@ class Tracker:
                 return allocation.ask, place, allocation
         return None, None, None
 
+    def has(self, ask: TrackedAsk) -> bool:
+        """Say whether an ask is there still; also while a batch is open."""
+        found, _, _ = self._look(ask.app, ask.name)
+        return found is not None and found.order[3] == ask.seq
+
     def holds(self, ask: TrackedAsk, held: Held) -> bool:
         """Say whether an ask has an allocation still; also while a batch is open."""
         found, place, allocation = self._look(ask.app, ask.name)

@@ -53,7 +53,7 @@ class VirtualCoordinator:
             await self._serve_all()
             done.set()
         except Exception as error:
-            if self._batches.is_of_journal(error):
+            if self._batches.is_foreign(error):
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:

@@ -124,7 +124,10 @@ class Conductor:
         self._parents: dict[int, int | None] = {}
         self._leaves: dict[int, int] = {}
         #: What this batch said so far, each with its place, and what its rounds decided.
-        self._said: list[Say] = []
+        self._said: list[Say] = [
+            Say((0, 0, number), Decision(Kind.WARNING, message=warning))
+            for number, warning in enumerate(configuration.warnings)
+        ]
         #: Whether this batch has anything new to decide on.
         self._is_new = False
         #: Why events of this batch were refused, by their positions.

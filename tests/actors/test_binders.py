@@ -181,3 +181,21 @@ async def test_a_binder_that_uses_running() -> None:
     async with service(binder=Runs()) as scheduler:
         for allocation in [await one.bound() for one in await scheduler.add_asks("a", "k", ONE, 3)]:
             assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
+    class Cancels:
+        async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
+            started()
+            nursery = trio.lowlevel.current_task().parent_nursery
+            assert nursery is not None
+            nursery.cancel_scope.cancel()
+            await trio.lowlevel.checkpoint()
+
+    async with service(binder=Cancels(), bind_attempts=1) as scheduler:
+        ask = await scheduler.add_ask("a", "k", {"vcore": 1})
+        with pytest.raises(muster.BindFailedError) as caught:  # noqa: PT012 - it may start first
+            await (await ask.bound()).ended()
+            await ask.bound()
+
+    assert "cancelled itself" in str(caught.value.__cause__)

@@ -262,3 +262,17 @@ async def test_the_methods_of_an_application() -> None:
         await app.remove()
         with pytest.raises(muster.RefusedError, match="'b'"):
             await app.remove()
+
+
+async def test_an_old_handle_does_not_remove_another_ask_of_its_name() -> None:
+    async with service() as scheduler:
+        await scheduler.update_node("n", schedulable=False)
+        old = await scheduler.add_ask("a", "k", {"vcore": 1})
+        await old.remove()
+        new = await scheduler.add_ask("a", "k", {"vcore": 1})
+
+        with pytest.raises(muster.RefusedError, match="'k' of application 'a' is gone"):
+            await old.remove()
+        assert await old.why() is None
+        assert str(await new.why()).startswith("NoNodeFits")
+        await new.remove()

@@ -453,3 +453,48 @@ def test_cancellation_at_every_step(seed: int, *, whole: bool) -> None:
             undone = set(done.begun) - set(done.returned)
             assert not any(there[name] for name in undone), f"cancelled at step {at}"
     assert cancelled > 20
+
+
+# What callers bring along
+
+
+async def test_the_warnings_of_the_first_configuration_are_announced() -> None:
+    log, record = Recording(), Inputs()
+    config = """
+partitions:
+  - name: default
+    queues: [{name: root, queues: [{name: q, properties: {colour: red}}]}]
+"""
+    async with muster.open_scheduler(config, journal=log, record=record):
+        pass
+
+    (first, *_) = log.decisions
+    assert (first.at_us, first.decision.kind) == (0, muster.Kind.WARNING)
+    assert "colour" in str(first.decision.message)
+
+
+async def test_an_examiner_that_fails_does_not_end_the_scheduler() -> None:
+    def fails(_: object) -> None:
+        raise KeyError("mine")
+
+    async with muster.open_scheduler() as scheduler:
+        with pytest.raises(KeyError, match="mine"):
+            await scheduler.examine(fails)
+        await scheduler.settle()
+
+
+@pytest.mark.parametrize("error", [OSError("full"), StopIteration("over")], ids=repr)
+async def test_the_error_of_a_record_comes_out(error: Exception) -> None:
+    class Fails:
+        def enter(self, at_us: int, event: Event, /) -> None:
+            raise error
+
+        def close(self, at_us: int, /) -> None:
+            pass
+
+    with pytest.raises(Exception, match=r"full|StopIteration") as caught:
+        async with muster.open_scheduler(record=Fails()) as scheduler:
+            await scheduler.submit(NODE)
+
+    assert error in (caught.value, caught.value.__cause__)
+    assert not isinstance(caught.value, muster.BrokenSchedulerError)

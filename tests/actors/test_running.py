@@ -173,15 +173,26 @@ async def test_what_the_body_raises_when_it_is_cut_short() -> None:
         assert error.__context__ is None
 
 
-async def test_a_body_that_ends_at_the_moment_of_its_end() -> None:
+async def test_a_body_that_ends_under_an_allocation_that_is_lost() -> None:
+    """Else nobody would wait for the ask, which is pending again, and then holds a node."""
+    async with service() as scheduler:
+        allocation = await start(scheduler)
+        with pytest.raises(muster.AllocationLostError) as caught:
+            async with allocation.running() as scope:
+                await scheduler.remove_node("n")
+
+        assert caught.value.reason is Reason.NODE_LOST
+        assert not scope.cancelled_caught
+
+
+async def test_a_body_that_ends_as_its_ask_is_removed() -> None:
     async with service() as scheduler:
         allocation = await start(scheduler)
         async with allocation.running() as scope:
-            await scheduler.remove_node("n")
+            await scheduler.remove_app("a")
 
         assert scope.cancel_called
-        assert not scope.cancelled_caught
-        assert await allocation.ended() is Reason.NODE_LOST
+        assert await allocation.ended() is Reason.REMOVED
 
 
 async def test_a_body_that_finishes_while_the_end_is_decided() -> None:

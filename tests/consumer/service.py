@@ -83,6 +83,8 @@ async def work(ask: muster.Ask) -> None:
             assert_type(scope, trio.CancelScope)
     except muster.PreemptedError as error:
         assert_type(error.reason, muster.Reason)
+    except muster.AllocationLostError as error:
+        assert_type(error.reason, muster.Reason)
     except muster.AllocationEndedError as error:
         assert_type(error.reason, muster.Reason)
     assert_type(await allocation.release(), bool)

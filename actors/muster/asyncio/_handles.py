@@ -179,7 +179,7 @@ class Allocation:
         from outside. When the body ends, or is cancelled otherwise, the allocation is released.
 
         Raises:
-            PreemptedError: See :meth:`muster.Allocation.running`.
+            AllocationLostError: See :meth:`muster.Allocation.running`.
             AllocationEndedError: See there.
             ClosedSchedulerError: See there.
         """

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Final
 
 import trio
 
-from muster._errors import AllocationEndedError, ClosedSchedulerError
+from muster._errors import AllocationEndedError, AllocationLostError, ClosedSchedulerError
 from muster.asyncio._block import raise_as_it_is
 from muster.asyncio._bridge import Bridge, Call
 from muster.asyncio._landing import BodyGuard, Landing
-
-_CUTS_SHORT: Final = (AllocationEndedError, ClosedSchedulerError)
-"""What is of no interest to a body that has come to its end all the same."""
 
 
 @asynccontextmanager
@@ -62,8 +58,15 @@ async def hold(
         raise_as_it_is(failure)
     if leaving is not None:
         raise_as_it_is(leaving)
-    if failure is not None and not isinstance(failure, _CUTS_SHORT):
+    if failure is not None and not _is_of_no_interest(failure):
         raise_as_it_is(failure)
+
+
+def _is_of_no_interest(failure: BaseException) -> bool:
+    """Say whether a body that has come to its end need not be told: the ask is done, or gone."""
+    if isinstance(failure, AllocationLostError):
+        return False
+    return isinstance(failure, AllocationEndedError | ClosedSchedulerError)
 
 
 async def _end(call: Call[None]) -> BaseException | None:

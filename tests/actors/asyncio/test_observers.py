@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 import pytest
+import trio
 from typing_extensions import override
 
 import muster.asyncio
@@ -188,3 +189,21 @@ def test_a_filter_sees_the_context_of_its_observer(mode: Mode) -> None:
                 await decisions.take()
 
     run(main)
+
+
+@both_modes
+def test_a_second_reader_does_not_disturb_the_first(mode: Mode) -> None:
+    async def main() -> list[str | None]:
+        async with open_scheduler(mode=mode) as scheduler:
+            await small(scheduler, vcore=9)
+            decisions = scheduler.decisions(kinds="bound")
+            first = asyncio.ensure_future(anext(decisions))
+            await turns(50)
+            with pytest.raises(trio.BusyResourceError):
+                await decisions.take()
+            await scheduler.add_ask("a", "one", {"vcore": 1})
+            seen = [(await first).decision.ask]
+            await scheduler.add_ask("a", "two", {"vcore": 1})
+            return [*seen, (await anext(decisions)).decision.ask]
+
+    assert run(main) == ["one", "two"]
