@@ -57,7 +57,10 @@ def scheduler_of(request: Request) -> muster.asyncio.Scheduler:
 
 async def add_job(request: Request) -> Response:
     """Submit a job."""
-    job: dict[str, Any] = await request.json()
+    try:
+        job: dict[str, Any] = dict(await request.json())
+    except (TypeError, ValueError):
+        raise EventError("the body has to be a map in JSON") from None
     scheduler = scheduler_of(request)
     amounts: dict[str, float | str] = {
         kind: job[kind] for kind in ("vcore", "memory") if kind in job
@@ -75,7 +78,10 @@ async def show_job(request: Request) -> Response:
     """Say where a job is; with ``wait``, wait so many seconds until it has a node."""
     scheduler, name = scheduler_of(request), request.path_params["name"]
     ask = scheduler.ask(name, ASK)
-    wait = float(request.query_params.get("wait", 0))
+    try:
+        wait = float(request.query_params.get("wait", 0))
+    except ValueError as error:
+        raise EventError(f"wait: {error}") from None
     with suppress(TimeoutError, MusterError):
         async with asyncio.timeout(wait):
             await ask.bound()
@@ -89,7 +95,10 @@ async def show_job(request: Request) -> Response:
 
 async def delete_job(request: Request) -> Response:
     """Remove a job, wherever it is."""
-    await scheduler_of(request).remove_app(request.path_params["name"])
+    try:
+        await scheduler_of(request).remove_app(request.path_params["name"])
+    except RefusedError as error:
+        return JSONResponse({"error": str(error)}, status_code=404)
     return Response(status_code=204)
 
 

@@ -83,7 +83,10 @@ def test_the_service(mode: str) -> None:
             assert waiting.result().json()["state"] == "bound"
 
         assert client.get("/jobs/one").status_code == 404
-        assert client.delete("/jobs/one").status_code == 409
+        assert client.delete("/jobs/one").status_code == 404
+        assert client.post("/jobs", content="no JSON").status_code == 400
+        assert client.post("/jobs", json=[1]).status_code == 400
+        assert client.get("/jobs/two?wait=long").status_code == 400
         assert client.post("/jobs", json={"name": "two", "vcore": 1}).status_code == 409
         refused = client.post("/jobs", json={"name": "bad", "vcore": "many"})
         assert refused.status_code == 400

@@ -17,6 +17,7 @@ from muster.asyncio._bridge import Bridge
 from muster.asyncio._decisions import Readers
 from muster.asyncio._link import Mode
 from muster.asyncio._scheduler import Scheduler
+from muster_core.errors import EventError
 
 if TYPE_CHECKING:
     from muster._batches import Journal
@@ -68,12 +69,15 @@ async def open_scheduler(
         The scheduler.
 
     Raises:
-        ValueError: If there is no such mode.
         OSError: If the configuration is a file that cannot be read.
         ConfigError: If it is refused.
-        EventError: If ``bind_timeout`` or ``bind_attempts`` is not above zero.
+        EventError: If there is no such mode, or ``bind_timeout`` or ``bind_attempts`` is not
+            above zero.
         BrokenSchedulerError: If an owner of state fails, which is a bug.
     """
+    if mode not in set(Mode):
+        msg = f"mode: {mode!r}: there are {', '.join(Mode)}"
+        raise EventError(msg)
     context = copy_context()
     readers = Readers()
 

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 import trio
 
-from muster import ClosedSchedulerError
-from muster.asyncio import Mode
+from muster import ClosedSchedulerError, EventError
+from muster.asyncio import Mode, open_scheduler
 from muster.asyncio._block import raise_as_it_is
 from muster.asyncio._bridge import Bridge
 from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turns, until
@@ -352,3 +352,12 @@ def test_an_error_is_raised_without_what_was_going_on() -> None:
 
     assert caught.value is error
     assert error.__context__ is None
+
+
+def test_there_is_no_such_mode() -> None:
+    async def main() -> None:
+        async with open_scheduler(mode="gest"):
+            pytest.fail("opened")
+
+    with pytest.raises(EventError, match="'gest': there are thread, guest"):
+        run(main)
