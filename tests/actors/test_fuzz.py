@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +20,10 @@ from hypothesis import settings
 
 import muster
 from muster.testing.fuzz import (
+    Bind,
+    Client,
     Drawn,
+    Fate,
     Leave,
     Outcome,
     Program,
@@ -25,6 +31,7 @@ from muster.testing.fuzz import (
     Step,
     Tally,
     UnknownTrioError,
+    _alarm,
     draw_program,
     run_program,
 )
@@ -32,7 +39,7 @@ from muster.testing.fuzz._chance import ordered
 from muster.testing.fuzz._cli import command
 from muster_core.decisions import Kind
 from tests.fuzz.binders import Deaf, Good
-from tests.fuzz.everything import CLIENTS, everything
+from tests.fuzz.everything import CLIENTS, CONFIG as WHOLE, S, everything
 from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
 from tests.fuzz.naive_oracle import naive
 
@@ -135,6 +142,35 @@ def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
     assert Session(binder=Good).search(1, 10) is None
 
 
+class FailsAtOnce:
+    """Without a limit of attempts it is tried again and again, and no time passes."""
+
+    async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
+        raise OSError("no")
+
+
+def test_a_run_that_never_blocks_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_alarm, "LONGEST_S", 0.5)
+    finding = Session(binder=FailsAtOnce, shrink=False).search(1, 20)
+
+    assert finding is not None
+    assert "not over after 0.5 s" in "\n".join(finding.outcome.faults)
+
+
+def test_a_run_that_cannot_be_cancelled_is_ended() -> None:
+    code = """
+from muster.testing.fuzz import Session, _alarm
+from tests.fuzz.binders import Stubborn
+_alarm.LONGEST_S, _alarm.AGAIN_S = 0.5, 0.2
+print(Session(binder=Stubborn, shrink=False).search(1, 20).outcome.faults[0])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=50
+    )
+
+    assert done.stdout.startswith("not over after 0.5 s")
+
+
 def test_a_binder_that_is_not_alike_each_time() -> None:
     always = Session(binder=Deaf, shrink=False).search(1)
     assert always is not None
@@ -155,6 +191,48 @@ def test_a_call_that_raises_what_it_should_not_is_found() -> None:
     program = attrs.evolve(everything(0), prelude=(Step("add_node", {"what": 1}),))
 
     assert "unexpected keyword argument" in run_program(program).faults[0]
+
+
+ASKS: Final = (
+    Step("add_node", {"node": "n", "capacity": {"vcore": 4}}, (("AddNode", "n"),)),
+    Step("add_app", {"app": "a", "queue": "root.q"}, (("AddApp", "a"),)),
+    Step(
+        "add_asks",
+        {"app": "a", "ask": "k", "resources": {"vcore": 1}, "count": 2},
+        (("AddAsk", "a", "k"),),
+    ),
+    Step(
+        "submit_many",
+        {
+            "events": (
+                {"op": "release", "app": "a", "ask": "no"},
+                {"op": "add_node", "node": "m", "capacity": {"vcore": 1}},
+            )
+        },
+        (("Release", "a", "no"), ("AddNode", "m")),
+    ),
+    Step("bound", {"app": "a", "ask": "k-1", "then": "keep", "by_handle": True}, within_us=9 * S),
+)
+"""Asks, and somebody who waits for one of them."""
+
+
+@pytest.mark.parametrize(
+    ("bug", "bind", "fault"),
+    [
+        ("bound does not wait until", Bind(start_us=S), "has not started"),
+        ("the handles of many asks", Bind(), "the handles are those of"),
+        ("the refusals of many events", Bind(), "the refusals are"),
+        ("an ask is tried once too often", Bind(Fate.FAILS_BEFORE), "it says 3 attempts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_answer_that_is_not_that_of_the_decisions(bug: str, bind: Bind, fault: str) -> None:
+    (mutant,) = [one for one in MUTANTS if one.name.startswith(bug)]
+    program = Program(WHOLE, clients=(Client(ASKS),), binds=(bind,), bind_attempts=2)
+    assert run_program(program).faults == []
+
+    with planted(mutant):
+        assert fault in "".join(run_program(program).faults)
 
 
 # The same seed is the same run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
 
@@ -26,3 +27,13 @@ class Deaf:
         started()
         with trio.CancelScope(shield=True):
             await trio.sleep_forever()
+
+
+class Stubborn:
+    """Cannot be cancelled."""
+
+    async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
+        started()
+        while True:
+            with suppress(trio.Cancelled):
+                await trio.sleep(5)

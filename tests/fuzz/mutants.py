@@ -214,6 +214,54 @@ MUTANTS: Final = (
         "for one in announced:",
         "for one in announced[self._waiter is not None and len(announced) > 3 :]:",
     ),
+    Mutant(
+        "bound does not wait until the binder has said that the work has started",
+        "muster._handles:Ask._held",
+        "return status.held if status.started else None",
+        "return status.held",
+    ),
+    Mutant(
+        "who is preempted is told only that the allocation has ended",
+        "muster._handles:Allocation._cut_short",
+        "if end in _FOR_OTHERS:",
+        "if False:",
+    ),
+    Mutant(
+        "of several reasons in one batch the last is told, not that of the own allocation",
+        "muster._tracking:Tracker.update",
+        "touched.get(name) or decision.reason",
+        "decision.reason or touched.get(name)",
+    ),
+    Mutant(
+        "an ask is tried once too often",
+        "muster._live:LiveCoordinator._enter",
+        "self._tracker.failed(ask, error, self._attempts)",
+        "self._tracker.failed(ask, error, self._attempts and self._attempts + 1)",
+    ),
+    Mutant(
+        "failures count that were not in a row",
+        "muster._tracking:Tracker._change",
+        "if end is not Reason.BIND_FAILED:",
+        "if False:",
+    ),
+    Mutant(
+        "the refusals of many events are answered in reverse",
+        "muster._live:LiveCoordinator._entered",
+        "Entered(refusals,",
+        "Entered(refusals[::-1],",
+    ),
+    Mutant(
+        "the handles of many asks are answered in reverse",
+        "muster._live:LiveCoordinator._entered",
+        "tuple(asks)",
+        "tuple(reversed(asks))",
+    ),
+    Mutant(
+        "the handle of an ask that is gone follows the next one of that name",
+        "muster._tracking:Tracker._publish",
+        "found.order[3] != tracked.seq",
+        "False",
+    ),
 )
 
 

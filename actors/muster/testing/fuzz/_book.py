@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from math import inf
 from typing import Final, TypeVar, final
@@ -18,6 +18,9 @@ from muster.testing.fuzz._story import Story
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 
 T = TypeVar("T")
+
+Judge = Callable[[object], Iterable[str]]
+"""Looks at the answer of a call, a value or an error, and says what is wrong with it."""
 
 _WAITS: Final = (
     muster.AskRemovedError,
@@ -108,6 +111,7 @@ class Book:
         waits: bool = False,
         about: object = None,
         bad: bool = False,
+        judge: Judge | None = None,
     ) -> T | None:
         """Make a call and take note of its answer.
 
@@ -120,6 +124,7 @@ class Book:
             waits: It may wait for others.
             about: What it waits for.
             bad: It has a bad value, and must be turned down.
+            judge: Looks at the answer as soon as it is there.
 
         Returns:
             The value, or None after an error.
@@ -136,6 +141,7 @@ class Book:
             raise
         except MusterError as error:
             self._failed(call, error, bad=bad)
+            self._judge(call, error, judge)
             return None
         except Exception as error:  # noqa: BLE001 - that is what is looked for
             call.answer = repr(error)
@@ -144,11 +150,16 @@ class Book:
         else:
             call.end, call.answer = End.RETURNED, brief(value)
             self._check_done(call)
+            self._judge(call, value, judge)
             if bad:
                 self.faults.append(f"{call}, but has a bad value")
             return value
         finally:
             del self.open[call.number]
+
+    def _judge(self, call: Call, answer: object, judge: Judge | None) -> None:
+        if judge is not None:
+            self.faults += [f"{call}, but {fault}" for fault in judge(answer)]
 
     def _failed(self, call: Call, error: MusterError, *, bad: bool) -> None:
         call.answer = f"{type(error).__name__}: {error}"

@@ -11,6 +11,7 @@ import trio
 
 import muster
 from muster.testing import check
+from muster.testing.fuzz._answers import AskedJudge, BoundJudge, EndJudge, ManyJudge
 from muster.testing.fuzz._program import Client, Config, Step
 from muster.testing.fuzz._workers import pause, sleep_us
 from muster_core.decisions import MICROSECONDS
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from muster.testing.fuzz._book import Book
+    from muster.testing.fuzz._book import Book, Judge
     from muster.testing.fuzz._chance import Steps
-    from muster.testing.fuzz._story import Ask
+    from muster.testing.fuzz._history import Ask, Life
+    from muster.testing.fuzz._story import Story
+    from muster.testing.fuzz._workers import MindedBinder
 
 _PASSED_ON: Final = frozenset(
     {
@@ -63,7 +66,7 @@ class Kept:
 
     Attributes:
         allocation: Its handle.
-        seq: The decision that bound it, or 0 if it was over.
+        seq: The decision that bound it, or 0 if that is not known.
         is_released: It was released by this handle, which does not cut bodies short.
     """
 
@@ -103,7 +106,9 @@ class Hands:
         book: Where calls are noted.
         steps: What cancels scopes.
         configs: The configurations to change to.
-        bound: The decision that every bound ask was bound by.
+        story: What is decided.
+        binder: The binder, or None.
+        attempts: How often in a row work may fail.
     """
 
     def __init__(
@@ -115,7 +120,9 @@ class Hands:
         book: Book,
         steps: Steps,
         configs: Sequence[Config],
-        bound: Callable[[Ask], int],
+        story: Story,
+        binder: MindedBinder | None,
+        attempts: int | None,
     ) -> None:
         self._who = who
         self._scheduler = scheduler
@@ -123,7 +130,11 @@ class Hands:
         self._book = book
         self._steps = steps
         self._configs = configs
-        self._bound_by = bound
+        self._story = story
+        self._binder = binder
+        self._attempts = attempts
+        #: The handles of its own asks, and which ask of its name each stands for.
+        self._asks: dict[Ask, tuple[muster.Ask, Life | None]] = {}
         self._kept: list[Kept] = []
         #: What was held under ``running`` and must be over by now.
         self.left: list[Kept] = []
@@ -183,6 +194,7 @@ class Hands:
         waits: Waits | None = None,
         what: str | None = None,
         keys: bool = True,
+        judge: Judge | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the call returns
         return await self._book.note(
             self._who,
@@ -193,6 +205,7 @@ class Hands:
             waits=waits is not None,
             about=waits,
             bad=bool(step.args.get("bad")),
+            judge=judge,
         )
 
     # Calls
@@ -204,15 +217,32 @@ class Hands:
             await self._note(step, lambda: method(args["event"]))
         elif step.op == "submit_many":
             await self._submit_many(step, args["events"])
+        elif step.op in {"add_ask", "add_asks"}:
+            await self._add_asks(step, args)
         elif step.op in {"apply", "delete"}:
             await self._note(step, lambda: method(args["manifest"]))
         else:
             await self._note(step, lambda: method(**args))
 
     async def _submit_many(self, step: Step, events: Sequence[Mapping[str, object]]) -> None:
-        answers = await self._note(step, lambda: self._scheduler.submit_many(events))
+        answers = await self._note(
+            step,
+            lambda: self._scheduler.submit_many(events),
+            judge=ManyJudge(self._story, events),
+        )
         if answers is not None and len(answers) != len(events):
             self._book.faults.append(f"{len(answers)} answers to {step}")
+
+    async def _add_asks(
+        self, step: Step, said: Mapping[str, Any], what: str | None = None
+    ) -> tuple[muster.Ask, Life | None] | None:
+        """Ask for something; give the first handle, unless it is refused."""
+        method = self._scheduler.add_ask if "count" not in said else self._scheduler.add_asks
+        judge = AskedJudge(self._story, said)
+        await self._note(step, lambda: method(**said), what=what, judge=judge)
+        for ask, life in judge.handles:
+            self._asks[ask.app, ask.name] = (ask, life)
+        return judge.handles[0] if judge.handles else None
 
     async def _configure(self, step: Step) -> None:
         which: int | None = step.args["which"]
@@ -245,8 +275,11 @@ class Hands:
     # Asks and allocations
 
     async def _bound(self, step: Step) -> None:
-        ask = self._scheduler.ask(step.args["app"], step.args["ask"])
-        kept = await self._wait_bound(step, ask)
+        name: Ask = (step.args["app"], step.args["ask"])
+        ask, life = self._scheduler.ask(*name), None
+        if step.args.get("by_handle") and name in self._asks:
+            ask, life = self._asks[name]
+        kept = await self._wait_bound(step, ask, life)
         if kept is None:
             return
         match step.args["then"]:
@@ -259,22 +292,23 @@ class Hands:
             case _:
                 await self._wait_ended(step, kept)
 
-    async def _wait_bound(self, step: Step, ask: muster.Ask) -> Kept | None:
+    async def _wait_bound(self, step: Step, ask: muster.Ask, life: Life | None) -> Kept | None:
         name = (ask.app, ask.name)
         waits = Waits("bound", name)
-        allocation = await self._note(step, ask.bound, waits=waits, what="bound", keys=False)
-        if allocation is None:
-            return None
-        return Kept(allocation, self._bound_by(name))
+        judge = BoundJudge(self._story, self._binder, self._attempts, name, life)
+        allocation = await self._note(
+            step, ask.bound, waits=waits, what="bound", keys=False, judge=judge
+        )
+        return None if allocation is None else Kept(allocation, judge.seq)
 
     async def _work(self, step: Step) -> None:
         said = {
             name: value for name, value in step.args.items() if name not in {"body_us", "holds"}
         }
-        ask = await self._note(step, lambda: self._scheduler.add_ask(**said), what="add_ask")
-        if ask is None:
+        made = await self._add_asks(step, said, "add_ask")
+        if made is None:
             return
-        kept = await self._wait_bound(step, ask)
+        kept = await self._wait_bound(step, *made)
         if kept is None:
             return
         if step.args["holds"]:
@@ -304,17 +338,21 @@ class Hands:
     async def _release(self, step: Step, kept: Kept) -> None:
         allocation = kept.allocation
         kept.is_released = True
-        was_over = self._bound_by((allocation.app, allocation.ask)) != kept.seq
+        bound = self._story.bound.get((allocation.app, allocation.ask))
+        was_over = bound is None or bound.seq != kept.seq
         done = await self._note(step, allocation.release, what="release held", keys=False)
         if done is not None:
             self.left.append(kept)
-        if done and was_over:
+        if done and was_over and kept.seq:
             self._book.faults.append(f"{step} of {self._who} has released another allocation")
 
     async def _wait_ended(self, step: Step, kept: Kept) -> None:
         name = (kept.allocation.app, kept.allocation.ask)
         waits = Waits("ended", name, kept.seq)
-        await self._note(step, kept.allocation.ended, waits=waits, what="ended", keys=False)
+        judge = EndJudge(self._story, kept.seq)
+        await self._note(
+            step, kept.allocation.ended, waits=waits, what="ended", keys=False, judge=judge
+        )
 
     async def _run(self, step: Step, kept: Kept, body_us: int) -> None:
         """Do work under an allocation; a body of an odd length ends by an exception."""
@@ -332,7 +370,8 @@ class Hands:
 
         name = (kept.allocation.app, kept.allocation.ask)
         waits = Waits("running", name, kept.seq, kept=kept)
-        await self._note(step, run, waits=waits, what="running", keys=False)
+        judge = EndJudge(self._story, kept.seq)
+        await self._note(step, run, waits=waits, what="running", keys=False, judge=judge)
 
     # Gangs and observers
 

@@ -237,7 +237,8 @@ class Moves:
     def _bound(self, choices: Choices) -> Step:
         then = choices.of(("keep", "release", "running", "ended"))
         named = _named(self._ask(choices))
-        return _waits(Step("bound", {**named, "then": then}), choices)
+        by_handle = choices.one_in(2)
+        return _waits(Step("bound", {**named, "then": then, "by_handle": by_handle}), choices)
 
     def _running(self, choices: Choices) -> Step:
         args = {"which": choices.number(4), "body_us": choices.of(_WITHIN)}
@@ -331,9 +332,23 @@ class Moves:
         return _as_it_is(Step("submit", {"event": event}, (key,)))
 
     def _submit_many(self, choices: Choices) -> Step:
+        if choices.one_in(4):
+            return self._again(choices)
         events = [self._event(choices) for _ in range(1 + choices.number(4))]
         args = {"events": tuple(event for event, _ in events)}
         return _as_it_is(Step("submit_many", args, tuple(key for _, key in events)))
+
+    def _again(self, choices: Choices) -> Step:
+        """Have an ask go, and another one of that name come, in one batch."""
+        named = _named(self._ask(choices))
+        events = (
+            {"op": choices.of(("remove_ask", "release")), **named},
+            {"op": "remove_ask", **named},
+            {"op": "add_ask", **named, "resources": choices.of(_AMOUNTS)},
+        )
+        kinds = {"remove_ask": "RemoveAsk", "release": "Release", "add_ask": "AddAsk"}
+        keys = tuple((kinds[str(event["op"])], *named.values()) for event in events)
+        return Step("submit_many", {"events": events}, keys)
 
     def _bad(self, choices: Choices) -> Step:
         said = {"app": choices.of(self._apps), "ask": "bad", "resources": choices.of(_BAD)}

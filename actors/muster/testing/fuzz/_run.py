@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final, final
 
@@ -19,19 +16,18 @@ import muster
 from muster._wording import configuration_of
 from muster.testing import Interleaving, check
 from muster.testing.fuzz._afterwards import faults_of_calls, faults_of_replay, replay
+from muster.testing.fuzz._alarm import alarm, too_long
+from muster.testing.fuzz._answers import faults_of_attempts
 from muster.testing.fuzz._book import Book
 from muster.testing.fuzz._chance import Steps, lift_shields, ordered
 from muster.testing.fuzz._clients import Hands
 from muster.testing.fuzz._program import Client, Config, How, Program
 from muster.testing.fuzz._rest import faults_at_rest
-from muster.testing.fuzz._story import Ask, Story
+from muster.testing.fuzz._story import Story
 from muster.testing.fuzz._watching import Seen, faults_of, watch
 from muster.testing.fuzz._workers import MindedBinder, PlannedBinder
 from muster_core.config.model import Configuration
 from muster_core.decisions import MICROSECONDS
-
-LONGEST_S: Final = 10.0
-"""How long a run may take by the real clock, in seconds; this ends what never blocks."""
 
 MOST_JUMPS: Final = 200
 """How often the clock is moved on when nobody can run, before the block is left."""
@@ -39,10 +35,6 @@ MOST_JUMPS: Final = 200
 
 class LeftBlockError(Exception):
     """A program leaves the block of its scheduler by this."""
-
-
-class EndlessError(Exception):
-    """A run did not end, by the real clock."""
 
 
 @final
@@ -107,10 +99,12 @@ def run_program(
         UnknownTrioError: If this version of trio does not let its scheduler be seeded.
     """
     runner = _Runner(program, binder)
-    with ordered(program.order), _alarm():
+    with ordered(program.order), alarm(runner.end_soon, lambda: str(program)):
         try:
             trio.run(runner.main, clock=runner.clock, instruments=[runner.steps])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is what is looked for
             runner.faults.append(f"the run ended by {_told(error)}")
     outcome = runner.outcome()
     for oracle in oracles if not outcome.faults else ():
@@ -120,28 +114,6 @@ def run_program(
 
 def _told(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)).strip()
-
-
-@contextlib.contextmanager
-def _alarm() -> Generator[None, None, None]:
-    """End a run that never blocks, where signals can do that."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(
-        signal, "setitimer"
-    ):
-        yield
-        return
-
-    def ring(*_: object) -> None:
-        msg = f"not over after {LONGEST_S:g} s of real time"
-        raise EndlessError(msg)
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 async def _give_up(everything: trio.CancelScope) -> None:
@@ -174,6 +146,14 @@ class _Runner:
         self._opened_us = 0
         self._quiet: trio.Event
         self._early: trio.Event
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._everything = trio.CancelScope()
+
+    def end_soon(self) -> None:
+        """Cancel everything, as it takes too long; may be called from a signal handler."""
+        self.faults.append(too_long())
+        if self._token is not None:
+            self._token.run_sync_soon(self._everything.cancel)
 
     def _make_binder(self, make: Callable[[], muster.Binder] | None) -> MindedBinder | None:
         if make is not None:
@@ -189,6 +169,11 @@ class _Runner:
     async def main(self) -> None:
         """Run everything."""
         self._quiet, self._early = trio.Event(), trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        with self._everything:
+            await self._run()
+
+    async def _run(self) -> None:
         before = trio.lowlevel.current_statistics().tasks_living
         async with trio.open_nursery() as pacing:
             pacing.start_soon(self._pace, pacing.cancel_scope)
@@ -268,14 +253,12 @@ class _Runner:
             book=self._book,
             steps=self.steps,
             configs=self._program.configs,
-            bound=self._by,
+            story=self._story,
+            binder=self._binder,
+            attempts=self._program.bind_attempts,
         )
         self._hands.append(hands)
         return hands
-
-    def _by(self, ask: Ask) -> int:
-        bound = self._story.bound.get(ask)
-        return 0 if bound is None else bound.seq
 
     async def _wait_to_leave(self) -> None:
         """Wait until nobody can go on, or until the moment that the program says."""
@@ -347,6 +330,8 @@ class _Runner:
         faults = [*story.faults, *book.faults, *self.faults]
         if self._binder is not None:
             faults += self._binder.faults
+            attempts = self._program.bind_attempts
+            faults += faults_of_attempts(story, self._binder, attempts)
         if not faults:
             faults += faults_of_calls(book, story)
             for number, seen in enumerate(self._seen):

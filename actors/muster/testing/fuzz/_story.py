@@ -13,6 +13,7 @@ from typing import Final, final
 
 import attrs
 
+from muster.testing.fuzz._history import Ask, History
 from muster.testing.fuzz._program import Key
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import (
@@ -37,9 +38,6 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-
-Ask = tuple[str, str]
-"""The names of an application and an ask."""
 
 _LOST: Final = frozenset({Reason.RECLAIMED, Reason.PREEMPTED, Reason.NODE_LOST})
 """Why members go whose gang is unsatisfied again when all have gone so."""
@@ -85,6 +83,7 @@ class Story:
         satisfied: The gangs that are satisfied, and that nobody tried to remove since.
         awake_us: Nobody could run before this instant, so nothing can be due before it.
         faults: What is wrong in the decisions by themselves.
+        history: What became of each ask.
     """
 
     def __init__(self) -> None:
@@ -97,6 +96,8 @@ class Story:
         self.satisfied: set[str] = set()
         self.awake_us = 0
         self.faults: list[str] = []
+        self.history = History()
+        self._is_written = False
         self._gangs: dict[str, _Gang] = {}
 
     # The record
@@ -104,6 +105,7 @@ class Story:
     def enter(self, at_us: int, event: Event, /) -> None:
         """Take note of what was let in."""
         self.entries.append(Entry(at_us, event, len(self.decisions)))
+        self.history.enter(event)
         key = key_of(event)
         self.keys[key] += 1
         if isinstance(event, RemoveGang | Delete):
@@ -111,6 +113,9 @@ class Story:
 
     def close(self, at_us: int, /) -> None:
         """Take note that a batch was closed."""
+        if not self._is_written:
+            self.history.end_batch()
+        self._is_written = False
         self.closed = self.keys.copy()
         self.entries.append(Entry(at_us, None, len(self.decisions)))
 
@@ -125,6 +130,8 @@ class Story:
             self._check_place(one)
             self.decisions.append(one)
             self._follow(one, satisfied)
+        self.history.end_batch(batch)
+        self._is_written = True
 
     def _check_place(self, one: Announced) -> None:
         if one.seq != len(self.decisions) + 1:

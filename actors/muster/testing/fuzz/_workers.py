@@ -10,8 +10,9 @@ import attrs
 import trio
 
 import muster
+from muster.testing.fuzz._history import Ask
 from muster.testing.fuzz._program import Bind, Fate
-from muster.testing.fuzz._story import Ask, Story
+from muster.testing.fuzz._story import Story
 from muster_core.decisions import MICROSECONDS
 
 
@@ -85,10 +86,14 @@ class Run:
         started: It has called ``started``.
         cancelled: It has been cancelled, and may be cleaning up.
         over: It has come back.
+        began: When it began, by trio's clock.
+        cut: When it was cancelled, or None.
     """
 
     ask: Ask
     seq: int
+    began: float = attrs.field(factory=trio.current_time)
+    cut: float | None = None
     started: bool = False
     cancelled: bool = False
     over: bool = False
@@ -154,6 +159,20 @@ class MindedBinder:
         """Give the asks that have a run which has not come back."""
         return {run.ask for run in self.runs if not run.over}
 
+    def has_started(self, ask: Ask, seq: int) -> bool:
+        """Say whether the work of an allocation has started, or may have."""
+        return any(run.started and run.ask == ask and run.seq in {0, seq} for run in self.runs)
+
+    def begun(self, ask: Ask, *, surely: bool) -> set[int]:
+        """Give the decisions for which there was a run of an ask.
+
+        What was cancelled as it began, or began when its allocation was over, may have been
+        too late to be one.
+        """
+        return {
+            run.seq for run in self.runs if run.ask == ask and not (surely and run.cut == run.began)
+        }
+
     def times_run(self) -> Counter[Ask]:
         """Give how often the binder was run for each ask."""
         return Counter(run.ask for run in self.runs)
@@ -164,7 +183,7 @@ async def _mind(run: Run) -> None:
     try:
         await trio.sleep_forever()
     finally:
-        run.cancelled = True
+        run.cancelled, run.cut = True, trio.current_time()
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,0 +1,151 @@
+"""What the decisions say of each ask that came: where it was bound, and how that ended.
+
+A name may come again; so what has one name is told apart by the event that it came with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import final
+
+import attrs
+
+from muster_core.decisions import Announced, Kind, Reason
+from muster_core.events import AddAsk, Apply, Event, PodObject
+
+Ask = tuple[str, str]
+"""The names of an application and an ask."""
+
+
+@final
+@attrs.define(eq=False)
+class Allocated:
+    """One allocation.
+
+    Attributes:
+        seq: The decision that bound it.
+        node: The node.
+        batch: The number of the batch that bound it.
+        end: The decision that released it, or None.
+    """
+
+    seq: int
+    node: str | None
+    batch: int
+    end: Announced | None = None
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why it has ended, or None."""
+        return None if self.end is None else self.end.decision.reason
+
+
+@final
+@attrs.define(eq=False)
+class Life:
+    """One ask, from when it came.
+
+    Attributes:
+        index: The index of the event that it came with.
+        sure: It came by such an event, and no manifest may have changed it.
+        allocations: Its allocations, but those that were over in the batch that made them.
+    """
+
+    index: int
+    sure: bool
+    allocations: list[Allocated] = attrs.field(factory=list[Allocated])
+
+
+@final
+class History:
+    """The asks that came, by name.
+
+    Attributes:
+        lives: The asks that have had a name, in order.
+        lasting: The allocation that each bound ask has.
+        by_seq: The allocations by the decision that bound them.
+        entered: How many events were let in.
+    """
+
+    def __init__(self) -> None:
+        self.lives: dict[Ask, list[Life]] = {}
+        self.lasting: dict[Ask, Allocated] = {}
+        self.by_seq: dict[int, Allocated] = {}
+        self.entered = 0
+        self._batch = 0
+        #: What came in this batch: whether it is refused shows at the end.
+        self._open: list[tuple[int, Event]] = []
+
+    def enter(self, event: Event) -> None:
+        """Take note of an event."""
+        if isinstance(event, AddAsk | Apply):
+            self._open.append((self.entered, event))
+        self.entered += 1
+
+    def end_batch(self, announced: Sequence[Announced] = ()) -> None:
+        """Take the decisions of a batch."""
+        refused = {one.decision.index for one in announced if one.decision.kind is Kind.REJECTED}
+        for index, event in self._open:
+            if index not in refused:
+                self._admit(index, event)
+        self._open.clear()
+        for one in announced:
+            self._follow(one)
+        self._batch += 1
+
+    def _admit(self, index: int, event: Event) -> None:
+        match event:
+            case AddAsk():
+                for name in event.names():
+                    self.lives.setdefault((event.app, name), []).append(Life(index, sure=True))
+            case Apply(objects):
+                for content in (one.content for one in objects):
+                    if isinstance(content, PodObject):
+                        # It is new, or changes the one that is there.
+                        self._latest((content.app, content.name), index).sure = False
+            case _:
+                pass
+
+    def _latest(self, ask: Ask, index: int) -> Life:
+        lives = self.lives.setdefault(ask, [])
+        if not lives:
+            lives.append(Life(index, sure=False))
+        return lives[-1]
+
+    def _follow(self, one: Announced) -> None:
+        decision = one.decision
+        if decision.app is None or decision.ask is None:
+            return
+        ask = (decision.app, decision.ask)
+        if decision.kind is Kind.BOUND:
+            allocated = Allocated(one.seq, decision.node, self._batch)
+            self._latest(ask, self.entered).allocations.append(allocated)
+            self.lasting[ask] = self.by_seq[one.seq] = allocated
+        elif decision.kind is Kind.RELEASED and ask in self.lasting:
+            allocated = self.lasting.pop(ask)
+            allocated.end = one
+            if allocated.batch == self._batch:  # Nobody can have heard of it.
+                self.lives[ask][-1].allocations.remove(allocated)
+
+    def come_since(self, ask: Ask, entered: int) -> Life | None:
+        """Give the ask of a name that has come since so many events, if there is just one."""
+        lives = [life for life in self.lives.get(ask, ()) if life.index >= entered]
+        return lives[0] if len(lives) == 1 and lives[0].sure else None
+
+    def completed_since(self, ask: Ask, seq: int) -> Iterator[Allocated]:
+        """Give the allocations of a name that were completed after a decision."""
+        for life in self.lives.get(ask, ()):
+            for one in life.allocations:
+                if one.end is not None and one.end.seq > seq and one.reason is Reason.COMPLETED:
+                    yield one
+
+
+def failed_in_a_row(allocations: Iterable[Allocated], counts: set[int]) -> int:
+    """Say how often the last allocations failed, of those whose runs count."""
+    times = 0
+    for one in allocations:
+        if one.reason is not Reason.BIND_FAILED:
+            times = 0
+        elif one.seq in counts:
+            times += 1
+    return times
