@@ -308,15 +308,16 @@ async def test_the_error_of_a_journal_comes_out(batch: int) -> None:
 
 
 async def test_an_observer_learns_that_there_may_be_more() -> None:
+    observers: list[muster.Decisions] = []
     with pytest.raises(OSError, match="full"):  # noqa: PT012
         async with muster.open_scheduler(journal=FailingJournal(OSError("full"), 2)) as scheduler:
-            decisions = scheduler.decisions()
+            observers.append(scheduler.decisions())
             await scheduler.submit(APP)
             await scheduler.submit_many([NODE, ask()])
 
     seen: list[Announced] = []
     with pytest.raises(muster.ClosedSchedulerError):  # noqa: PT012
-        async for one in decisions:
+        async for one in observers[0]:
             seen.append(one)  # noqa: PERF401 - it raises
     assert seen
 
