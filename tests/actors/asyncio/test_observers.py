@@ -198,7 +198,8 @@ def test_a_second_reader_does_not_disturb_the_first(mode: Mode) -> None:
             await small(scheduler, vcore=9)
             decisions = scheduler.decisions(kinds="bound")
             first = asyncio.ensure_future(anext(decisions))
-            await turns(50)
+            await turns(5)
+            await scheduler.settle()  # there and back: now the first one waits over there
             with pytest.raises(trio.BusyResourceError):
                 await decisions.take()
             await scheduler.add_ask("a", "one", {"vcore": 1})
