@@ -146,15 +146,15 @@ class Tracker:
         """Track an ask that there is.
 
         Raises:
-            RefusedError: If there is none of that name.
+            RefusedError: If there is none of that name, or no such application.
         """
         known = self._asks.get((app, ask))
         if known is not None:
             return known
         found, place, allocation = self._look(app, ask)
         if found is None:
-            what = "no application" if self._conductor.directory.locate(app) is None else None
-            msg = f"app: {app!r} is {what}" if what else f"ask: {ask!r} is no ask of {app!r}"
+            self._conductor.directory.app_key(app)  # which says what is wrong with that
+            msg = f"ask: {ask!r} is no ask of application {app!r}"
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))
 

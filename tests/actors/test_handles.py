@@ -164,9 +164,9 @@ async def test_bound_of_one_that_was_preempted_and_removed_then(mock_clock: Mock
 
 async def test_bound_of_an_ask_that_there_is_not() -> None:
     async with service() as scheduler:
-        with pytest.raises(muster.RefusedError, match="ask: 'k' is no ask of 'a'"):
+        with pytest.raises(muster.RefusedError, match="ask: 'k' is no ask of application 'a'"):
             await scheduler.ask("a", "k").bound()
-        with pytest.raises(muster.RefusedError, match="app: 'b' is no application"):
+        with pytest.raises(muster.RefusedError, match="app: 'b' is unknown"):
             await scheduler.app("b").ask("k").bound()
 
 

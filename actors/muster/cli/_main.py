@@ -107,7 +107,9 @@ def _mend_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            # It stays open until the program ends.
+            nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - see above
+            setattr(sys, name, nowhere)
         elif isinstance(stream, io.TextIOWrapper):
             # The name of a file need not be Unicode, nor a terminal UTF-8.
             stream.reconfigure(errors="backslashreplace")

@@ -145,7 +145,7 @@ def _scalar_trouble(item: object, below: list[object]) -> str | None:
             return None
         case dict():
             below.extend(item)  # pyright: ignore[reportUnknownArgumentType] - looked at next
-            below.extend(item.values())  # pyright: ignore[reportUnknownArgumentType]
+            below.extend(item.values())  # pyright: ignore[reportUnknownArgumentType] - as above
             return None
         case _:
             return f"{ascii(item)[:100]} is {type(item).__name__}, which no field of a feed is"

@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
+from muster._requests import Examined
 from muster._wording import configuration_of
 from muster.testing import Interleaving, check
 from muster.testing.fuzz._afterwards import faults_of_calls, faults_of_replay, replay
@@ -279,8 +280,8 @@ class _Runner:
         await self._book.note("main", "check", "the last check", lambda: check(scheduler))
         overdue: list[str] = []
 
-        def look(state: object) -> None:
-            conductor = getattr(state, "conductor")  # noqa: B009
+        def look(state: Examined) -> None:
+            conductor = state.conductor
             due_us = conductor.next_deadline_us()
             if due_us is not None and due_us <= conductor.now_us:
                 overdue.append(f"a timer of {due_us} us has not gone off at {conductor.now_us} us")

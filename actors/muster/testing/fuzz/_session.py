@@ -135,10 +135,9 @@ class Session:
             MissingHypothesisError: If Hypothesis is not installed.
         """
         try:
-            # Not needed by anybody who replays a program, or only imports this.
-            import hypothesis  # noqa: PLC0415
-            import hypothesis.errors  # noqa: PLC0415
-            import hypothesis.strategies as st  # noqa: PLC0415
+            import hypothesis  # noqa: PLC0415 - not needed by who replays a program
+            import hypothesis.errors  # noqa: PLC0415 - as above
+            import hypothesis.strategies as st  # noqa: PLC0415 - as above
         except ImportError as error:
             msg = "programs are drawn by Hypothesis: pip install 'muster-scheduler[fuzz]'"
             raise MissingHypothesisError(msg) from error
