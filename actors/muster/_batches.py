@@ -173,7 +173,7 @@ class Batches:
         for _ in self.conductor.decide():
             if pace.is_up():
                 await pace.rest()
-        outcome = self.conductor.finish()
+        outcome = await pace.take(self.conductor.finish())
         self._announce(outcome.announced)
         # Nobody waits for these: whatever an owner is told next comes after them.
         for key, app_commit in outcome.apps.items():
@@ -243,7 +243,7 @@ class Batches:
         for key, close in closes.items():
             self._gangs[key].mailbox.put(close)
         reports = await _collect(self._gang_reports, len(closes))
-        self.conductor.apply_gangs(reports)
+        await Pace().take(self.conductor.apply_gangs(reports))
         for gang in reports:
             self._heard.add(gang.name)
             if gang.gone:
@@ -256,7 +256,7 @@ class Batches:
             self._apps[key].mailbox.put(close)
         (report,) = await self._reports.take_all()
         assert report.credits == closing.credits, "a request was not answered"
-        self._deliver(self.conductor.apply(report))
+        self._deliver(await Pace().take(self.conductor.apply(report)))
         for app in report.apps:
             if app.gone:
                 del self._apps[app.identity.key]

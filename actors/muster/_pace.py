@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import trio
+
+if TYPE_CHECKING:
+    from muster_core.steps import Steps
+
+R = TypeVar("R")
 
 SLICE_S: Final = 0.002
 """How long a task works before it lets others run, in seconds."""
@@ -28,3 +33,14 @@ class Pace:
         """Let others run."""
         await trio.lowlevel.checkpoint()
         self._until = perf_counter() + SLICE_S
+
+    async def take(self, steps: Steps[R]) -> R:
+        """Take steps at this pace, and give what comes of them."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                value: R = end.value
+                return value
+            if self.is_up():
+                await self.rest()

@@ -49,6 +49,7 @@ from muster_core.snapshots import (
     Snapshot,
     Statistics,
 )
+from muster_core.steps import Steps, in_pieces
 from muster_core.view import DecisionView
 from muster_core.view.timers import Completion, StateEnd, WaitEnd
 
@@ -300,16 +301,17 @@ class Conductor:
 
     # Decisions
 
-    def apply(self, report: QueueReport) -> list[AnyRoute]:
+    def apply(self, report: QueueReport) -> Steps[list[AnyRoute]]:
         """Take over what the epoch changed, as the root reports it.
 
         Returns:
             What gangs are to be told of it.
         """
         assert report.epoch == self._epoch, "a report of another epoch"
-        self.view.apply(report, self.now_us)
+        yield from self.view.apply(report, self.now_us)
         moves: list[tuple[MemberKey, Moved]] = []
         for app in report.apps:
+            yield
             for action in app.actions:
                 if isinstance(action, Say):
                     self._say(action)
@@ -345,7 +347,7 @@ class Conductor:
         self.admission.heard()
         return closes
 
-    def apply_gangs(self, reports: Iterable[GangReport]) -> None:
+    def apply_gangs(self, reports: Iterable[GangReport]) -> Steps[None]:
         """Take over what the epoch changed in gangs.
 
         Args:
@@ -353,6 +355,7 @@ class Conductor:
         """
         for report in sorted(reports, key=lambda report: report.key):
             assert report.epoch == self._epoch, "a report of another epoch"
+            yield
             self.view.apply_gang(report)
             for said in report.said:
                 self._say(said)
@@ -369,7 +372,7 @@ class Conductor:
             self._steps += 1
             yield
 
-    def finish(self) -> Outcome:
+    def finish(self) -> Steps[Outcome]:
         """End the batch."""
         self._said.sort(key=lambda said: said.order)
         decisions = [
@@ -379,21 +382,16 @@ class Conductor:
         ]
         self._said.clear()
         self._decided.clear()
-        first = self._announced + 1
-        self._announced += len(decisions)
-        for decision in decisions:
-            self._bound += decision.kind is Kind.BOUND
-            self._refusals += decision.kind is Kind.REJECTED
-        apps, queues, gangs = self.view.commits(self.now_us)
-        return Outcome(
-            announced=tuple(
-                Announced(number, self.now_us, decision)
-                for number, decision in enumerate(decisions, first)
-            ),
-            apps=apps,
-            queues=queues,
-            gangs=gangs,
-        )
+        announced: list[Announced] = []
+        for piece in in_pieces(decisions):
+            yield
+            for decision in piece:
+                self._announced += 1
+                self._bound += decision.kind is Kind.BOUND
+                self._refusals += decision.kind is Kind.REJECTED
+                announced.append(Announced(self._announced, self.now_us, decision))
+        apps, queues, gangs = yield from self.view.commits(self.now_us)
+        return Outcome(announced=tuple(announced), apps=apps, queues=queues, gangs=gangs)
 
     # Reading
 

@@ -16,6 +16,7 @@ from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
 from muster_core.gang import GangMachine
 from muster_core.queue import QueueMachine
 from muster_core.register import StartGang, TellGang
+from muster_core.steps import all_at_once
 
 if TYPE_CHECKING:
     from muster_core.admission import AnyRoute
@@ -104,7 +105,7 @@ class PlainScheduler:
         self._hear()
         for _ in self._conductor.decide():
             pass
-        outcome = self._conductor.finish()
+        outcome = all_at_once(self._conductor.finish())
         self.announced.extend(outcome.announced)
         for key, app_commit in outcome.apps.items():
             self._apps[key].handle(app_commit)
@@ -122,7 +123,7 @@ class PlainScheduler:
             for key, close in self._conductor.close_gangs().items()
             if (report := self._gangs[key].handle(close)) is not None
         ]
-        self._conductor.apply_gangs(gangs)
+        all_at_once(self._conductor.apply_gangs(gangs))
         for gang in gangs:
             if gang.gone:
                 del self._gangs[gang.key]
@@ -139,7 +140,7 @@ class PlainScheduler:
                     del self._apps[key]
                 self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
         for top in reports:
-            self._deliver(self._conductor.apply(top))
+            self._deliver(all_at_once(self._conductor.apply(top)))
 
     def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
         while report is not None:

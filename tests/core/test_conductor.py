@@ -28,6 +28,7 @@ from muster_core.events import (
 from muster_core.messages import CommitQueue, Expect, QueueReport
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
+from muster_core.steps import all_at_once
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree
 from tests.naive.gang_strategies import gang_scenarios
@@ -229,7 +230,7 @@ def test_the_line_of_a_refused_event() -> None:
     conductor.enter(RemoveNode("z"), index=3, line=9)
     conductor.refuse("unusable", index=4, line=10)
 
-    (first, second) = [one.decision for one in conductor.finish().announced]
+    (first, second) = [one.decision for one in all_at_once(conductor.finish()).announced]
     assert (first.index, first.line) == (3, 9)
     assert (second.index, second.line) == (4, 10)
 
@@ -413,7 +414,7 @@ def test_only_those_concerned_are_to_report() -> None:
 
 def test_a_report_of_another_epoch_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="another epoch"):
-        Conductor(default_configuration()).apply(QueueReport(1, 9, 0, (), ()))
+        all_at_once(Conductor(default_configuration()).apply(QueueReport(1, 9, 0, (), ())))
 
 
 def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
@@ -424,7 +425,7 @@ def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
     here.hear()
     for _ in here.conductor.decide():
         pass
-    outcome = here.conductor.finish()
+    outcome = all_at_once(here.conductor.finish())
 
     keys = {path: entry.key for path, entry in here.conductor.directory.queues.items()}
     assert set(outcome.apps) == {here.conductor.directory.locate("p")}

@@ -25,6 +25,7 @@ from muster_core.queue import QueueMachine
 from muster_core.register import StartGang, TellGang
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
+from muster_core.steps import all_at_once
 from tests.naive.harness import Marker, Scenario
 
 Pick = Callable[[int], int]
@@ -213,7 +214,7 @@ class Tree:
         self._hear_owners()
         for _ in self.conductor.decide():
             pass
-        outcome = self.conductor.finish()
+        outcome = all_at_once(self.conductor.finish())
         self.log.extend(outcome.announced)
         self.check_room(outcome)
         for key, app_commit in outcome.apps.items():
@@ -273,11 +274,11 @@ class Tree:
             (report,) = self._reports
             self._reports.clear()
             assert report.credits == closing.credits
-            self._deliver(self.conductor.apply(report))
+            self._deliver(all_at_once(self.conductor.apply(report)))
         for key, close in self.conductor.close_gangs().items():
             self._gang_mail[key].append(close)
         self._work()
-        self.conductor.apply_gangs(self._gang_reports)
+        all_at_once(self.conductor.apply_gangs(self._gang_reports))
         self._gang_reports.clear()
 
     def _work(self) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from muster_core.messages import CommitApp, CommitQueue, QueueReport
     from muster_core.nodes import Holder
     from muster_core.resources import Resources
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
     from muster_core.view.gangs import ViewGang
     from muster_core.view.queues import ViewQueue
@@ -96,14 +97,14 @@ class DecisionView:
         """Take over what an epoch made of a gang."""
         self._intake.apply_gang(report)
 
-    def apply(self, report: QueueReport, now_us: int) -> None:
+    def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
         """Take over what an epoch changed.
 
         Args:
             report: The report of the root queue.
             now_us: The instant of the batch, in microseconds.
         """
-        self._intake.apply(report, now_us)
+        return self._intake.apply(report, now_us)
 
     def nodes_changed(self) -> None:
         """Take note that nodes came, went or changed, so that every share may differ."""
@@ -125,7 +126,7 @@ class DecisionView:
 
     def commits(
         self, now_us: int
-    ) -> tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]:
+    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Give what the batch decided, for each owner concerned, once."""
         return self._rounds.commits(now_us)
 

@@ -24,11 +24,13 @@ from muster_core.messages import (
     Unparked,
     Withdrawn,
 )
+from muster_core.steps import SIZE
 from muster_core.totals import add_to, take_from
 from muster_core.view.apps import ViewApp
 from muster_core.view.queues import LeafView, ParentView, ViewQueue
 
 if TYPE_CHECKING:
+    from muster_core.steps import Steps
     from muster_core.view.gangs import ViewGang
     from muster_core.view.state import ViewState
 
@@ -46,7 +48,7 @@ class Intake:
         #: The paths of queues that have ceased to exist in this batch.
         self.left: set[str] = set()
 
-    def apply(self, report: QueueReport, now_us: int) -> None:
+    def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
         """Take over what an epoch changed.
 
         Args:
@@ -57,16 +59,19 @@ class Intake:
         # and a parent without children a leaf. Who came and went at once was never here.
         for app in report.apps:
             if app.gone:
-                self._apply_gone(app, now_us)
+                yield
+                yield from self._apply_gone(app, now_us)
         for summary in reversed(report.queues):
             if summary.gone and summary.key in self._state.queues:
                 self._remove_queue(self._state.queues[summary.key])
         for summary in report.queues:
             if not summary.gone:
+                yield
                 self._apply_queue(summary)
         for app in report.apps:
             if not app.gone:
-                self._apply_app(app, now_us)
+                yield
+                yield from self._apply_app(app, now_us)
         for bit in self._state.shapes.forget_idle():
             self._state.nodes.shape_forgotten(bit)
 
@@ -122,7 +127,7 @@ class Intake:
             parent.remove(queue)
             self._state.dirty[parent.key] = parent
 
-    def _apply_app(self, report: AppReport, now_us: int) -> None:
+    def _apply_app(self, report: AppReport, now_us: int) -> Steps[None]:
         identity = report.identity
         app = self._state.apps.get(identity.key)
         leaf = self._state.queues[identity.leaf]
@@ -130,8 +135,10 @@ class Intake:
         if app is None:
             app = ViewApp(identity)
             self._state.apps[identity.key] = leaf.apps[identity.key] = app
-        for action in report.actions:
+        for number, action in enumerate(report.actions, 1):
             self._act(app, leaf, action, now_us)
+            if not number % SIZE:
+                yield
         for name in [name for name in app.since_us if not app.knows(name)]:
             del app.since_us[name]
         if report.gone:
@@ -208,9 +215,9 @@ class Intake:
         else:
             del app.parked[ask.name], gang.parked[key]
 
-    def _apply_gone(self, report: AppReport, now_us: int) -> None:
+    def _apply_gone(self, report: AppReport, now_us: int) -> Steps[None]:
         if report.identity.key in self._state.apps:
-            self._apply_app(report, now_us)
+            yield from self._apply_app(report, now_us)
             return
         # It was never here, but nodes were told already of asks that came bound with it.
         for action in report.actions:

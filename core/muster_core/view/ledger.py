@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from muster_core.decisions import Decision
     from muster_core.lifecycle import AppState
     from muster_core.messages import Ask
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
     from muster_core.view.state import ViewState
 
@@ -125,11 +126,14 @@ class Ledger:
 
     def commits(
         self, now_us: int
-    ) -> tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]:
+    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Give what the batch decided, for each owner concerned, once."""
         moved = self._fresh.keys() | self._members.keys() | self._evicted.keys()
-        apps = {key: self._commit_app(key) for key in sorted(moved | self._failed.keys())}
-        queues = self._commit_queues(sorted(moved))
+        apps: dict[int, CommitApp] = {}
+        for key in sorted(moved | self._failed.keys()):
+            yield
+            apps[key] = self._commit_app(key)
+        queues = yield from self._commit_queues(sorted(moved))
         gangs = self._commit_gangs(now_us)
         for notes in (self._fresh, self._failed, self._evicted, self._members):
             notes.clear()
@@ -161,9 +165,10 @@ class Ledger:
             parked=tuple(name for name in evicted if name in app.parked),
         )
 
-    def _commit_queues(self, keys: Iterable[int]) -> dict[int, CommitQueue]:
+    def _commit_queues(self, keys: Iterable[int]) -> Steps[dict[int, CommitQueue]]:
         children: dict[int, dict[int, Values]] = {}
         for key in keys:
+            yield
             app = self._state.apps[key]
             children.setdefault(app.identity.leaf, {})[key] = app.values()
         for key in list(children):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from muster_core.gang_messages import CommitGang
     from muster_core.messages import Ask, CommitApp, CommitQueue
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
     from muster_core.view.state import ViewState
 
@@ -162,6 +163,6 @@ class Rounds:
 
     def commits(
         self, now_us: int
-    ) -> tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]:
+    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Give what the batch decided, for each owner concerned, once."""
         return self._moves.ledger.commits(now_us)

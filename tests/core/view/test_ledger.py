@@ -11,6 +11,7 @@ from muster_core.gang_messages import CommitGang
 from muster_core.lifecycle import AppState
 from muster_core.messages import CommitApp, Values
 from muster_core.resources import Resources
+from muster_core.steps import all_at_once
 from muster_core.view.ledger import Advance, Ledger
 from tests.core.building import wish
 from tests.core.objects import LOOSE, full, gang, members
@@ -121,7 +122,7 @@ def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
     assert ledger.evicted(victim.app, victim.allocation) is None
     ask = victim.app.bound.pop("m")[0].ask
     victim.app.parked["m"] = ask
-    apps, _, gangs = ledger.commits(0)
+    apps, _, gangs = all_at_once(ledger.commits(0))
     (commit,) = apps.values()
     (of_gang,) = gangs.values()
 
@@ -181,11 +182,11 @@ def test_the_batch_after_has_no_notes_of_it() -> None:
     ledger.touch(app, held.ask, None)
     ledger.failed(app, held.ask)
     ledger.satisfied(full("g"))
-    apps, queues, gangs = ledger.commits(0)
+    apps, queues, gangs = all_at_once(ledger.commits(0))
     assert len(apps) == len(gangs) == 1
     assert len(queues) == 2
 
-    assert ledger.commits(0) == ({}, {}, {})
+    assert all_at_once(ledger.commits(0)) == ({}, {}, {})
     assert not ledger.is_fresh(app, "m")
 
 

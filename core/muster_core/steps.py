@@ -1,0 +1,40 @@
+"""Long work in steps, so that whoever drives it can do other things in between.
+
+The core knows no clock: it offers places to pause, and the caller decides which of them to use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final, TypeVar
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+Steps = Generator[None, None, R]
+"""Work that may be paused wherever it yields, and what comes of it."""
+
+SIZE: Final = 64
+"""How much is done in a step where it is of many small things that are alike."""
+
+
+def all_at_once(steps: Steps[R]) -> R:
+    """Do all steps without a pause, and give what comes of them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: R = end.value
+            return value
+
+
+def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
+    """Give things in lists of at most :data:`SIZE`, in order."""
+    piece: list[T] = []
+    for thing in things:
+        piece.append(thing)
+        if len(piece) == SIZE:
+            yield piece
+            piece = []
+    if piece:
+        yield piece

@@ -1,0 +1,38 @@
+"""Long work in steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_core.steps import SIZE, Steps, all_at_once, in_pieces
+
+
+def test_all_steps_are_taken_and_what_comes_of_them_is_given() -> None:
+    done: list[int] = []
+
+    def work() -> Steps[str]:
+        for number in range(3):
+            done.append(number)
+            yield
+        return "done"
+
+    assert all_at_once(work()) == "done"
+    assert done == [0, 1, 2]
+
+
+def test_what_a_step_raises_is_raised() -> None:
+    def work() -> Steps[None]:
+        yield
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - there is nothing to match
+        all_at_once(work())
+
+
+@pytest.mark.parametrize("size", [0, 1, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE])
+def test_pieces_are_everything_in_order_and_none_is_empty_or_too_large(size: int) -> None:
+    pieces = list(in_pieces(range(size)))
+
+    assert [thing for piece in pieces for thing in piece] == list(range(size))
+    assert all(0 < len(piece) <= SIZE for piece in pieces)
+    assert len(pieces) == -(-size // SIZE)
