@@ -104,10 +104,10 @@ class Admission:
     def must_hear_first(self, event: Event | str) -> bool:
         """Say whether an event can only be judged when the owners have been heard."""
         match event:
-            case AddGang():
-                return self._uncertain
             case AddAsk():
                 return event.gang is not None and self._uncertain
+            case AddGang():
+                return self._uncertain
             case RemoveGang() | Apply() | Delete():
                 return self._uncertain or bool(self._fresh)
             case _:
@@ -125,6 +125,8 @@ class Admission:
 
     def note(self, routes: Iterable[AnyRoute]) -> None:
         """Take note of what applications are told."""
+        if self._uncertain:
+            return
         for route in routes:
             if isinstance(route, TellApp) and not isinstance(route.message, Enlist):
                 event = route.message.event if isinstance(route.message, AddAsks) else None
@@ -146,14 +148,16 @@ class Admission:
             RefusedError: If it makes no sense now; then nothing was changed.
         """
         match event:
+            case AddAsk() if event.gang is None:
+                return [self.directory.tell(event, origin)]
+            case AddAsk() if event.gang is not None:
+                return list(self.add_members(event, event.gang, origin))
             case AddNode() | UpdateNode() | RemoveNode():
                 return list(self.change_node(event, origin))
             case AddGang():
                 return list(self.define_gang(event, origin, update=False))
             case RemoveGang():
                 return list(self.remove_gang(event.gang, "gang", origin))
-            case AddAsk() if event.gang is not None:
-                return list(self.add_members(event, event.gang, origin))
             case BindFailed():
                 return [self._undo_bind(event, origin)]
             case _:

@@ -8,13 +8,15 @@ the next report carries upward.
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never, final
 
 import attrs
 
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
-from muster_core.lifecycle import AppState, Trigger, next_state
+from muster_core.lifecycle import TRANSITIONS, AppState, Trigger, next_state
 from muster_core.messages import (
     AddAsks,
     AddPlaced,
@@ -24,7 +26,6 @@ from muster_core.messages import (
     AppReport,
     AppRequest,
     Ask,
-    AskRequest,
     Close,
     CommitApp,
     Complete,
@@ -60,7 +61,7 @@ from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
 from muster_core.totals import add_to, take_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from muster_core.resources import Resources
 
 SPOILT_LIMIT: Final = 1_000_000
 """The largest number of binds of one ask that can be made to fail beforehand."""
@@ -69,6 +70,40 @@ _CAME: Final = -3
 _BEFORE: Final = -2
 """Where it stands in the log of an event that an application came with it, and that it has
 an ask, if that ask is bound already: before the gang of that is satisfied, which is -1."""
+
+
+_STATES_THAT_ASKS_END: Final = frozenset(
+    state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_ADDED
+)
+"""The states that an ask which comes makes another one of."""
+
+_SHAPES: Final = 4_096
+"""How many shapes are remembered, so that asks that are alike share one."""
+
+
+@lru_cache(_SHAPES)
+def _shape(resources: Resources, selector: tuple[tuple[str, str], ...], node: str | None) -> Shape:
+    return Shape(resources, selector, node)
+
+
+def _asks(request: AddAsks | AddPlaced) -> dict[str, Ask]:
+    """Give the asks that come, by name and in order."""
+    event, origin, priority = request.event, request.origin, request.priority
+    selector = tuple(sorted(event.selector.items())) if event.selector else ()
+    shape = _shape(event.resources, selector, event.node)
+    resources, gang, run_for_us = shape.resources, event.gang, event.run_for_us
+    place = (-priority, origin.creation, gang or "", origin.seq)
+    # What all asks of one size hold is one object.
+    more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
+    asks: dict[str, Ask] = {}
+    for number, name in enumerate(event.names()):
+        # Past the ``__new__`` of a NamedTuple, which is Python code and takes as long again.
+        asks[name] = tuple.__new__(Ask, (*place, number, name, *more))
+    return asks
+
+
+def _arrival(ask: Ask) -> tuple[int, int]:
+    return ask.submission, ask.number
 
 
 @final
@@ -98,7 +133,9 @@ class ApplicationMachine:
     _pending_total: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     #: The sum of the bound and the waiting asks; no zeros.
     _allocated_total: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
-    #: What was done since the last report.
+    #: The asks that have come one after the other just now: pending, but not counted yet.
+    _came: list[Ask] = attrs.field(factory=list[Ask], init=False)
+    #: What was done since the last report, before those came.
     _actions: list[AppAction] = attrs.field(factory=list[AppAction], init=False)
     _credits: int = attrs.field(default=0, init=False)
     _gone: bool = attrs.field(default=False, init=False)
@@ -112,6 +149,8 @@ class ApplicationMachine:
         Returns:
             A report, in answer to :class:`Close`; None otherwise.
         """
+        if self._came and not isinstance(message, AddAsks):
+            self._end_row()
         match message:
             case Close():
                 return self._report(message.epoch)
@@ -120,134 +159,138 @@ class ApplicationMachine:
             case _:
                 self._credits += 1
                 try:
-                    self._actions.extend(self._answer(message))
+                    self._answer_of_asks(message)
                 except RefusedError as refusal:
-                    self._actions.append(self._refused(message.origin, refusal))
+                    self._act(self._refused(message.origin, refusal))
         return None
 
-    def _answer(self, request: AppRequest) -> Iterator[AppAction]:
-        """Give the actions of a request; nothing is changed before it is known to make sense."""
-        match request:
-            case Enlist():
-                return self._enter(AppState.NEW, request.origin, _CAME)
-            case TimeUp():
-                return self._time_up(request)
-            case Dismiss():
-                return self._dismiss(request)
-            case LoseNode():
-                return self._lose_node(request)
-            case RollBack():
-                return self._roll_back(request)
-            case ParkAsks():
-                return self._park(request)
-            case UnparkAsks():
-                return self._unpark(request)
-            case _:
-                return self._answer_of_asks(request)
+    def _act(self, action: AppAction) -> None:
+        """Take note of what was done, after the asks that have come before."""
+        if self._came:
+            self._end_row()
+        self._actions.append(action)
 
-    def _answer_of_asks(self, request: AskRequest) -> Iterator[AppAction]:
+    def _end_row(self) -> None:
+        """Count the asks that have come one after the other, and say so, all at once."""
+        asks = tuple(self._came)
+        self._came.clear()
+        for priority, times in Counter([ask.priority for ask in asks]).items():
+            self._tally.add(priority, times)
+        for resources, times in Counter([ask.resources for ask in asks]).items():
+            add_to(self._pending_total, resources, times)
+        self._actions.append(Pending(asks))
+
+    # Requests: nothing is changed before it is known that they make sense
+
+    def _answer_of_asks(self, request: AppRequest) -> None:
         match request:
             case AddAsks():
-                return self._add(request)
-            case AddPlaced():
-                return self._place(request)
-            case FinishAsk():
-                return self._finish(request.ask, request.origin, request.reason)
-            case WithdrawAsk():
-                return self._withdraw(request)
+                self._add(request)
             case ReleaseAsk():
-                return self._release(request)
-            case UndoBind():
-                return self._undo_bind(request)
-            case SpoilBinds():
-                return self._spoil(request)
+                self._release(request)
             case Complete():
-                return self._finish(request.ask, request.origin, Reason.COMPLETED)
+                self._finish(request.ask, request.origin, Reason.COMPLETED)
+            case AddPlaced():
+                self._place(request)
+            case FinishAsk():
+                self._finish(request.ask, request.origin, request.reason)
+            case WithdrawAsk():
+                self._withdraw(request)
+            case UndoBind():
+                self._undo_bind(request)
+            case SpoilBinds():
+                self._spoil(request)
+            case _:
+                self._answer(request)
+
+    def _answer(self, request: AppRequest) -> None:
+        match request:
+            case Enlist():
+                self._enter(AppState.NEW, request.origin, _CAME)
+            case TimeUp():
+                self._time_up(request)
+            case Dismiss():
+                self._dismiss(request)
+            case LoseNode():
+                self._lose_node(request)
+            case RollBack():
+                self._roll_back(request)
+            case ParkAsks():
+                self._park(request)
+            case UnparkAsks():
+                self._unpark(request)
             case _:
                 assert_never(request)
 
-    def _add(self, request: AddAsks) -> Iterator[AppAction]:
-        event = request.event
-        names = event.names()
-        for name in names:
-            if self._knows(name):
+    def _add(self, request: AddAsks) -> None:
+        asks = _asks(request)
+        for place in (self._pending, self._bound, self._parked, self._waiting):
+            if place and not place.keys().isdisjoint(asks):
+                name = next(name for name in asks if self._knows(name))
                 msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
                 raise RefusedError(msg)
-        for ask in self._asks(request):
-            yield from self._park_one(ask) if request.parked else self._becomes_pending(ask)
-        yield from self._trigger(Trigger.ASK_ADDED, request.origin)
+        if self._state in _STATES_THAT_ASKS_END:
+            self._trigger(Trigger.ASK_ADDED, request.origin)
+        if request.parked:
+            for ask in asks.values():
+                self._park_one(ask)
+        else:
+            self._pending.update(asks)
+            self._came.extend(asks.values())
 
-    def _place(self, request: AddPlaced) -> Iterator[AppAction]:
-        (ask,) = self._asks(request)
+    def _place(self, request: AddPlaced) -> None:
+        (ask,) = _asks(request).values()
         allocation = Allocation(ask, request.node, request.number)
         self._enter_bound(allocation)
-        yield Placed(allocation)
+        self._act(Placed(allocation))
         decision = self._decision(Kind.BOUND, ask, request.node)
-        yield Say((request.origin.seq, 0, 0), decision)
+        self._act(Say((request.origin.seq, 0, 0), decision))
         # First it has an ask; then, once its gang is satisfied, a bound one.
-        yield from self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
-        yield from self._trigger(Trigger.ASK_BOUND, request.origin)
-
-    @staticmethod
-    def _asks(request: AddAsks | AddPlaced) -> list[Ask]:
-        event, priority, origin = request.event, request.priority, request.origin
-        shape = Shape(event.resources, tuple(sorted(event.selector.items())), event.node)
-        gang = event.gang or ""
-        return [
-            Ask(
-                name=name,
-                resources=event.resources,
-                priority=priority,
-                order=(-priority, origin.creation, gang, origin.seq, number),
-                shape=shape,
-                run_for_us=event.run_for_us,
-                gang=event.gang,
-                preempts=request.preempts,
-                came_us=origin.at_us,
-            )
-            for number, name in enumerate(event.names())
-        ]
+        self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
+        self._trigger(Trigger.ASK_BOUND, request.origin)
 
     def _knows(self, name: str) -> bool:
-        places = (self._pending, self._parked, self._waiting, self._bound)
-        return any(name in place for place in places)
+        return (
+            name in self._pending
+            or name in self._bound
+            or name in self._waiting
+            or name in self._parked
+        )
 
-    def _withdraw(self, request: WithdrawAsk) -> Iterator[AppAction]:
+    def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._bound or not self._knows(request.ask):
             raise RefusedError(self._not_there(request.ask, "pending", "release it"))
-        return self._finish(request.ask, request.origin, Reason.REMOVED)
+        self._finish(request.ask, request.origin, Reason.REMOVED)
 
-    def _release(self, request: ReleaseAsk) -> Iterator[AppAction]:
+    def _release(self, request: ReleaseAsk) -> None:
         if request.ask not in self._bound:
             raise RefusedError(self._not_there(request.ask, "bound", "use remove_ask"))
-        return self._finish(request.ask, request.origin, Reason.COMPLETED)
+        self._finish(request.ask, request.origin, Reason.COMPLETED)
 
-    def _finish(self, name: str, origin: Origin, reason: Reason) -> Iterator[AppAction]:
+    def _finish(self, name: str, origin: Origin, reason: Reason) -> None:
         """End an ask, wherever it is."""
-        yield from self._remove(name, reason, (origin.seq, 0, 0))
+        self._remove(name, reason, (origin.seq, 0, 0))
         if self._spoilt.pop(name, 0):
-            yield Spoilt(name, 0)
+            self._act(Spoilt(name, 0))
         if not (self._pending or self._parked or self._waiting or self._bound):
-            yield from self._trigger(Trigger.EMPTIED, origin)
+            self._trigger(Trigger.EMPTIED, origin)
 
-    def _remove(
-        self, name: str, reason: Reason, order: tuple[int, int, int]
-    ) -> Iterator[AppAction]:
+    def _remove(self, name: str, reason: Reason, order: tuple[int, int, int]) -> None:
         """Take an ask out of its place, and say why."""
         held = self._bound.get(name) or self._waiting.get(name)
         if held is not None:
             ask = held.ask
-            yield self._leave_node(held)
+            self._act(self._leave_node(held))
         elif name in self._parked:
             ask = self._parked.pop(name)
-            yield Unparked(ask)
+            self._act(Unparked(ask))
         else:
             ask = self._pending[name]
-            yield self._leave_pending(ask)
-        yield self._say_released(ask, None if held is None else held.node, reason, order)
-        yield from self._moved(order, ask, None)
+            self._act(self._leave_pending(ask))
+        self._act(self._say_released(ask, None if held is None else held.node, reason, order))
+        self._moved(order, ask, None)
 
-    def _spoil(self, request: SpoilBinds) -> Iterator[AppAction]:
+    def _spoil(self, request: SpoilBinds) -> None:
         name = request.ask
         if not self._knows(name):
             msg = f"ask: {name!r} is no ask of application {self.identity.name!r}"
@@ -257,38 +300,36 @@ class ApplicationMachine:
             msg = f"times: {request.times} more would make more than {SPOILT_LIMIT} failing binds"
             raise RefusedError(msg)
         self._spoilt[name] = times
-        yield Spoilt(name, times)
+        self._act(Spoilt(name, times))
 
-    def _lose_node(self, request: LoseNode) -> Iterator[AppAction]:
+    def _lose_node(self, request: LoseNode) -> None:
         held, bound = [*self._bound.values(), *self._waiting.values()], set(self._bound)
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
-            yield from self._give_up(allocation, Reason.NODE_LOST, order)
+            self._give_up(allocation, Reason.NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
             was_bound = allocation.ask.name in bound
-            yield from self._put_back(
-                allocation.ask, order, park=park, lost=True, was_bound=was_bound
-            )
+            self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
-    def _undo_bind(self, request: UndoBind) -> Iterator[AppAction]:
+    def _undo_bind(self, request: UndoBind) -> None:
         allocation = self._bound.get(request.ask)
         if allocation is None:
             instead = "use fail_bind to let its next bind fail"
             raise RefusedError(self._not_there(request.ask, "bound", instead))
         ask, order = allocation.ask, (request.origin.seq, 0, 0)
         park = ask.gang is not None and ask.gang == request.timed_out
-        yield from self._give_up(allocation, Reason.BIND_FAILED, order)
+        self._give_up(allocation, Reason.BIND_FAILED, order)
         # Nobody has taken it from its gang, which therefore is what it was.
-        yield from self._put_back(ask, order, park=park, was_bound=True)
+        self._put_back(ask, order, park=park, was_bound=True)
 
-    def _roll_back(self, request: RollBack) -> Iterator[AppAction]:
+    def _roll_back(self, request: RollBack) -> None:
         for number, name in request.asks:
             allocation = self._waiting.get(name)
             if allocation is None:  # An object that came with this one has ended its wait.
                 continue
             order = (request.origin.seq, 1, number)
-            yield from self._give_up(allocation, request.reason, order)
-            yield from self._put_back(allocation.ask, order, park=request.park)
+            self._give_up(allocation, request.reason, order)
+            self._put_back(allocation.ask, order, park=request.park)
 
     def _put_back(
         self,
@@ -298,58 +339,58 @@ class ApplicationMachine:
         park: bool,
         lost: bool = False,
         was_bound: bool = False,
-    ) -> Iterator[AppAction]:
+    ) -> None:
         """Let an ask that held a node be pending again, or parked."""
         if park:
-            yield from self._park_one(ask, was_bound=was_bound)
+            self._park_one(ask, was_bound=was_bound)
         else:
-            yield from self._becomes_pending(ask, was_bound=was_bound)
+            self._becomes_pending(ask, was_bound=was_bound)
         place = AskPlace.PARKED if park else AskPlace.PENDING
-        yield from self._moved(order, ask, place, lost=lost)
+        self._moved(order, ask, place, lost=lost)
 
     def _give_up(
         self,
         allocation: Allocation,
         reason: Reason,
         order: tuple[int, int, int],
-    ) -> Iterator[AppAction]:
-        yield self._leave_node(allocation)
-        yield self._say_released(allocation.ask, allocation.node, reason, order)
+    ) -> None:
+        self._act(self._leave_node(allocation))
+        self._act(self._say_released(allocation.ask, allocation.node, reason, order))
 
-    def _park(self, request: ParkAsks) -> Iterator[AppAction]:
+    def _park(self, request: ParkAsks) -> None:
         for name in request.asks:
             ask = self._pending.get(name)
             if ask is None:
                 continue
-            yield self._leave_pending(ask)
-            yield from self._park_one(ask)
-            yield from self._moved((request.origin.seq, 1, 0), ask, AskPlace.PARKED)
+            self._act(self._leave_pending(ask))
+            self._park_one(ask)
+            self._moved((request.origin.seq, 1, 0), ask, AskPlace.PARKED)
 
-    def _park_one(self, ask: Ask, *, was_bound: bool = False) -> Iterator[AppAction]:
+    def _park_one(self, ask: Ask, *, was_bound: bool = False) -> None:
         self._parked[ask.name] = ask
-        yield Parked(ask, was_bound)
+        self._act(Parked(ask, was_bound))
 
-    def _unpark(self, request: UnparkAsks) -> Iterator[AppAction]:
+    def _unpark(self, request: UnparkAsks) -> None:
         for name in request.asks:
             ask = self._parked.pop(name, None)
             if ask is None:
                 continue
-            yield Unparked(ask)
-            yield from self._becomes_pending(ask)
-            yield from self._moved((request.origin.seq, 1, 0), ask, AskPlace.PENDING)
+            self._act(Unparked(ask))
+            self._becomes_pending(ask)
+            self._moved((request.origin.seq, 1, 0), ask, AskPlace.PENDING)
 
-    def _time_up(self, request: TimeUp) -> Iterator[AppAction]:
+    def _time_up(self, request: TimeUp) -> None:
         # A completion of the same instant comes first, and may have ended the state.
         if self._state is request.state:
-            yield from self._trigger(Trigger.TIME_UP, request.origin)
+            self._trigger(Trigger.TIME_UP, request.origin)
             self._gone = self._state is AppState.COMPLETED
 
-    def _dismiss(self, request: Dismiss) -> Iterator[AppAction]:
+    def _dismiss(self, request: Dismiss) -> None:
         held = [*self._waiting.values(), *self._bound.values()]
         free = [*self._pending.values(), *self._parked.values()]
-        asks = sorted([*free, *(one.ask for one in held)], key=lambda ask: ask.order[3:])
+        asks = sorted([*free, *(one.ask for one in held)], key=_arrival)
         for number, ask in enumerate(asks):
-            yield from self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
+            self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
         self._gone = True
 
     def _commit(self, commit: CommitApp) -> None:
@@ -364,15 +405,8 @@ class ApplicationMachine:
             self._leave_pending(allocation.ask)
             self._waiting[allocation.ask.name] = allocation
             add_to(self._allocated_total, allocation.ask.resources)
-        for allocation in commit.bound:
-            if self._waiting.pop(allocation.ask.name, None) is not None:
-                take_from(self._allocated_total, allocation.ask.resources)
-            else:
-                self._leave_pending(allocation.ask)
-            self._enter_bound(allocation)
-            self._state = next_state(
-                self._state, Trigger.ASK_BOUND, skip_starting=self.identity.skip_starting
-            )
+        if commit.bound:
+            self._bind(commit.bound)
         for name in commit.failed:
             left = self._spoilt[name] - 1
             if left:
@@ -380,9 +414,31 @@ class ApplicationMachine:
             else:
                 del self._spoilt[name]
 
-    def _becomes_pending(self, ask: Ask, *, was_bound: bool = False) -> Iterator[AppAction]:
+    def _bind(self, bound: tuple[Allocation, ...]) -> None:
+        """Let asks be bound; what many have in common is counted once."""
+        waiting, pending = self._waiting, self._pending
+        asks = [
+            allocation.ask
+            for allocation in bound
+            if not waiting or waiting.pop(allocation.ask.name, None) is None
+        ]
+        for ask in asks:
+            del pending[ask.name]
+        for priority, times in Counter([ask.priority for ask in asks]).items():
+            self._tally.remove(priority, times)
+        for resources, times in Counter([ask.resources for ask in asks]).items():
+            take_from(self._pending_total, resources, times)
+            add_to(self._allocated_total, resources, times)
+        self._bound.update([(allocation.ask.name, allocation) for allocation in bound])
+        skip = self.identity.skip_starting
+        for _ in bound:
+            if self._state is AppState.RUNNING:
+                break
+            self._state = next_state(self._state, Trigger.ASK_BOUND, skip_starting=skip)
+
+    def _becomes_pending(self, ask: Ask, *, was_bound: bool = False) -> None:
         self._enter_pending(ask)
-        yield Pending(ask, was_bound)
+        self._act(Pending((ask,), was_bound))
 
     def _enter_pending(self, ask: Ask) -> None:
         self._pending[ask.name] = ask
@@ -405,27 +461,31 @@ class ApplicationMachine:
         take_from(self._allocated_total, allocation.ask.resources)
         return Freed(allocation)
 
-    @staticmethod
     def _moved(
-        order: tuple[int, int, int], ask: Ask, place: AskPlace | None, *, lost: bool = False
-    ) -> Iterator[AppAction]:
+        self,
+        order: tuple[int, int, int],
+        ask: Ask,
+        place: AskPlace | None,
+        *,
+        lost: bool = False,
+    ) -> None:
         """Say where a member of a gang is now, for its gang."""
         if ask.gang is not None:
-            yield Moved(order, ask, place, lost)
+            self._act(Moved(order, ask, place, lost))
 
-    def _trigger(self, trigger: Trigger, origin: Origin, order: int = 0) -> Iterator[AppAction]:
+    def _trigger(self, trigger: Trigger, origin: Origin, order: int = 0) -> None:
         skip = self.identity.skip_starting
         after = next_state(self._state, trigger, skip_starting=skip)
         if after is not self._state:
-            yield from self._enter(after, origin, order)
+            self._enter(after, origin, order)
 
-    def _enter(self, state: AppState, origin: Origin, order: int = 0) -> Iterator[AppAction]:
+    def _enter(self, state: AppState, origin: Origin, order: int = 0) -> None:
         self._state = state
-        yield Entered(state)
+        self._act(Entered(state))
         decision = Decision(
             Kind.APP_STATE, app=self.identity.name, queue=self.identity.path, state=state.value
         )
-        yield Say((origin.seq, order, 1), decision)
+        self._act(Say((origin.seq, order, 1), decision))
 
     def _say_released(
         self, ask: Ask, node: str | None, reason: Reason, order: tuple[int, int, int]
@@ -468,10 +528,14 @@ class ApplicationMachine:
 
     def values(self) -> Values:
         """Give what counts of the application in its queue."""
+        if self._came:
+            self._end_row()
         return Values(self._tally.top(), dict(self._pending_total), dict(self._allocated_total))
 
     def snapshot(self) -> AppSnapshot:
         """Give the application as it is now."""
+        if self._came:
+            self._end_row()
         asks = [
             *((ask, AskPlace.PENDING, None) for ask in self._pending.values()),
             *((ask, AskPlace.PARKED, None) for ask in self._parked.values()),
@@ -491,6 +555,8 @@ class ApplicationMachine:
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
+        if self._came:
+            self._end_row()
         # An ask is in exactly one place.
         places = (self._pending, self._parked, self._waiting, self._bound)
         names = [name for place in places for name in place]

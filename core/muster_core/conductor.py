@@ -20,7 +20,7 @@ import attrs
 
 from muster_core.admission import Admission, AnyRoute
 from muster_core.config.model import Configuration
-from muster_core.decisions import Announced, Decision, Kind
+from muster_core.decisions import Announced, Decision, Kind, announce
 from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
 from muster_core.errors import RefusedError
 from muster_core.events import Apply, Configure, Delete, Event
@@ -108,7 +108,7 @@ class Conductor:
         self.admission = Admission(configuration, self.view, self._next_seq)
         self.directory = self.admission.directory
         self._objects = Objects(self.admission)
-        self._requests = self._batches = self._steps = self._bound = self._refusals = 0
+        self._requests = self._batches = self._bound = self._refusals = 0
         #: The instant of the batch, in microseconds.
         self.now_us = 0
         self._seq = 0
@@ -251,6 +251,9 @@ class Conductor:
         """Remember who will have to report."""
         for route in routes:
             match route:
+                case TellApp():
+                    self._told_apps[route.key] = self._leaves[route.key]
+                    self._credits += 1
                 case StartQueue():
                     self._parents[route.key] = route.parent
                     self._told_queues.add(route.key)
@@ -258,9 +261,6 @@ class Conductor:
                     self._told_queues.add(route.key)
                 case StartApp(identity):
                     self._leaves[identity.key] = identity.leaf
-                case TellApp():
-                    self._told_apps[route.key] = self._leaves[route.key]
-                    self._credits += 1
                 case StartGang() | TellGang():
                     self._told_gangs.add(route.key)
                 case _:
@@ -369,7 +369,6 @@ class Conductor:
         self.view.nodes_changed()
         for decisions in self.view.decide(self.now_us, is_new=self._is_new):
             self._decided.extend(decisions)
-            self._steps += 1
             yield
 
     def finish(self) -> Steps[Outcome]:
@@ -385,11 +384,11 @@ class Conductor:
         announced: list[Announced] = []
         for piece in in_pieces(decisions):
             yield
+            announced += announce(piece, self._announced + 1, self.now_us)
+            self._announced += len(piece)
             for decision in piece:
-                self._announced += 1
                 self._bound += decision.kind is Kind.BOUND
                 self._refusals += decision.kind is Kind.REJECTED
-                announced.append(Announced(self._announced, self.now_us, decision))
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return Outcome(announced=tuple(announced), apps=apps, queues=queues, gangs=gangs)
 
@@ -448,7 +447,7 @@ class Conductor:
         return Statistics(
             requests=self._requests,
             batches=self._batches,
-            steps=self._steps,
+            steps=self.view.steps,
             bound=self._bound,
             refused=self._refusals,
             decisions=self._announced,

@@ -6,10 +6,13 @@ SPEC section 8, the decision log. A decision is announced once, in the order of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import final
+from typing import Final, final
 
 import attrs
+
+from muster_core.drafts import draft_of
 
 MICROSECONDS = 1_000_000
 """Microseconds in a second; every instant inside Muster is a whole number of them."""
@@ -48,7 +51,7 @@ class Reason(StrEnum):
 
 
 @final
-@attrs.frozen
+@attrs.frozen(weakref_slot=False)
 class Decision:
     """One line of the decision log, before it has its number and its time.
 
@@ -81,8 +84,27 @@ class Decision:
     line: int | None = None
 
 
+_DecisionDraft: Final = draft_of(Decision)
+
+
+def decision_on_ask(
+    kind: Kind,
+    app: str,
+    ask: str,
+    node: str | None,
+    queue: str,
+    gang: str | None = None,
+    reason: Reason | None = None,
+) -> Decision:
+    """Make a decision about an ask: quicker than :class:`Decision`, and the same."""
+    draft = _DecisionDraft(kind, app, ask, node, queue, gang, reason)
+    draft.__class__ = Decision
+    decision: Decision = draft
+    return decision
+
+
 @final
-@attrs.frozen
+@attrs.frozen(weakref_slot=False)
 class Announced:
     """A decision with its place in the log.
 
@@ -110,6 +132,25 @@ class Announced:
             if value is not None:
                 line[name] = value
         return line
+
+
+_AnnouncedDraft: Final = draft_of(Announced)
+
+
+def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Announced]:
+    """Give decisions their places in the log.
+
+    Args:
+        decisions: The decisions, in order.
+        first: The number of the first.
+        at_us: The instant of the batch, in microseconds.
+    """
+    announced: list[Announced] = []
+    for number, decision in enumerate(decisions, first):
+        draft = _AnnouncedDraft(number, at_us, decision)
+        draft.__class__ = Announced
+        announced.append(draft)
+    return announced
 
 
 def seconds(at_us: int) -> int | float:

@@ -46,13 +46,14 @@ from muster_core.messages import (
 from muster_core.priority import BUILT_IN_CLASSES, PriorityClass, priority_of
 from muster_core.quantities import shown
 from muster_core.queue_objects import as_parent, check_object, inheriting, with_object
+from muster_core.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
 @final
-@attrs.frozen
+@record
 class StartQueue:
     """A queue begins to exist."""
 
@@ -62,7 +63,7 @@ class StartQueue:
 
 
 @final
-@attrs.frozen
+@record
 class TellQueue:
     """A queue is to be told something."""
 
@@ -71,7 +72,7 @@ class TellQueue:
 
 
 @final
-@attrs.frozen
+@record
 class StartApp:
     """An application begins to exist."""
 
@@ -79,7 +80,7 @@ class StartApp:
 
 
 @final
-@attrs.frozen
+@record
 class TellApp:
     """An application is to be told something."""
 
@@ -135,7 +136,7 @@ class QueueEntry:
 
 
 @final
-@attrs.frozen
+@record
 class Saved:
     """The directory as it was; see there."""
 
@@ -194,7 +195,7 @@ class Directory:
                 self._add_class(event)
                 return []
             case _:
-                return [self._for_app(event, origin)]
+                return [self.tell(event, origin)]
 
     def save(self) -> Saved:
         """Give everything as it is now, for :meth:`restore`."""
@@ -273,7 +274,12 @@ class Directory:
         """Say whether an application has neither been removed nor completed."""
         return key in self._names
 
-    def _for_app(self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin) -> TellApp:
+    def tell(self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin) -> TellApp:
+        """Give what an event amounts to that concerns one application alone.
+
+        Raises:
+            RefusedError: If there is no such application, or no such priority class.
+        """
         key, _ = self._app(event.app)
         match event:
             case AddAsk():

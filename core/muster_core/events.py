@@ -25,6 +25,7 @@ from muster_core.forms import (
     a_users_class,
     amounts,
     an_owned_name,
+    no_words,
     some_amounts,
     that_define,
     that_make_sense,
@@ -58,7 +59,7 @@ class AddNode:
 
     node: str = attrs.field(validator=a_name)
     capacity: Resources = attrs.field(validator=amounts)
-    attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
 
 
@@ -90,7 +91,7 @@ class AddApp:
     queue: str = attrs.field(validator=a_name)
     user: str | None = None
     groups: tuple[str, ...] = ()
-    tags: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    tags: Mapping[str, str] = attrs.field(factory=no_words)
 
 
 @final
@@ -125,7 +126,7 @@ class AddAsk:
     priority_class: str | None = None
     count: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
     node: str | None = None
-    selector: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    selector: Mapping[str, str] = attrs.field(factory=no_words)
     run_for_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
     gang: str | None = attrs.field(default=None, validator=_optional(a_gang))
     says: GangFields = attrs.field(default=NOTHING_SAID, validator=that_make_sense)
@@ -223,7 +224,7 @@ class NodeObject:
 
     node: str = attrs.field(validator=a_name)
     capacity: Resources | None = attrs.field(default=None, validator=_optional(amounts))
-    attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from muster_core.errors import EventError
-from muster_core.gangs.definition import GangFields
+from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.gangs.names import canonical_gang
 from muster_core.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
 from muster_core.resources import Resources
@@ -28,12 +28,14 @@ SYSTEM_PREFIX: Final = "system-"
 
 def a_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value is a text that is not empty."""
-    _check_text(attribute.name, value)
+    if type(value) is not str or not value:
+        _check_text(attribute.name, value)
 
 
 def an_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value can be the name of an application or of an ask."""
-    _check_text(attribute.name, value)
+    if type(value) is not str or not value:
+        _check_text(attribute.name, value)
     if "/" in value:
         _refuse(attribute.name, value, "without a '/'")
 
@@ -52,7 +54,8 @@ def amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) 
 
 def some_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources, with at least one type above zero."""
-    _check_resources(attribute.name, value)
+    if type(value) is not Resources:
+        _check_resources(attribute.name, value)
     if not value:
         _refuse(attribute.name, value, "an amount with at least one type above zero")
 
@@ -84,6 +87,8 @@ def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
 
 def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
     """Check that a value says nothing of a gang that no gang can have."""
+    if value is NOTHING_SAID:
+        return
     _check_type(attribute.name, value)
     for field, number in (
         ("min_member", value.min_member),
@@ -101,6 +106,11 @@ def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFi
     that_make_sense(_, attribute, value)
     if value.min_member is None:
         _refuse(f"{attribute.name}.min_member", None, "a whole number of at least 1")
+
+
+def no_words() -> dict[str, str]:
+    """Give no words at all; much quicker to call than ``dict[str, str]``."""
+    return {}
 
 
 def _check_text(field: str, value: object) -> None:

@@ -13,11 +13,12 @@ import attrs
 from muster_core.gangs.definition import GangDefinition
 from muster_core.gangs.states import GangState
 from muster_core.messages import Close, Say
+from muster_core.records import record
 from muster_core.snapshots import AskPlace
 
 
 @final
-@attrs.frozen
+@record
 class MemberKey:
     """Which ask is a member.
 
@@ -33,7 +34,7 @@ class MemberKey:
 
 
 @final
-@attrs.frozen
+@record
 class DefineGang:
     """The gang is defined, or its definition changes.
 
@@ -47,13 +48,13 @@ class DefineGang:
 
 
 @final
-@attrs.frozen
+@record
 class UndefineGang:
     """The gang is defined no longer."""
 
 
 @final
-@attrs.frozen
+@record
 class JoinGang:
     """Members come.
 
@@ -69,7 +70,7 @@ class JoinGang:
 
 
 @final
-@attrs.frozen
+@record
 class MoveMember:
     """A member is in another place now; see :class:`Moved`."""
 
@@ -79,7 +80,7 @@ class MoveMember:
 
 
 @final
-@attrs.frozen
+@record
 class MarkGang:
     """The gang has timed out; ``order`` is where that is said among all of the batch."""
 
@@ -87,7 +88,7 @@ class MarkGang:
 
 
 @final
-@attrs.frozen
+@record
 class CommitGang:
     """What the rounds decided about the gang, as it stands in the end.
 
@@ -112,7 +113,7 @@ ToGang = DefineGang | UndefineGang | JoinGang | MoveMember | MarkGang | CommitGa
 
 
 @final
-@attrs.frozen
+@record
 class GangReport:
     """What an epoch made of a gang.
 

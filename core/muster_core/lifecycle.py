@@ -29,6 +29,9 @@ class AppState(StrEnum):
     COMPLETING = "Completing"
     COMPLETED = "Completed"
 
+    # The text that a state is has the hash of that text, which is looked up without Python code.
+    __hash__ = str.__hash__
+
 
 @final
 class Trigger(StrEnum):
@@ -38,6 +41,8 @@ class Trigger(StrEnum):
     ASK_BOUND = "an ask is bound"
     EMPTIED = "no ask is left"
     TIME_UP = "its timer is due"
+
+    __hash__ = str.__hash__
 
 
 TRANSITIONS: Final[dict[tuple[AppState, Trigger], AppState]] = {

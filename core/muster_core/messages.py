@@ -11,14 +11,13 @@ An application's key is the position of the event that created it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import final
-
-import attrs
+from typing import NamedTuple, cast, final
 
 from muster_core.config.model import QueueConfig
 from muster_core.decisions import Decision, Reason
 from muster_core.events import AddAsk
 from muster_core.lifecycle import AppState
+from muster_core.records import record
 from muster_core.resources import Resources
 from muster_core.shapes import Shape
 from muster_core.snapshots import AskPlace
@@ -31,7 +30,7 @@ AskOrder = tuple[int, int, str, int, int]
 
 
 @final
-@attrs.frozen
+@record
 class Origin:
     """Where a request comes from.
 
@@ -56,37 +55,51 @@ class Origin:
 
 
 @final
-@attrs.frozen
-class Ask:
+class Ask(NamedTuple):
     """One ask, as long as it exists.
 
+    It begins with its place among the asks of its application, so that asks compare as they
+    are tried, and a heap of them needs nothing else: there may be a million.
+
     Attributes:
+        rank: Its priority, negated, as the highest comes first.
+        creation: The position of the event that counts as its creation. Of a member of a gang
+            the creation counts that its gang has, not the one here.
+        group: The full name of its gang, or nothing.
+        submission: The position at which it came.
+        number: Its number in a ``count``, which tells it from all others of its submission.
         name: Its name within its application.
         resources: What it asks for.
-        priority: Its priority, an int32.
-        order: Its place among the asks of its application, best first: negated
-            priority, creation, gang name, submission, number in a ``count``. Of a member
-            of a gang the creation counts that its gang has, not the one here.
         shape: What it needs of a node.
-        run_for_us: It completes by itself this long after it was bound, or None.
+        priority: Its priority, an int32.
         gang: The full name of the gang that it is a member of, or None.
+        run_for_us: It completes by itself this long after it was bound, or None.
         preempts: The class that it named when it came says ``PreemptLowerPriority``.
         came_us: When it came, in microseconds.
     """
 
+    rank: int
+    creation: int
+    group: str
+    submission: int
+    number: int
     name: str
     resources: Resources
-    priority: int
-    order: AskOrder
     shape: Shape
-    run_for_us: int | None = None
+    priority: int
     gang: str | None = None
+    run_for_us: int | None = None
     preempts: bool = False
     came_us: int = 0
 
+    @property
+    def order(self) -> AskOrder:
+        """Its place: the ask itself stands for that, as nothing after the number ever counts."""
+        return cast("AskOrder", self)
+
 
 @final
-@attrs.frozen
+@record
 class Allocation:
     """A bound or waiting ask.
 
@@ -110,7 +123,7 @@ class Allocation:
 
 
 @final
-@attrs.frozen
+@record
 class AppIdentity:
     """What about an application never changes.
 
@@ -133,7 +146,7 @@ class AppIdentity:
 
 
 @final
-@attrs.frozen
+@record
 class Enlist:
     """The application begins to exist."""
 
@@ -141,7 +154,7 @@ class Enlist:
 
 
 @final
-@attrs.frozen
+@record
 class AddAsks:
     """Asks come.
 
@@ -159,7 +172,7 @@ class AddAsks:
 
 
 @final
-@attrs.frozen
+@record
 class AddPlaced:
     """An ask comes that runs already.
 
@@ -179,7 +192,7 @@ class AddPlaced:
 
 
 @final
-@attrs.frozen
+@record
 class FinishAsk:
     """An ask is over, wherever it is; ``reason`` says how."""
 
@@ -189,7 +202,7 @@ class FinishAsk:
 
 
 @final
-@attrs.frozen
+@record
 class RollBack:
     """Waiting asks give up their nodes.
 
@@ -206,7 +219,7 @@ class RollBack:
 
 
 @final
-@attrs.frozen
+@record
 class ParkAsks:
     """Pending asks are not to be tried or counted any more."""
 
@@ -215,7 +228,7 @@ class ParkAsks:
 
 
 @final
-@attrs.frozen
+@record
 class UnparkAsks:
     """Parked asks are pending again."""
 
@@ -224,7 +237,7 @@ class UnparkAsks:
 
 
 @final
-@attrs.frozen
+@record
 class WithdrawAsk:
     """An ask that is not bound is to go."""
 
@@ -233,7 +246,7 @@ class WithdrawAsk:
 
 
 @final
-@attrs.frozen
+@record
 class ReleaseAsk:
     """A bound ask has finished."""
 
@@ -242,7 +255,7 @@ class ReleaseAsk:
 
 
 @final
-@attrs.frozen
+@record
 class UndoBind:
     """The work of a bound ask could not be started.
 
@@ -256,7 +269,7 @@ class UndoBind:
 
 
 @final
-@attrs.frozen
+@record
 class SpoilBinds:
     """The next ``times`` binds of an ask are to fail."""
 
@@ -266,7 +279,7 @@ class SpoilBinds:
 
 
 @final
-@attrs.frozen
+@record
 class LoseNode:
     """A node is gone, with everything on it.
 
@@ -280,7 +293,7 @@ class LoseNode:
 
 
 @final
-@attrs.frozen
+@record
 class Complete:
     """The time of a bound ask that said how long it runs is over."""
 
@@ -289,7 +302,7 @@ class Complete:
 
 
 @final
-@attrs.frozen
+@record
 class TimeUp:
     """The application has been in ``state`` for as long as it may."""
 
@@ -298,7 +311,7 @@ class TimeUp:
 
 
 @final
-@attrs.frozen
+@record
 class Dismiss:
     """The application is to go, with everything it asked for and holds."""
 
@@ -306,7 +319,7 @@ class Dismiss:
 
 
 @final
-@attrs.frozen
+@record
 class CommitApp:
     """What the rounds decided about the application, as it stands in the end.
 
@@ -327,7 +340,7 @@ class CommitApp:
 
 
 @final
-@attrs.frozen
+@record
 class Close:
     """The input of an epoch is complete: report what it changed."""
 
@@ -350,7 +363,7 @@ ToApplication = AppRequest | CommitApp | Close
 
 
 @final
-@attrs.frozen
+@record
 class Say:
     """A decision for the log; ``order`` is its place among those of the batch."""
 
@@ -359,21 +372,21 @@ class Say:
 
 
 @final
-@attrs.frozen
+@record
 class Pending:
-    """An ask is pending now: it is new, or it lost its place.
+    """Asks are pending now: they are new, or they lost their places.
 
     Attributes:
-        ask: The ask.
-        was_bound: It was bound before, so that its ``preemption.delay`` begins anew.
+        asks: The asks.
+        was_bound: They were bound before, so that their ``preemption.delay`` begins anew.
     """
 
-    ask: Ask
+    asks: tuple[Ask, ...]
     was_bound: bool = False
 
 
 @final
-@attrs.frozen
+@record
 class Withdrawn:
     """A pending ask is gone."""
 
@@ -381,7 +394,7 @@ class Withdrawn:
 
 
 @final
-@attrs.frozen
+@record
 class Freed:
     """An allocation is gone; its ask is pending again only if that is said too."""
 
@@ -389,7 +402,7 @@ class Freed:
 
 
 @final
-@attrs.frozen
+@record
 class Placed:
     """An ask is bound that came so."""
 
@@ -397,7 +410,7 @@ class Placed:
 
 
 @final
-@attrs.frozen
+@record
 class Parked:
     """An ask is parked now.
 
@@ -411,7 +424,7 @@ class Parked:
 
 
 @final
-@attrs.frozen
+@record
 class Unparked:
     """An ask is no longer parked; it is pending only if that is said too."""
 
@@ -419,7 +432,7 @@ class Unparked:
 
 
 @final
-@attrs.frozen
+@record
 class Moved:
     """A member of a gang is in another place now, because of a request.
 
@@ -437,7 +450,7 @@ class Moved:
 
 
 @final
-@attrs.frozen
+@record
 class Entered:
     """The application is in another state now."""
 
@@ -445,7 +458,7 @@ class Entered:
 
 
 @final
-@attrs.frozen
+@record
 class Spoilt:
     """This many of the next binds of an ask will fail."""
 
@@ -460,7 +473,7 @@ AppAction = (
 
 
 @final
-@attrs.frozen
+@record
 class Values:
     """What counts of a child in its queue.
 
@@ -480,7 +493,7 @@ NO_VALUES = Values(None, {}, {})
 
 
 @final
-@attrs.frozen
+@record
 class AppReport:
     """All that an epoch changed in an application, at once.
 
@@ -502,7 +515,7 @@ class AppReport:
 
 
 @final
-@attrs.frozen
+@record
 class QueueSummary:
     """What a queue publishes of itself.
 
@@ -526,7 +539,7 @@ class QueueSummary:
 
 
 @final
-@attrs.frozen
+@record
 class QueueReport:
     """All that an epoch changed in a queue and below, at once.
 
@@ -549,7 +562,7 @@ class QueueReport:
 
 
 @final
-@attrs.frozen
+@record
 class SetQueue:
     """The queue's settings, from now on."""
 
@@ -558,13 +571,13 @@ class SetQueue:
 
 
 @final
-@attrs.frozen
+@record
 class Retire:
     """The queue is empty and is to go."""
 
 
 @final
-@attrs.frozen
+@record
 class CommitQueue:
     """What the rounds changed in the children of a queue, by their keys."""
 
@@ -572,7 +585,7 @@ class CommitQueue:
 
 
 @final
-@attrs.frozen
+@record
 class Expect:
     """So many children will report for an epoch; then the queue is to report itself."""
 

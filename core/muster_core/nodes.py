@@ -5,38 +5,34 @@ SPEC section 4: nodes are tried by score (``fair``: least utilised first,
 matches and fits is taken. Scores are computed anew from integers, never
 accumulated, so that the order does not depend on the way there.
 
-The index keeps the nodes in score order in blocks; each node has the mask of the
-shapes that it could take now, each block the union of its nodes' masks. A union
-may have bits too many after nodes have filled up; it is tightened when a search
-of the block finds nothing.
+The nodes are ranked by score; each has the mask of the shapes that it could take now.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
 from muster_core.config.model import NodeSortPolicy
+from muster_core.ranking import Ranked, Ranking
 from muster_core.shapes import Shape, ShapeTable, bits_of
-from muster_core.shares import utilisation
+from muster_core.shares import Weighing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from muster_core.resources import Resources
 
 Holder = tuple[int, str]
 """Whose an allocation is: the key of its application, and the name of its ask."""
 
-BLOCK_SIZE: Final = 48
-"""How many nodes a block holds before it is split at twice as many."""
+Weights = tuple[tuple[str, float], ...]
 
 
 @final
 @attrs.define(eq=False)
-class Node:
+class Node(Ranked):
     """One node, altered by the index alone.
 
     Attributes:
@@ -47,9 +43,9 @@ class Node:
             Each counts once, but while an ask of that name goes as another one comes.
         attributes: What selectors look at.
         schedulable: Whether anything new may be placed on it.
-        matching: The shapes that may use it, whatever is free.
-        fitting: The shapes that it could take now.
-        order: Its place in the order of the nodes.
+        weighing: How its utilisation is computed.
+        matching: The shapes that may use it, whatever is free; it is ranked with those of
+            them that it could take now.
         present: Whether it is still in the index.
         version: Another number whenever anything about it has changed.
     """
@@ -60,41 +56,10 @@ class Node:
     schedulable: bool
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     held: dict[Holder, int] = attrs.field(factory=dict["Holder", int])
+    weighing: Weighing = attrs.field(factory=lambda: Weighing({}, ()), repr=False)
     matching: int = 0
-    fitting: int = 0
-    order: tuple[float, str] = (0.0, "")
     present: bool = True
     version: int = 0
-
-
-@final
-class _Block:
-    """A run of neighbours in the order of the nodes."""
-
-    __slots__ = ("nodes", "orders", "union")
-
-    def __init__(self, orders: list[tuple[float, str]], nodes: dict[str, Node]) -> None:
-        #: The order of each node, sorted.
-        self.orders = orders
-        #: The same nodes by name.
-        self.nodes = nodes
-        #: At least the union of what the nodes could take.
-        self.union = 0
-        self.tighten()
-
-    def tighten(self) -> None:
-        union = 0
-        for node in self.nodes.values():
-            union |= node.fitting
-        self.union = union
-
-    def first(self, bit: int) -> Node | None:
-        for _, name in self.orders:
-            node = self.nodes[name]
-            if node.fitting & bit:
-                return node
-        self.tighten()
-        return None
 
 
 @final
@@ -108,13 +73,15 @@ class NodeIndex:
     def __init__(self, shapes: ShapeTable) -> None:
         self._shapes = shapes
         self._policy = NodeSortPolicy.FAIR
-        self._weights: tuple[tuple[str, float], ...] = (("memory", 1.0), ("vcore", 1.0))
+        self._weights: Weights = (("memory", 1.0), ("vcore", 1.0))
         #: Every node by name.
         self.nodes: dict[str, Node] = {}
         #: What all nodes have, unschedulable ones included.
         self.total: dict[str, int] = {}
-        #: The nodes in order; every node is in exactly one block, no block is empty.
-        self._blocks: list[_Block] = []
+        #: All nodes, in the order in which they are tried.
+        self._ranking: Ranking[Node] = Ranking()
+        #: The shapes that are new and that no node has been compared with yet.
+        self._unplaced: list[int] = []
         #: How many nodes could take each shape now; no zeros.
         self._counts: dict[int, int] = {}
         #: The shapes that some node could take now: all and only the keys of ``_counts``.
@@ -130,28 +97,29 @@ class NodeIndex:
         #: The nodes there are that have changed, until somebody takes note of that.
         self.touched: dict[Node, None] = {}
 
-    def configure(self, policy: NodeSortPolicy, weights: tuple[tuple[str, float], ...]) -> None:
+    def configure(self, policy: NodeSortPolicy, weights: Weights) -> None:
         """Set the order of the nodes."""
         self._policy, self._weights = policy, weights
         self.changes += 1
-        nodes = sorted(self.nodes.values(), key=lambda node: node.name)
-        self._blocks = []
-        for node in nodes:
-            node.order = self._order(node)
-            self._insert(node)
+        self._ranking = Ranking()
+        for node in sorted(self.nodes.values(), key=lambda node: node.name):
+            node.weighing = Weighing(node.capacity, weights)
+            self._ranking.add(node, self._rank(node))
 
     def add(
         self, name: str, capacity: Resources, attributes: Mapping[str, str], *, schedulable: bool
     ) -> None:
         """Add a node; its name must be free."""
-        node = Node(name, dict(capacity), dict(attributes), schedulable)
-        self.nodes[name] = node
+        self._enter(Node(name, dict(capacity), dict(attributes), schedulable))
         self.grown += 1
+
+    def _enter(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        node.weighing = Weighing(node.capacity, self._weights)
         self._count_capacity(node, 1)
         self._match(node)
-        self._refit(node)
-        node.order = self._order(node)
-        self._insert(node)
+        self._set_mask(node, self._fitting_on(node))
+        self._ranking.add(node, self._rank(node))
         self.touch(node)
 
     def update(
@@ -166,9 +134,7 @@ class NodeIndex:
         node = self.nodes[name]
         self.grown += 1
         if capacity is not None:
-            self._count_capacity(node, -1)
-            node.capacity = dict(capacity)
-            self._count_capacity(node, 1)
+            self._set_capacity(node, dict(capacity))
         if attributes is not None:
             node.attributes = dict(attributes)
         if schedulable is not None:
@@ -176,12 +142,18 @@ class NodeIndex:
         self._match(node)
         self._moved(node)
 
+    def _set_capacity(self, node: Node, capacity: Mapping[str, int]) -> None:
+        self._count_capacity(node, -1)
+        node.capacity = capacity
+        node.weighing = Weighing(capacity, self._weights)
+        self._count_capacity(node, 1)
+
     def remove(self, name: str) -> Node:
         """Take a node out; what was placed on it still refers to the node that is given back."""
         node = self.nodes.pop(name)
         self._count_capacity(node, -1)
-        self._delete(node)
-        self._set_fitting(node, 0)
+        self._ranking.remove(node)
+        self._set_mask(node, 0)
         node.present = False
         self.touch(node)
         del self.touched[node]  # Nodes that come and go are not kept for those who never ask.
@@ -199,9 +171,8 @@ class NodeIndex:
         before = dict(node.capacity), dict(node.attributes), node.schedulable
 
         def restore() -> None:
-            self._count_capacity(node, -1)
-            node.capacity, node.attributes, node.schedulable = before
-            self._count_capacity(node, 1)
+            capacity, node.attributes, node.schedulable = before
+            self._set_capacity(node, capacity)
             self._match(node)
             self._moved(node)
 
@@ -209,26 +180,13 @@ class NodeIndex:
 
     def put_back(self, node: Node) -> None:
         """Undo :meth:`remove`."""
-        self.nodes[node.name] = node
         node.present = True
-        self._count_capacity(node, 1)
-        self._match(node)
-        self._refit(node)
-        node.order = self._order(node)
-        self._insert(node)
-        self.touch(node)
+        self._enter(node)
 
     def find(self, bit: int) -> Node | None:
         """Give the first node in order that could take the shape at ``bit`` now."""
         wanted = 1 << bit
-        if not self.fitting & wanted:
-            return None
-        for block in self._blocks:
-            if block.union & wanted:
-                node = block.first(wanted)
-                if node is not None:
-                    return node
-        return None
+        return self._ranking.first(wanted) if self.fitting & wanted else None
 
     def room_for(self, bit: int, enough: int) -> int:
         """Count how many asks of the shape at ``bit`` could be placed now, one beside another.
@@ -241,7 +199,7 @@ class NodeIndex:
         if known is not None and (known >= enough or bit in self._counted):
             return known
         count = 0
-        for node in self._fitting(1 << bit):
+        for node in self._ranking.standing_for(1 << bit):
             count += _how_many(self._shapes.shapes[bit].resources, self._free(node))
             if count >= enough:
                 break
@@ -258,22 +216,12 @@ class NodeIndex:
         more = {name: amount + amounts.get(name, 0) for name, amount in free.items()}
         return _how_many(shape.resources, more) - _how_many(shape.resources, free)
 
-    def _fitting(self, wanted: int) -> Iterator[Node]:
-        if self.fitting & wanted:
-            for block in self._blocks:
-                if block.union & wanted:
-                    yield from (node for node in block.nodes.values() if node.fitting & wanted)
-
-    def _forget_room(self) -> None:
-        if self._room:
-            self._room.clear()
-            self._counted.clear()
-
     def take(self, node: Node, resources: Resources, holder: Holder) -> None:
         """Use ``resources`` of a node on which they fit, for an ask."""
-        node.held[holder] = node.held.get(holder, 0) + 1
+        held, used = node.held, node.used
+        held[holder] = held[holder] + 1 if holder in held else 1
         for name, amount in resources.items():
-            node.used[name] = node.used.get(name, 0) + amount
+            used[name] = used[name] + amount if name in used else amount
         self._moved(node)
 
     def give_back(self, node: Node, resources: Resources, holder: Holder) -> None:
@@ -293,31 +241,35 @@ class NodeIndex:
             self._moved(node)
 
     def shape_added(self, bit: int) -> None:
-        """Find the nodes that could take a new shape."""
-        mask = 1 << bit
-        shape = self._shapes.shapes[bit]
-        for node in self.nodes.values():
-            if node.schedulable and shape.matches(node.name, node.attributes):
-                node.matching |= mask
-                if shape.resources.fits_in(self._free(node)):
-                    self._set_fitting(node, node.fitting | mask)
-        for block in self._blocks:
-            block.tighten()
+        """Take note of a new shape; :meth:`place_shapes` finds the nodes that could take it."""
+        self._unplaced.append(bit)
 
-    def shape_forgotten(self, bit: int) -> None:
-        """Forget a shape that no pending ask has."""
-        keep = ~(1 << bit)
+    def place_shapes(self) -> None:
+        """Find the nodes that could take the shapes that are new."""
+        bits, self._unplaced = self._unplaced, []
+        if not bits:
+            return
+        # Most shapes may use any node: they need no look at each.
+        anywhere, choosy = 0, [bit for bit in bits if self._shapes.shapes[bit].is_choosy]
+        for bit in set(bits).difference(choosy):
+            anywhere |= 1 << bit
+        for node in self.nodes.values():
+            if node.schedulable:
+                node.matching |= anywhere | self._matching(node, choosy)
+                self._set_mask(node, self._fitting_on(node))
+                self._ranking.widen(node)
+
+    def shapes_forgotten(self, bits: Iterable[int]) -> None:
+        """Forget shapes that no pending ask has."""
+        keep = ~sum(1 << bit for bit in bits)
         for node in self.nodes.values():
             node.matching &= keep
-            self._set_fitting(node, node.fitting & keep)
-        for block in self._blocks:
-            block.union &= keep
+            self._set_mask(node, node.mask & keep)
+        self._ranking.keep_only(keep)
 
     def in_order(self) -> Iterator[Node]:
         """Give the nodes in the order in which they are tried."""
-        for block in self._blocks:
-            for _, name in block.orders:
-                yield block.nodes[name]
+        return iter(self._ranking)
 
     def _count_capacity(self, node: Node, sign: int) -> None:
         for name, amount in node.capacity.items():
@@ -328,29 +280,37 @@ class NodeIndex:
                 del self.total[name]
 
     def _match(self, node: Node) -> None:
+        shapes = self._shapes
         node.matching = 0
         if node.schedulable:
-            for bit, shape in self._shapes.shapes.items():
-                if shape.matches(node.name, node.attributes):
-                    node.matching |= 1 << bit
+            node.matching = shapes.not_choosy | self._matching(node, shapes.choosy)
+
+    def _matching(self, node: Node, bits: Iterable[int]) -> int:
+        mask, shapes = 0, self._shapes.shapes
+        for bit in bits:
+            if shapes[bit].matches(node.name, node.attributes):
+                mask |= 1 << bit
+        return mask
 
     @staticmethod
     def _free(node: Node) -> dict[str, int]:
         used = node.used
         return {name: amount - used.get(name, 0) for name, amount in node.capacity.items()}
 
-    def _refit(self, node: Node) -> None:
-        fitting = node.matching
-        if fitting:
-            fitting &= self._shapes.fitting_node(self._free(node))
-        self._set_fitting(node, fitting)
+    def _fitting_on(self, node: Node) -> int:
+        matching = node.matching
+        return matching and matching & self._shapes.fitting_node(node.capacity, node.used)
 
-    def _set_fitting(self, node: Node, fitting: int) -> None:
-        changed = node.fitting ^ fitting
-        node.fitting = fitting
-        self._forget_room()
+    def _set_mask(self, node: Node, mask: int) -> None:
+        changed = node.mask ^ mask
+        if self._room:
+            self._room.clear()
+            self._counted.clear()
+        if not changed:
+            return
+        node.mask = mask
         for bit in bits_of(changed):
-            count = self._counts.get(bit, 0) + (1 if fitting >> bit & 1 else -1)
+            count = self._counts.get(bit, 0) + (1 if mask >> bit & 1 else -1)
             if count:
                 self._counts[bit] = count
                 self.fitting |= 1 << bit
@@ -358,69 +318,34 @@ class NodeIndex:
                 del self._counts[bit]
                 self.fitting &= ~(1 << bit)
 
-    def _order(self, node: Node) -> tuple[float, str]:
-        score = utilisation(node.used, node.capacity, self._weights)
+    def _rank(self, node: Node) -> tuple[float, str]:
+        score = node.weighing.utilisation(node.used)
         return (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
 
     def _moved(self, node: Node) -> None:
         """Bring a node's place up to date after its use or its capacity has changed."""
-        self.touch(node)
-        self._refit(node)
-        order = self._order(node)
-        if order == node.order:
-            self._block_of(node).union |= node.fitting
-            return
-        self._delete(node)
-        node.order = order
-        self._insert(node)
-
-    def _position(self, order: tuple[float, str]) -> int:
-        """Give the position of the first block that ends at or after ``order``."""
-        low, high = 0, len(self._blocks) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._blocks[middle].orders[-1] < order:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def _block_of(self, node: Node) -> _Block:
-        return self._blocks[self._position(node.order)]
-
-    def _insert(self, node: Node) -> None:
-        if not self._blocks:
-            self._blocks.append(_Block([node.order], {node.name: node}))
-            return
-        position = self._position(node.order)
-        block = self._blocks[position]
-        insort(block.orders, node.order)
-        block.nodes[node.name] = node
-        block.union |= node.fitting
-        if len(block.orders) > 2 * BLOCK_SIZE:
-            self._split(position)
-
-    def _split(self, position: int) -> None:
-        block = self._blocks[position]
-        halves = block.orders[:BLOCK_SIZE], block.orders[BLOCK_SIZE:]
-        self._blocks[position : position + 1] = [
-            _Block(orders, {name: block.nodes[name] for _, name in orders}) for orders in halves
-        ]
-
-    def _delete(self, node: Node) -> None:
-        position = self._position(node.order)
-        block = self._blocks[position]
-        del block.orders[bisect_left(block.orders, node.order)]
-        del block.nodes[node.name]
-        if not block.orders:
-            del self._blocks[position]
+        node.version += 1
+        self.changes += 1
+        self.touched[node] = None
+        mask = node.matching
+        if mask:
+            mask &= self._shapes.fitting_node(node.capacity, node.used)
+        if mask != node.mask or self._room:
+            self._set_mask(node, mask)
+        rank = self._rank(node)
+        if rank == node.rank:
+            self._ranking.widen(node)
+        else:
+            self._ranking.move(node, rank)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
         order = list(self.in_order())
         # Every node is in the order once, and the order is that of fresh scores.
         assert sorted(node.name for node in order) == sorted(self.nodes)
-        assert [self._order(node) for node in order] == sorted(node.order for node in order)
+        assert [self._rank(node) for node in order] == sorted(node.rank for node in order)
+        self._ranking.check()
+        assert not self._unplaced
         # The masks are those that a fresh look gives.
         counts: dict[int, int] = {}
         for node in order:
@@ -432,15 +357,11 @@ class NodeIndex:
                 and shape.matches(node.name, node.attributes)
                 and shape.resources.fits_in(free)
             }
-            assert set(bits_of(node.fitting)) == fresh
+            assert set(bits_of(node.mask)) == fresh
             for bit in fresh:
                 counts[bit] = counts.get(bit, 0) + 1
         assert counts == self._counts
         assert set(bits_of(self.fitting)) == set(counts)
-        # A block's union covers its nodes.
-        for block in self._blocks:
-            for node in block.nodes.values():
-                assert node.fitting & ~block.union == 0
         # The total is the sum of the capacities.
         total: dict[str, int] = {}
         for node in order:

@@ -140,9 +140,9 @@ class PriorityTally:
                 self._heap = [-counted for counted in counts]
                 heapify(self._heap)
 
-    def remove(self, priority: int) -> None:
-        """Count ``priority`` once less; it must have been counted."""
-        left = self._counts[priority] - 1
+    def remove(self, priority: int, times: int = 1) -> None:
+        """Count ``priority`` once less, or ``times`` less; it must have been counted so often."""
+        left = self._counts[priority] - times
         if left:
             self._counts[priority] = left
         else:

@@ -19,6 +19,7 @@ from muster_core.gangs.definition import (
     GangFields,
     define,
 )
+from muster_core.records import record
 from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ WRITTEN: Final = {
 
 
 @final
-@attrs.frozen
+@record
 class StartGang:
     """A gang begins to exist."""
 
@@ -48,7 +49,7 @@ class StartGang:
 
 
 @final
-@attrs.frozen
+@record
 class TellGang:
     """A gang is to be told something."""
 

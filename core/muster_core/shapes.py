@@ -49,6 +49,11 @@ class Shape:
     node: str | None = None
     members: int = 1
 
+    @property
+    def is_choosy(self) -> bool:
+        """Whether there may be nodes that it may not use, whatever is free there."""
+        return bool(self.selector) or self.node is not None or self.members > 1
+
     def matches(self, name: str, attributes: Mapping[str, str]) -> bool:
         """Say whether the node may be used at all, whatever is free on it."""
         if self.members > 1 or (self.node is not None and self.node != name):
@@ -72,7 +77,17 @@ class ShapeTable:
     table forgets the one that was idle longest when more are idle than in use.
     """
 
-    __slots__ = ("_bits", "_free", "_idle", "_prefixes", "_users", "shapes")
+    __slots__ = (
+        "_bits",
+        "_by_type",
+        "_free",
+        "_idle",
+        "_prefixes",
+        "_users",
+        "choosy",
+        "not_choosy",
+        "shapes",
+    )
 
     def __init__(self) -> None:
         #: The shape at each bit; bit 0 and bits that are free are not in it.
@@ -85,9 +100,13 @@ class ShapeTable:
         self._idle: OrderedDict[int, None] = OrderedDict()
         #: Bits that were given back.
         self._free: list[int] = []
+        #: The shapes that may use any node, as a mask, and the bits of all others.
+        self.not_choosy = 0
+        self.choosy: dict[int, None] = {}
         #: For each type the amounts asked for and the masks of what asks for no more;
-        #: None while they have to be computed anew.
-        self._prefixes: dict[str, tuple[list[int], list[int]]] | None = None
+        #: None while they have to be computed anew. The same by type.
+        self._prefixes: list[tuple[str, list[int], list[int]]] | None = None
+        self._by_type: dict[str, tuple[list[int], list[int]]] = {}
 
     def find(self, shape: Shape) -> int | None:
         """Give the bit of a shape that is in the table, else None."""
@@ -107,6 +126,10 @@ class ShapeTable:
         self._users[bit] = 0
         self._idle[bit] = None
         self._prefixes = None
+        if shape.is_choosy:
+            self.choosy[bit] = None
+        else:
+            self.not_choosy |= 1 << bit
         return bit
 
     def release(self, bit: int) -> None:
@@ -123,18 +146,30 @@ class ShapeTable:
             bit, _ = self._idle.popitem(last=False)
             del self._bits[self.shapes.pop(bit)]
             del self._users[bit]
+            self.choosy.pop(bit, None)
+            self.not_choosy &= ~(1 << bit)
             forgotten.append(bit)
         if forgotten:
             self._free.extend(forgotten)
             self._prefixes = None
         return forgotten
 
-    def fitting_node(self, free: Mapping[str, int]) -> int:
-        """Give the shapes whose resources fit in ``free``, where a missing type is none."""
+    def fitting_node(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> int:
+        """Give the shapes whose resources fit in what is free; a missing type is none.
+
+        Args:
+            capacity: What there is.
+            used: What of it is taken; may be more.
+
+        Returns:
+            A mask in which bits of no shape may be set as well.
+        """
         mask = EVERY_SHAPE
-        for name, (amounts, masks) in self._by_type().items():
-            mask &= masks[bisect_right(amounts, free.get(name, 0))]
-        return mask if mask >= 0 else self._all()
+        for name, amounts, masks in self._prefixes or self._prepare():
+            room = capacity.get(name, 0) - used.get(name, 0)
+            if room < amounts[-1]:
+                mask &= masks[bisect_right(amounts, room)]
+        return mask
 
     def fitting_headroom(self, headroom: Mapping[str, int]) -> int:
         """Give the shapes whose resources fit in ``headroom``, a missing type unlimited.
@@ -143,7 +178,7 @@ class ShapeTable:
         a shape that asks nothing of that type fits all the same.
         """
         mask = EVERY_SHAPE
-        prefixes = self._by_type()
+        prefixes = self._types()
         for name, room in headroom.items():
             if name in prefixes:
                 amounts, masks = prefixes[name]
@@ -152,7 +187,7 @@ class ShapeTable:
 
     def naming(self, names: Iterable[str]) -> int:
         """Give the shapes that ask for something of at least one of these types."""
-        prefixes = self._by_type()
+        prefixes = self._types()
         none = EVERY_SHAPE
         for name in names:
             if name in prefixes:
@@ -162,10 +197,15 @@ class ShapeTable:
     def _all(self) -> int:
         return sum(1 << bit for bit in self.shapes)
 
-    def _by_type(self) -> dict[str, tuple[list[int], list[int]]]:
+    def _types(self) -> dict[str, tuple[list[int], list[int]]]:
         if self._prefixes is None:
-            names = {name for shape in self.shapes.values() for name in shape.resources}
-            self._prefixes = {name: self._prefix(name) for name in sorted(names)}
+            self._prepare()
+        return self._by_type
+
+    def _prepare(self) -> list[tuple[str, list[int], list[int]]]:
+        names = sorted({name for shape in self.shapes.values() for name in shape.resources})
+        self._by_type = {name: self._prefix(name) for name in names}
+        self._prefixes = [(name, *self._by_type[name]) for name in names]
         return self._prefixes
 
     def _prefix(self, name: str) -> tuple[list[int], list[int]]:
@@ -196,3 +236,7 @@ class ShapeTable:
             bit: bit for bit in self.shapes
         }
         assert 0 not in self.shapes
+        # Each is among those that may use any node, or among the others.
+        choosy = {bit for bit, shape in self.shapes.items() if shape.is_choosy}
+        assert set(self.choosy) == choosy
+        assert set(bits_of(self.not_choosy)) == set(self.shapes) - choosy

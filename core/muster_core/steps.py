@@ -6,6 +6,7 @@ The core knows no clock: it offers places to pause, and the caller decides which
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
 from typing import Final, TypeVar
 
 R = TypeVar("R")
@@ -30,11 +31,6 @@ def all_at_once(steps: Steps[R]) -> R:
 
 def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
     """Give things in lists of at most :data:`SIZE`, in order."""
-    piece: list[T] = []
-    for thing in things:
-        piece.append(thing)
-        if len(piece) == SIZE:
-            yield piece
-            piece = []
-    if piece:
+    iterator = iter(things)
+    while piece := list(islice(iterator, SIZE)):
         yield piece

@@ -8,16 +8,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def add_to(total: dict[str, int], amounts: Mapping[str, int]) -> None:
-    """Add ``amounts`` to a running sum."""
+def add_to(total: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:
+    """Add ``amounts`` to a running sum, once or ``times`` times."""
     for name, amount in amounts.items():
-        total[name] = total.get(name, 0) + amount
+        if name in total:
+            total[name] += amount * times
+        else:
+            total[name] = amount * times
 
 
-def take_from(total: dict[str, int], amounts: Mapping[str, int]) -> None:
-    """Take ``amounts``, which were added before, from a running sum."""
+def take_from(total: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:
+    """Take ``amounts``, which were added before, from a running sum, once or ``times`` times."""
     for name, amount in amounts.items():
-        left = total[name] - amount
+        left = total[name] - amount * times
         if left:
             total[name] = left
         else:

@@ -13,6 +13,7 @@ from muster_core.messages import (
     Allocation,
     AppReport,
     AppRequest,
+    Ask,
     Close,
     CommitApp,
     Origin,
@@ -31,7 +32,8 @@ class Application:
 
     def __init__(self, *, skip_starting: bool = False) -> None:
         self.machine = ApplicationMachine(identity(skip_starting=skip_starting))
-        self.asks: dict[str, Pending] = {}
+        self.asks: dict[str, Ask] = {}
+        self.was_bound: dict[str, bool] = {}
         self._seq = count(10)
         self._epochs = count(1)
         self._binds = count(1)
@@ -44,7 +46,8 @@ class Application:
         assert report is not None
         for action in report.actions:
             if isinstance(action, Pending):
-                self.asks[action.ask.name] = action
+                self.asks.update((ask.name, ask) for ask in action.asks)
+                self.was_bound.update((ask.name, action.was_bound) for ask in action.asks)
         self.machine.check()
         return report
 
@@ -59,7 +62,7 @@ class Application:
     def commit(
         self, *binds: str, failed: tuple[str, ...] = (), node: str = "n"
     ) -> list[Allocation]:
-        held = [allocation(self.asks[ask].ask, node, next(self._binds)) for ask in binds]
+        held = [allocation(self.asks[ask], node, next(self._binds)) for ask in binds]
         assert self.machine.handle(CommitApp(tuple(held), failed)) is None
         self.machine.check()
         return held

@@ -73,8 +73,18 @@ def ask(
     """Give an ask, newer than all that were made before."""
     position = next(_positions)
     wanted = of if of is not None else Shape(Resources(amounts or {"vcore": 1}))
-    order = (-priority, position, "", position, 0)
-    return Ask(name, wanted.resources, priority, order, wanted, run_for_us)
+    return Ask(
+        rank=-priority,
+        creation=position,
+        group="",
+        submission=position,
+        number=0,
+        name=name,
+        resources=wanted.resources,
+        shape=wanted,
+        priority=priority,
+        run_for_us=run_for_us,
+    )
 
 
 def allocation(of: Ask, node: str = "n", number: int = 1) -> Allocation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from muster_core.application import SPOILT_LIMIT
@@ -81,8 +80,8 @@ def test_a_bound_ask_that_was_not_started_is_pending_again() -> None:
         )
     ]
     assert report.values == Values(4, {"vcore": 1}, {"vcore": 1})
-    assert app.asks["x-0"] == attrs.evolve(before, was_bound=True)
-    assert not app.asks["x-1"].was_bound
+    assert (app.asks["x-0"], app.was_bound["x-0"]) == (before, True)
+    assert not app.was_bound["x-1"]
 
 
 def test_no_state_goes_back_when_nothing_was_started() -> None:

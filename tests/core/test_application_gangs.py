@@ -67,7 +67,7 @@ class Application:
         self.machine.check()
         for action in report.actions:
             if isinstance(action, Pending):
-                self.asks[action.ask.name] = action.ask
+                self.asks.update((ask.name, ask) for ask in action.asks)
         return report
 
     def add(self, name: str, count: int | None = None, *, parked: bool = False) -> AppReport:

@@ -9,7 +9,8 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.config.model import NodeSortPolicy
-from muster_core.nodes import BLOCK_SIZE, Holder, Node, NodeIndex
+from muster_core.nodes import Holder, Node, NodeIndex
+from muster_core.ranking import BLOCK_SIZE
 from muster_core.resources import Resources
 from muster_core.shapes import KEPT_IDLE, Shape, ShapeTable
 from tests.core.building import shape
@@ -52,6 +53,7 @@ class Nodes:
         if bit is None:
             bit = self.shapes.add(wanted)
             self.index.shape_added(bit)
+            self.index.place_shapes()
         node = self.index.find(bit)
         return None if node is None else node.name
 
@@ -329,8 +331,7 @@ def test_room_is_counted_anew_for_a_bit_that_has_another_shape() -> None:
     assert nodes.index.room_for(bit, 99) == 8
     for amount in range(KEPT_IDLE):
         nodes.find(shape(vcore=100 + amount))
-    for forgotten in nodes.shapes.forget_idle():
-        nodes.index.shape_forgotten(forgotten)
+    nodes.index.shapes_forgotten(nodes.shapes.forget_idle())
     assert nodes.find(shape(vcore=4)) == "n"
 
     assert nodes.shapes.find(shape(vcore=4)) == bit
@@ -355,7 +356,7 @@ def test_a_shape_that_is_forgotten_leaves_no_trace() -> None:
     for amount in range(KEPT_IDLE + 1):
         nodes.find(shape(vcore=amount + 1))
     (bit,) = nodes.shapes.forget_idle()
-    nodes.index.shape_forgotten(bit)
+    nodes.index.shapes_forgotten([bit])
     nodes.index.check()
 
     assert nodes.find(shape(gpu=1)) is None

@@ -25,11 +25,16 @@ def table_of(*shapes: Shape) -> tuple[ShapeTable, list[int]]:
     return table, [table.add(one) for one in shapes]
 
 
+def fitting_node(table: ShapeTable, free: Mapping[str, int]) -> set[int]:
+    """Give the bits of what fits on a node with so much free."""
+    return set(bits_of(table.fitting_node(free, {}) & sum(1 << bit for bit in table.shapes)))
+
+
 def masks(table: ShapeTable, room: Mapping[str, int]) -> tuple[set[int], set[int]]:
     """Give the bits of what fits on a node with so much free, and in such a headroom."""
     everything = sum(1 << bit for bit in table.shapes)
     return (
-        set(bits_of(table.fitting_node(room))),
+        fitting_node(table, room),
         set(bits_of(table.fitting_headroom(room) & everything)),
     )
 
@@ -82,7 +87,7 @@ def test_shapes_are_equal_if_nodes_cannot_tell_them_apart() -> None:
 
 
 def test_nothing_fits_nowhere() -> None:
-    assert ShapeTable().fitting_node({"vcore": 5}) == 0
+    assert fitting_node(ShapeTable(), {"vcore": 5}) == set()
     assert ShapeTable().fitting_headroom({"vcore": 5}) == EVERY_SHAPE
 
 
@@ -164,8 +169,8 @@ def test_a_bit_that_was_given_back_is_used_again() -> None:
 
     assert table.add(shape(memory=7)) == forgotten == bits[0]
     assert table.find(shape(vcore=1)) is None
-    assert forgotten in bits_of(table.fitting_node({"memory": 7}))
-    assert forgotten not in bits_of(table.fitting_node({"vcore": 10_000}))
+    assert forgotten in fitting_node(table, {"memory": 7})
+    assert forgotten not in fitting_node(table, {"vcore": 10_000})
 
 
 class Tables(RuleBasedStateMachine):
@@ -224,7 +229,9 @@ class Tables(RuleBasedStateMachine):
     @invariant()
     def fits_as_a_search_says(self) -> None:
         room = {"vcore": 2, "memory": 3}
-        found = {self.table.shapes[bit] for bit in bits_of(self.table.fitting_node(room))}
+        found = {self.table.shapes[bit] for bit in fitting_node(self.table, room)}
+        free = {"vcore": 5, "memory": 3}
+        assert self.table.fitting_node(free, {"vcore": 3}) == self.table.fitting_node(room, {})
         assert found == {one for one in self.table.shapes.values() if one.resources.fits_in(room)}
 
 

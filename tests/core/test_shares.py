@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import fsum, inf
 
@@ -10,11 +11,11 @@ from hypothesis import given, strategies as st
 
 from muster_core.shares import (
     Denominators,
+    Weighing,
     dominant_share,
     fair_share,
     share,
     usage_key,
-    utilisation,
 )
 from tests.core.building import queue_config
 
@@ -46,32 +47,32 @@ def test_the_dominant_share_is_the_largest() -> None:
 def test_guaranteed_is_the_first_to_compare_with() -> None:
     path = [queue_config(guaranteed={"a": 4}, max={"a": 2}), queue_config(max={"a": 1})]
 
-    assert Denominators(path, {"a": 100}).of("a") == 4
+    assert Denominators(path, {"a": 100})["a"] == 4
 
 
 def test_then_the_smallest_max_on_the_path() -> None:
     path = [queue_config(max={"a": 7}), queue_config(max={"a": 5, "b": 9}), queue_config()]
     denominators = Denominators(path, {"a": 100})
 
-    assert (denominators.of("a"), denominators.of("b")) == (5, 9)
+    assert (denominators["a"], denominators["b"]) == (5, 9)
 
 
 def test_a_guaranteed_of_an_ancestor_does_not_count() -> None:
     path = [queue_config(), queue_config(guaranteed={"a": 4})]
 
-    assert Denominators(path, {"a": 100}).of("a") == 100
+    assert Denominators(path, {"a": 100})["a"] == 100
 
 
 def test_then_the_total_of_the_partition() -> None:
     denominators = Denominators([queue_config()], {"a": 100})
 
-    assert (denominators.of("a"), denominators.of("a"), denominators.of("b")) == (100, 100, 0)
+    assert (denominators["a"], denominators["a"], denominators["b"]) == (100, 100, 0)
 
 
 def test_a_guaranteed_of_zero_is_not_named_but_a_max_of_zero_is() -> None:
     path = [queue_config(guaranteed={"a": 0}, max={"a": 0})]
 
-    assert Denominators(path, {"a": 100}).of("a") == 0
+    assert Denominators(path, {"a": 100})["a"] == 0
 
 
 def test_fair_share_is_the_largest_over_the_types_in_use() -> None:
@@ -99,6 +100,12 @@ def test_types_that_are_not_used_change_no_comparison(
     ]
 
     assert (usage_key(one, {}, total) < usage_key(two, {}, total)) == (padded[0] < padded[1])
+
+
+def utilisation(
+    used: Mapping[str, int], capacity: Mapping[str, int], weights: Sequence[tuple[str, float]]
+) -> float:
+    return Weighing(capacity, weights).utilisation(used)
 
 
 def test_utilisation_is_the_weighted_average() -> None:
@@ -131,3 +138,21 @@ def test_weights_too_large_to_be_averaged_make_it_infinite() -> None:
     weights = (("a", 8e307), ("b", 8e307))
 
     assert utilisation({"a": 2, "b": 2}, {"a": 1, "b": 1}, weights) == inf
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**63), st.integers(1, 2**63)), min_size=1, max_size=3),
+    st.lists(st.floats(0, 1e300), min_size=3, max_size=3),
+)
+def test_utilisation_is_rounded_as_the_sum_is(
+    parts: list[tuple[int, int]], weights: list[float]
+) -> None:
+    named = dict(zip("abc", parts, strict=False))
+    used = {name: part[0] for name, part in named.items()}
+    capacity = {name: part[1] for name, part in named.items()}
+    weighted = dict(zip(named, weights, strict=False))
+    shares = [weight * share(used[name], capacity[name]) for name, weight in weighted.items()]
+    whole = fsum(weighted.values())
+
+    wanted = fsum(shares) / whole if whole else 0.0
+    assert utilisation(used, capacity, list(weighted.items())) == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, final
 
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from muster_core.nodes import Node
+    from muster_core.shapes import Shape
 
-Entry = tuple[AskOrder, Ask]
+Entry = tuple[AskOrder, Ask, int]
+"""A member that is offered: its place among the asks of the application, and its bit."""
 
 
 @final
@@ -64,8 +67,18 @@ class ViewApp(Listed):
     allocated: dict[str, int] = attrs.field(factory=dict[str, int])
     counted: int | None = None
     since_us: dict[str, int] = attrs.field(factory=dict[str, int])
-    #: For each bit of the mask a heap of the asks offered under it; the top is always one.
-    _heaps: dict[int, list[Entry]] = attrs.field(factory=dict[int, "list[Entry]"], init=False)
+    #: All untried plain asks; the top is always one. So are those of each shape, once the
+    #: first of all did not fit and another was asked for; that is None until then.
+    _plain: list[Ask] = attrs.field(factory=list["Ask"], init=False)
+    _by_shape: dict[int, list[Ask]] | None = attrs.field(default=None, init=False)
+    #: The bits of the shapes that plain pending asks have, perhaps of others as well.
+    _bits: dict[Shape, int] = attrs.field(factory=dict["Shape", int], init=False)
+    #: How many untried plain asks there are of each shape, without zeros, and their mask.
+    _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    _plain_mask: int = attrs.field(default=0, init=False)
+    #: The members of gangs that are offered, by bit; the top is always one. Their mask.
+    _members: dict[int, list[Entry]] = attrs.field(factory=dict[int, "list[Entry]"], init=False)
+    _member_mask: int = attrs.field(default=0, init=False)
     #: The asks that were tried in this round and are pending still.
     _tried: dict[str, tuple[int, Ask]] = attrs.field(
         factory=dict[str, "tuple[int, Ask]"], init=False
@@ -104,11 +117,24 @@ class ViewApp(Listed):
         self.tally.add(ask.priority)
         add_to(self.pending_total, ask.resources)
         if ask.gang is None:
-            self.push(ask.order, ask, bit)
+            self._offer_plain(ask, bit)
         else:
             slot = self.slots[ask.gang]
             slot.add(ask, bit)
             self._offer_member(slot, ask, bit)
+
+    def _offer_plain(self, ask: Ask, bit: int) -> None:
+        heappush(self._plain, ask)  # It compares as its place does.
+        if self._by_shape is not None:
+            heappush(self._by_shape.setdefault(bit, []), ask)
+        counts = self._counts
+        if bit in counts:
+            counts[bit] += 1
+        else:
+            counts[bit] = 1
+            self._bits[ask.shape] = bit
+            self._plain_mask |= 1 << bit
+            self.mask |= 1 << bit
 
     def _offer_member(self, slot: Slot[ViewApp], ask: Ask, bit: int) -> None:
         if slot.offer is Offer.EACH:
@@ -118,39 +144,98 @@ class ViewApp(Listed):
 
     def remove(self, ask: Ask, bit: int) -> None:
         """Forget a pending ask."""
-        del self.pending[ask.name]
-        self._tried.pop(ask.name, None)
+        name, pending = ask.name, self.pending
+        del pending[name]
         self.tally.remove(ask.priority)
         take_from(self.pending_total, ask.resources)
-        if ask.gang is not None:
-            slot = self.slots[ask.gang]
-            slot.remove(ask)
-            if slot.offer is Offer.FIRST:
-                slot.relist()
+        untried = self._tried.pop(name, None) is None if self._tried else True
+        if ask.gang is None:
+            self._withdraw_plain(bit, counted=untried)
+            return
+        slot = self.slots[ask.gang]
+        slot.remove(ask)
+        if slot.offer is Offer.FIRST:
+            slot.relist()
         self._clean(bit)
+
+    def _withdraw_plain(self, bit: int, *, counted: bool) -> None:
+        """Take note that a plain ask is no longer offered, which was counted if it was untried."""
+        if counted:
+            left = self._counts[bit] - 1
+            if left:
+                self._counts[bit] = left
+            else:
+                del self._counts[bit]
+                self._plain_mask &= ~(1 << bit)
+                self.mask = self._plain_mask | self._member_mask
+        self._tidy(self._plain)
+        if self._by_shape is not None:
+            heap = self._by_shape.get(bit)
+            if heap is not None:
+                self._tidy(heap)
+                if not heap:
+                    del self._by_shape[bit]
+
+    def _tidy(self, heap: list[Ask]) -> None:
+        """Make the top of a heap of plain asks one that is offered."""
+        pending, tried = self.pending, self._tried
+        while heap:
+            ask = heap[0]
+            if pending.get(ask.name) is ask and ask.name not in tried:
+                break
+            heappop(heap)
+        if len(heap) > 2 * len(pending) + 16:
+            heap[:] = {ask.name: ask for ask in heap if self.has_untried(ask)}.values()
+            heapify(heap)
 
     def best(self, mask: int) -> tuple[int, Ask]:
         """Give the first ask in order among those offered under the bits in ``mask``.
 
         At least one of the bits must be in the application's own mask.
         """
-        best: Entry | None = None
+        best: Ask | None = None
         best_bit = 0
-        for bit in bits_of(mask & self.mask):
-            top = self._heaps[bit][0]
-            if best is None or top[0] < best[0]:
-                best, best_bit = top, bit
+        if self._plain_mask & mask:
+            best = self._plain[0]
+            best_bit = self._bits[best.shape]
+            if not mask >> best_bit & 1:
+                best_bit, best = self._best_of_shapes(mask & self._plain_mask)
+        if self._member_mask & mask:
+            order = None if best is None else best.order
+            for bit in bits_of(mask & self._member_mask):
+                top = self._members[bit][0]
+                if order is None or top[0] < order:
+                    order, best, best_bit = top
         assert best is not None, "searched for a shape that is not there"
-        return best_bit, best[1]
+        return best_bit, best
+
+    def _best_of_shapes(self, mask: int) -> tuple[int, Ask]:
+        heaps = self._shape_heaps()
+        best, bit = min([(heaps[bit][0], bit) for bit in bits_of(mask)])
+        return bit, best
+
+    def _shape_heaps(self) -> dict[int, list[Ask]]:
+        if self._by_shape is None:
+            heaps: dict[int, list[Ask]] = {}
+            for ask in sorted(filter(self.has_untried, self._plain)):  # What is sorted is a heap.
+                heaps.setdefault(self._bits[ask.shape], []).append(ask)
+            self._by_shape = heaps
+        return self._by_shape
 
     def first_of(self, bit: int, accepts: Callable[[Ask], bool]) -> tuple[AskOrder, Ask] | None:
         """Give the first ask with its place among those offered under a bit that is accepted."""
-        heap = self._heaps.get(bit)
-        if heap is None:
-            return None
-        if accepts(heap[0][1]):
-            return heap[0]
-        found = (entry for entry in heap if self._offered(entry, bit) and accepts(entry[1]))
+        found: list[tuple[AskOrder, Ask]] = []
+        plain, members = self._shape_heaps().get(bit), self._members.get(bit)
+        if plain:
+            ask = plain[0]
+            if not accepts(ask):
+                rest = (one for one in plain if self.has_untried(one) and accepts(one))
+                ask = min(rest, default=None)
+            if ask is not None:
+                found.append((ask.order, ask))
+        if members:
+            offered = (entry for entry in members if self._offered(entry) and accepts(entry[1]))
+            found.extend((order, ask) for order, ask, _ in offered)
         return min(found, default=None)
 
     def has_untried(self, ask: Ask) -> bool:
@@ -160,8 +245,11 @@ class ViewApp(Listed):
     def tried(self, ask: Ask, bit: int) -> None:
         """Do not offer a pending ask again in this round."""
         self._tried[ask.name] = (bit, ask)
-        slot = None if ask.gang is None else self.slots[ask.gang]
-        if slot is not None and slot.offer is Offer.FIRST:
+        if ask.gang is None:
+            self._withdraw_plain(bit, counted=True)
+            return
+        slot = self.slots[ask.gang]
+        if slot.offer is Offer.FIRST:
             slot.relist()
         self._clean(bit)
 
@@ -170,7 +258,7 @@ class ViewApp(Listed):
         tried, self._tried = self._tried, {}
         for bit, ask in tried.values():
             if ask.gang is None:
-                self.push(ask.order, ask, bit)
+                self._offer_plain(ask, bit)
             else:
                 slot = self.slots[ask.gang]
                 slot.push(ask)
@@ -181,26 +269,25 @@ class ViewApp(Listed):
         return Values(self.tally.top(), dict(self.pending_total), dict(self.allocated))
 
     def push(self, order: AskOrder, ask: Ask, bit: int) -> None:
-        """Offer an ask under a bit."""
-        heap = self._heaps.get(bit)
+        """Offer a member of a gang under a bit."""
+        heap = self._members.get(bit)
         if heap is None:
-            self._heaps[bit] = [(order, ask)]
+            self._members[bit] = [(order, ask, bit)]
+            self._member_mask |= 1 << bit
             self.mask |= 1 << bit
         else:
-            heappush(heap, (order, ask))
+            heappush(heap, (order, ask, bit))
 
     def clean(self, bits: Iterable[int]) -> None:
-        """Take note that asks of these bits are no longer offered."""
+        """Take note that members of gangs are no longer offered under these bits."""
         for bit in bits:
             self._clean(bit)
 
-    def _offered(self, entry: Entry, bit: int) -> bool:
-        order, ask = entry
+    def _offered(self, entry: Entry) -> bool:
+        order, ask, bit = entry
         if not self.has_untried(ask):
             return False
-        slot = None if ask.gang is None else self.slots[ask.gang]
-        if slot is None:
-            return True
+        slot = self.slots[ask.gang or ""]
         if order != slot.order_of(ask):
             return False
         if slot.offer is Offer.FIRST:
@@ -208,17 +295,18 @@ class ViewApp(Listed):
         return slot.offer is Offer.EACH and bit == slot.members[ask.name][1]
 
     def _clean(self, bit: int) -> None:
-        """Make the top of a heap an ask that is offered, or drop the heap."""
-        heap = self._heaps.get(bit)
+        """Make the top of a heap of members one that is offered, or drop the heap."""
+        heap = self._members.get(bit)
         if heap is None:
             return
-        while heap and not self._offered(heap[0], bit):
+        while heap and not self._offered(heap[0]):
             heappop(heap)
         if not heap:
-            del self._heaps[bit]
-            self.mask &= ~(1 << bit)
+            del self._members[bit]
+            self._member_mask &= ~(1 << bit)
+            self.mask = self._plain_mask | self._member_mask
         elif len(heap) > 2 * len(self.pending) + 16:
-            offered = {entry[1].name: entry for entry in heap if self._offered(entry, bit)}
+            offered = {entry[1].name: entry for entry in heap if self._offered(entry)}
             heap[:] = offered.values()
             heapify(heap)
 
@@ -242,18 +330,30 @@ class ViewApp(Listed):
         # Every pending ask that was not tried is offered, members as their gang has it.
         for slot in self.slots.values():
             slot.check()
-        offered = {
-            (entry[1].name, bit)
-            for bit, heap in self._heaps.items()
+        plain = {(ask.name, self._bits[ask.shape]) for ask in self._plain if self.has_untried(ask)}
+        members = {
+            (entry[1].name, entry[2])
+            for heap in self._members.values()
             for entry in heap
-            if self._offered(entry, bit)
+            if self._offered(entry)
         }
-        names = [name for name, _ in offered]
+        names = [name for name, _ in (*plain, *members)]
         assert len(names) == len(set(names))
-        assert {name for name, _ in offered} == self._to_offer()
-        # The mask has a bit for all and only the heaps, and their tops are offered.
-        assert set(bits_of(self.mask)) == set(self._heaps)
-        assert all(self._offered(heap[0], bit) for bit, heap in self._heaps.items())
+        assert set(names) == self._to_offer()
+        # The masks have a bit for all and only what is offered, and tops are offered.
+        counts = Counter(bit for _, bit in plain)
+        assert counts == self._counts
+        assert set(bits_of(self._plain_mask)) == set(counts)
+        assert set(bits_of(self._member_mask)) == set(self._members) == {bit for _, bit in members}
+        assert self.mask == self._plain_mask | self._member_mask
+        assert all(self._offered(heap[0]) for heap in self._members.values())
+        assert not self._plain or self.has_untried(self._plain[0])
+        if self._by_shape is not None:
+            assert set(self._by_shape) == set(counts)
+            for bit, heap in self._by_shape.items():
+                assert self.has_untried(heap[0])
+                assert {(ask.name, bit) for ask in heap if self.has_untried(ask)} <= plain
+                assert len(set(filter(self.has_untried, heap))) == counts[bit]
         self.tally.check()
 
     def _to_offer(self) -> set[str]:

@@ -15,7 +15,8 @@ from typing_extensions import override
 from muster_core.shapes import bits_of
 from muster_core.view.claims import PreemptionScope, ReclaimScope, claimant_of
 from muster_core.view.delays import Delays
-from muster_core.view.queues import LeafView, ParentView
+from muster_core.view.leaves import LeafView
+from muster_core.view.queues import ParentView
 from muster_core.view.takings import alike
 
 if TYPE_CHECKING:

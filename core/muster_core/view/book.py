@@ -120,6 +120,11 @@ class GangBook:
             group.hopeless = False
         return groups
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether there is anything to refresh."""
+        return bool(self._stale)
+
     def refresh(self) -> dict[int, ViewApp]:
         """Offer members as their gangs have it now.
 

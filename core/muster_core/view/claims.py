@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from muster_core.messages import Ask
     from muster_core.resources import Resources
     from muster_core.view.apps import ViewApp
-    from muster_core.view.queues import LeafView, ViewQueue
+    from muster_core.view.leaves import LeafView
+    from muster_core.view.queues import ViewQueue
     from muster_core.view.scopes import Key, Losses, Rank, Side
     from muster_core.view.state import ViewState
     from muster_core.view.victims import Victim

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 from muster_core.decisions import Decision, Kind
 from muster_core.totals import add_to
 from muster_core.view.intake import Intake
-from muster_core.view.queues import LeafView
+from muster_core.view.leaves import LeafView
 from muster_core.view.reasons import why_parked, why_pending, why_waiting
 from muster_core.view.rounds import Rounds
 from muster_core.view.state import ViewState
@@ -40,6 +40,11 @@ class DecisionView:
         self.timers = self._state.timers
         #: The priorities that were announced last, by path; no Nones.
         self._announced: dict[str, int] = {}
+
+    @property
+    def steps(self) -> int:
+        """How many asks were tried on a node, and leaves found blocked, so far."""
+        return self._rounds.steps
 
     @property
     def queues(self) -> Mapping[int, ViewQueue]:
@@ -130,7 +135,7 @@ class DecisionView:
         """Give what the batch decided, for each owner concerned, once."""
         return self._rounds.commits(now_us)
 
-    def without_detours(self, decisions: Iterable[Decision]) -> list[Decision]:
+    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
         """Leave out of a batch's decisions what was undone in it and need not be said."""
         return self._rounds.without_detours(decisions)
 

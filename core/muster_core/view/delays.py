@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, final
 
 from muster_core.config.model import PreemptionPolicy
-from muster_core.view.queues import LeafView
+from muster_core.view.leaves import LeafView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -99,6 +99,7 @@ class Evictions:
             for queue in self._state.leaf_of(app).upward():
                 add_to(queue.pending, ask.resources)
             self._state.add_pending(app, ask, self._state.acquire_shape(ask))
+            self._state.nodes.place_shapes()
         self._moves.unlist(app)
 
     def _park(self, app: ViewApp, ask: Ask) -> None:
@@ -129,7 +130,7 @@ class Evictions:
         self._moves.memory.note(app.identity.key, ask.name, None, (True, node.name))
         self._moves.unlist(app)
 
-    def without_detours(self, decisions: Iterable[Decision]) -> list[Decision]:
+    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
         """Leave out of a batch's decisions what was undone in it and need not be said.
 
         SPEC section 8: an assignment that is rolled back at the instant at which it was
@@ -138,6 +139,8 @@ class Evictions:
         So are states of applications left out that such a bind had led to.
         """
         ledger = self._moves.ledger
+        if not (self._twice or ledger.has_unsaid):
+            return decisions
         kept = [decision for decision in decisions if not ledger.is_unsaid(decision)]
         return leave_out_detours(kept) if self._twice else kept
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from muster_core.view.gangs import ViewGang, ViewGroup
-    from muster_core.view.queues import LeafView
+    from muster_core.view.leaves import LeafView
     from muster_core.view.state import ViewState
 
 Need = tuple["LeafView | None", int, int]

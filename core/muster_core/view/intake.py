@@ -27,7 +27,8 @@ from muster_core.messages import (
 from muster_core.steps import SIZE
 from muster_core.totals import add_to, take_from
 from muster_core.view.apps import ViewApp
-from muster_core.view.queues import LeafView, ParentView, ViewQueue
+from muster_core.view.leaves import LeafView
+from muster_core.view.queues import ParentView, ViewQueue
 
 if TYPE_CHECKING:
     from muster_core.steps import Steps
@@ -72,8 +73,11 @@ class Intake:
             if not app.gone:
                 yield
                 yield from self._apply_app(app, now_us)
-        for bit in self._state.shapes.forget_idle():
-            self._state.nodes.shape_forgotten(bit)
+        nodes = self._state.nodes
+        nodes.place_shapes()
+        forgotten = self._state.shapes.forget_idle()
+        if forgotten:
+            nodes.shapes_forgotten(forgotten)
 
     def _apply_queue(self, summary: QueueSummary) -> None:
         queue = self._state.queues.get(summary.key)
@@ -110,6 +114,7 @@ class Intake:
         kind = ParentView if summary.config.is_parent else LeafView
         queue = kind(summary.key, parent, summary.config, depth)
         self._state.queues[queue.key] = queue
+        self._state.touched.add(queue.key)
         if parent is not None:
             parent.children[queue.key] = queue
         if isinstance(queue, LeafView):
@@ -136,7 +141,10 @@ class Intake:
             app = ViewApp(identity)
             self._state.apps[identity.key] = leaf.apps[identity.key] = app
         for number, action in enumerate(report.actions, 1):
-            self._act(app, leaf, action, now_us)
+            if isinstance(action, Pending):
+                yield from self._become_pending(app, action, now_us)
+            else:
+                self._act(app, leaf, action, now_us)
             if not number % SIZE:
                 yield
         for name in [name for name in app.since_us if not app.knows(name)]:
@@ -150,7 +158,7 @@ class Intake:
         """Repeat what an application has done."""
         match action:
             case Pending():
-                self._become_pending(app, action, now_us)
+                pass  # in steps; see there
             case Withdrawn(ask):
                 self._state.shapes.release(self._state.remove_pending(app, ask))
             case Freed(allocation):
@@ -177,11 +185,14 @@ class Intake:
         leaf.remove(app)
         del self._state.apps[app.identity.key]
 
-    def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> None:
-        ask = action.ask
-        if action.was_bound:
-            app.since_us[ask.name] = now_us
-        self._state.add_pending(app, ask, self._state.acquire_shape(ask))
+    def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:
+        state = self._state
+        for number, ask in enumerate(action.asks, 1):
+            if action.was_bound:
+                app.since_us[ask.name] = now_us
+            state.add_pending(app, ask, state.acquire_shape(ask))
+            if not number % SIZE:
+                yield
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:
         ask = allocation.ask

@@ -6,11 +6,12 @@ that lost its node and got it back is as before, whatever happened in between.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
 from muster_core.gang_messages import CommitGang, MemberKey
+from muster_core.lifecycle import AppState
 from muster_core.messages import Allocation, CommitApp, CommitQueue, Values
 from muster_core.snapshots import AskPlace
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.decisions import Decision
-    from muster_core.lifecycle import AppState
     from muster_core.messages import Ask
     from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
@@ -39,6 +39,10 @@ class Advance:
     state: AppState
     stay: int
     said: Decision | None
+
+
+UNCHANGED: Final = Advance(AppState.RUNNING, 0, None)
+"""A bind that did nothing to the state, whatever that was."""
 
 
 @final
@@ -74,7 +78,9 @@ class Ledger:
 
     def bound(self, app: ViewApp, allocation: Allocation, advance: Advance) -> None:
         """Take note that an ask is bound."""
-        fresh = self._fresh.setdefault(app.identity.key, _Fresh())
+        fresh = self._fresh.get(app.identity.key)
+        if fresh is None:
+            fresh = self._fresh[app.identity.key] = _Fresh()
         fresh.bound[allocation.ask.name] = allocation
         fresh.advances.append(advance)
 
@@ -118,6 +124,11 @@ class Ledger:
         fresh = self._fresh.get(app.identity.key)
         return fresh is not None and name in fresh.bound
 
+    @property
+    def has_unsaid(self) -> bool:
+        """Whether anything that was said of states was undone in the same batch."""
+        return bool(self._unsaid)
+
     def is_unsaid(self, decision: Decision) -> bool:
         """Say whether what a decision says was undone in the same batch."""
         return id(decision) in self._unsaid
@@ -155,8 +166,9 @@ class Ledger:
                 released.append(name)
             if now is not None:
                 waiting.append(now)
-        for name in fresh:  # Its delay begins anew if it loses this place.
-            app.since_us.pop(name, None)
+        if app.since_us:
+            for name in fresh:  # Its delay begins anew if it loses this place.
+                app.since_us.pop(name, None)
         return CommitApp(
             bound=tuple(sorted(fresh.values(), key=_number)),
             failed=tuple(self._failed.get(key, ())),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.decisions import Decision, Kind, Reason
+from muster_core.decisions import Decision, Kind, Reason, decision_on_ask
 from muster_core.gangs.states import GangTrigger
 from muster_core.lifecycle import Trigger, next_state
 from muster_core.messages import Allocation, Ask
 from muster_core.totals import add_to, take_from
-from muster_core.view.ledger import Advance, Ledger
+from muster_core.view.ledger import UNCHANGED, Advance, Ledger
 from muster_core.view.memory import Memory
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from muster_core.nodes import Node
     from muster_core.view.apps import ViewApp
     from muster_core.view.gangs import Hold, ViewGang
-    from muster_core.view.queues import LeafView
+    from muster_core.view.leaves import LeafView
     from muster_core.view.state import ViewState
 
 
@@ -49,12 +49,18 @@ class Moves:
 
     # What was tried
 
+    @property
+    def has_tried(self) -> bool:
+        """Whether anything pending was tried in this round."""
+        return bool(self._tried)
+
     def start_round(self) -> None:
         """Let everything be untried."""
-        for app in self._tried.values():
-            app.start_round()
-            self._unlisted[app.identity.key] = app
-        self._tried.clear()
+        if self._tried:
+            for app in self._tried.values():
+                app.start_round()
+                self._unlisted[app.identity.key] = app
+            self._tried.clear()
         self.failed = False
         self.list_apps()
 
@@ -70,10 +76,13 @@ class Moves:
 
     def list_apps(self) -> None:
         """Bring the places of the applications up to date of which something has changed."""
-        self._unlisted.update(self._state.book.refresh())
-        for app in self._unlisted.values():
-            self._state.list_app(app)
-        self._unlisted.clear()
+        state = self._state
+        if state.book.is_stale:
+            self._unlisted.update(state.book.refresh())
+        if self._unlisted:
+            for app in self._unlisted.values():
+                state.list_app(app)
+            self._unlisted.clear()
 
     # Plain asks
 
@@ -83,12 +92,29 @@ class Moves:
         self.tried(app, ask, bit)
         return say(Kind.RELEASED, leaf, app, ask, node.name, Reason.BIND_FAILED)
 
+    def assign(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> list[Decision]:
+        """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
+        assigned = decision_on_ask(
+            Kind.ASSIGNED, app.identity.name, ask.name, node.name, leaf.config.path, ask.gang
+        )
+        return [assigned, *self._bind(leaf, app, ask, bit, node, now_us)]
+
     def bind(
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
-    ) -> Iterator[Decision]:
+    ) -> list[Decision]:
         """Bind a pending ask."""
+        bit = self._state.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a pending ask is not in the table"
+        return self._bind(leaf, app, ask, bit, node, now_us)
+
+    def _bind(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> list[Decision]:
         state = self._state
-        state.shapes.release(state.remove_pending(app, ask))
+        state.forget_pending(leaf, app, ask, bit)
+        state.shapes.release(bit)
         self._use(leaf, app, ask, node)
         self.memory.note(app.identity.key, ask.name, None, (True, node.name))
         return self._enter_bound(leaf, app, ask, node, now_us)
@@ -110,32 +136,51 @@ class Moves:
         now_us: int,
         *,
         assigned: int = 0,
-    ) -> Iterator[Decision]:
-        allocation = Allocation(ask, node.name, self._next_number(), assigned)
-        app.bound[ask.name] = (allocation, node)
+    ) -> list[Decision]:
+        state, key, name = self._state, app.identity.key, ask.name
+        state.numbers += 1
+        allocation = Allocation(ask, node.name, state.numbers, assigned)
+        app.bound[name] = (allocation, node)
         if ask.gang is not None:
-            self._state.gangs[ask.gang].bound[app.identity.key, ask.name] = None
+            state.gangs[ask.gang].bound[key, name] = None
             self.ledger.touch(app, ask, None)
-        self._state.timers.bound(app, allocation, now_us)
-        self._unlisted[app.identity.key] = app
-        yield say(Kind.BOUND, leaf, app, ask, node.name)
+        if ask.run_for_us is not None:
+            state.timers.bound(app, allocation, now_us)
+        self._unlisted[key] = app
+        decisions = [
+            decision_on_ask(
+                Kind.BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang
+            )
+        ]
         before, stay = app.state, app.stay
         after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
-        said = None
-        if after is not before:
-            self._state.enter(app, leaf, after, now_us)
-            said = Decision(
-                Kind.APP_STATE, app=app.identity.name, queue=leaf.config.path, state=after.value
-            )
-            yield said
+        if after is before:
+            self.ledger.bound(app, allocation, UNCHANGED)
+            return decisions
+        state.enter(app, leaf, after, now_us)
+        said = Decision(
+            Kind.APP_STATE, app=app.identity.name, queue=leaf.config.path, state=after.value
+        )
+        decisions.append(said)
         self.ledger.bound(app, allocation, Advance(before, stay, said))
+        return decisions
 
     def _use(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
         add_to(app.allocated, ask.resources)
         self._state.nodes.take(node, ask.resources, (app.identity.key, ask.name))
-        for queue in leaf.upward():
-            take_from(queue.pending, ask.resources)
-            add_to(queue.allocated, ask.resources)
+        amounts = ask.resources.items()
+        for queue in leaf.line:
+            pending, allocated = queue.pending, queue.allocated
+            for name, amount in amounts:
+                if name in allocated:
+                    allocated[name] += amount
+                else:
+                    allocated[name] = amount
+                left = pending[name] - amount
+                if left:
+                    pending[name] = left
+                else:
+                    del pending[name]
 
     def _next_number(self) -> int:
         self._state.numbers += 1
@@ -221,12 +266,6 @@ def say(
     kind: Kind, leaf: LeafView, app: ViewApp, ask: Ask, node: str, reason: Reason | None = None
 ) -> Decision:
     """Make a decision about an ask."""
-    return Decision(
-        kind,
-        app=app.identity.name,
-        ask=ask.name,
-        node=node,
-        queue=leaf.config.path,
-        gang=ask.gang,
-        reason=reason,
+    return decision_on_ask(
+        kind, app.identity.name, ask.name, node, leaf.config.path, ask.gang, reason
     )

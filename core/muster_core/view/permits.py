@@ -17,8 +17,9 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.shapes import VISIT_BIT
 from muster_core.view.fitting import find_hopeless
 from muster_core.view.gangs import holds_of
+from muster_core.view.leaves import LeafView
 from muster_core.view.moves import say
-from muster_core.view.queues import LeafView, ParentView
+from muster_core.view.queues import ParentView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,6 +76,11 @@ class Permits:
 
     # Rounds
 
+    @property
+    def has_blocked(self) -> bool:
+        """Whether a leaf was found blocked in this round."""
+        return bool(self._blocked)
+
     def start_round(self) -> None:
         """Begin a round: nothing is blocked or given up, and every cycle is valid."""
         self.end_round()
@@ -86,12 +92,13 @@ class Permits:
             leaf.blocked = False
             self._state.dirty[leaf.key] = leaf
         self._blocked.clear()
-        apps: dict[int, ViewApp] = {}
-        for group in self._barred:
-            group.barred = False
-            self._state.book.offer(group, apps)
-        self._barred.clear()
-        self._list(apps)
+        if self._barred:
+            apps: dict[int, ViewApp] = {}
+            for group in self._barred:
+                group.barred = False
+                self._state.book.offer(group, apps)
+            self._barred.clear()
+            self._list(apps)
         self._moves.start_round()
 
     def block(self, leaf: LeafView) -> None:
@@ -142,6 +149,8 @@ class Permits:
         """
         state = self._state
         self.was_exact = exact
+        if not state.book.judged:
+            return
         apps: dict[int, ViewApp] = {}
         for group in state.book.groups_of(state.book.judged):
             known = group.hopeless and group.room == state.nodes.grown

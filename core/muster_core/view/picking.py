@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.nodes import Node
-    from muster_core.view.queues import LeafView
+    from muster_core.view.leaves import LeafView
     from muster_core.view.scopes import Key, Side
     from muster_core.view.search import Search
     from muster_core.view.units import Unit

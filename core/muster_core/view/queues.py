@@ -17,39 +17,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections import Counter
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 from typing_extensions import override
 
-from muster_core.config.model import QueueConfig, SortPolicy
-from muster_core.lifecycle import AppState
+from muster_core.config.model import QueueConfig
 from muster_core.messages import Ask, Values
 from muster_core.priority import PriorityTally, current_priority
 from muster_core.shapes import EVERY_SHAPE, VISIT_BIT, ShapeTable, bits_of
-from muster_core.shares import Denominators, dominant_share, fair_share, usage_key
+from muster_core.shares import Denominators, dominant_share, fair_share
 from muster_core.totals import add_to
-from muster_core.view.apps import ViewApp
-from muster_core.view.orders import AppOrder, OrderKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 VISIT: Final = 1 << VISIT_BIT
 """The mask of what is to be tried though it may fit nowhere."""
-
-_Standing = tuple[AppState, bool]
-
-COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
-"""The states in which an application can have pending asks."""
-
-_HOLDING: Final = (AppState.ACCEPTED, True)
-_STANDINGS: Final = (*((state, False) for state in COMPETING), _HOLDING)
-"""What decides whether an application competes: its state, and whether it only runs for the
-sake of ``maxapplications``, as it holds waiting asks."""
 
 QueueKey = tuple[float | str, ...]
 
@@ -94,13 +79,24 @@ class ViewQueue(ABC):
     claims: int = 0
     order: QueueKey = ()
     denominators: Denominators | None = None
+    #: The children below which there is a leaf to be visited; a leaf has none.
+    _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
+    #: The queue and its ancestors, nearest first.
+    line: tuple[ViewQueue, ...] = attrs.field(init=False, repr=False)
+    #: Whether the tally has changed since ``priority`` was computed, and with which settings
+    #: it was; whether these limit the queue or guarantee it anything.
+    repriced: bool = attrs.field(default=True, init=False)
+    _priced_with: QueueConfig | None = attrs.field(default=None, init=False)
+    _has_limits: bool = attrs.field(default=False, init=False)
+    _has_guaranteed: bool = attrs.field(default=False, init=False)
 
-    def upward(self) -> Iterator[ViewQueue]:
+    def __attrs_post_init__(self) -> None:
+        """Find the ancestors."""
+        self.line = (self,) if self.parent is None else (self, *self.parent.line)
+
+    def upward(self) -> Sequence[ViewQueue]:
         """Give the queue and its ancestors, nearest first."""
-        queue: ViewQueue | None = self
-        while queue is not None:
-            yield queue
-            queue = queue.parent
+        return self.line
 
     def gates(self) -> tuple[bool, bool]:
         """Say for whom ``maxapplications`` is used up here: (running ones, others)."""
@@ -127,7 +123,7 @@ class ViewQueue(ABC):
     def has_room(self, ask: Ask) -> bool:
         """Say whether an ask fits in the headroom of the queue and all above it."""
         resources = ask.resources
-        for queue in self.upward():
+        for queue in self.line:
             for name, most in queue.config.max.amounts:
                 amount = resources[name]
                 if amount and queue.allocated.get(name, 0) + amount > most:
@@ -161,36 +157,49 @@ class ViewQueue(ABC):
 
     def share_of(self, amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
         """Give the fair share that the queue would have with these amounts allocated."""
-        if self.denominators is None:
-            self.denominators = Denominators([queue.config for queue in self.upward()], total)
-        return fair_share(amounts, self.denominators)
+        denominators = self.denominators
+        if denominators is None:
+            denominators = Denominators([queue.config for queue in self.line], total)
+            self.denominators = denominators
+        return fair_share(amounts, denominators)
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
         """Bring everything that is computed up to date, and tell the parent."""
-        self.priority = current_priority(
-            self.config.settings, self.tally.top(), is_root=self.parent is None
-        )
-        before = self.open
-        below = self.below()
-        self.admits = self.admitted(shapes)
-        self.claims = self.claimed(shapes)
-        self.open = below & self.admits & ~VISIT
-        self.visiting = self.visits(below, exact=exact) & self.admits
+        if self.repriced or self.config is not self._priced_with:
+            self._reprice()
+        before, below = self.open, self.below()
+        admits = self.admits = self.admitted(shapes) if self._has_limits else EVERY_SHAPE
+        self.claims = self.claimed(shapes) if self._has_guaranteed else 0
+        self.open = below & admits & ~VISIT
+        if exact or below & VISIT or self._visited:
+            self.visiting = self.visits(below, exact=exact) & admits
+        else:
+            self.visiting = 0
         if self.parent is not None:
             self.parent.child_changed(self, before, total)
 
+    def _reprice(self) -> None:
+        config = self.config
+        self.repriced, self._priced_with = False, config
+        top, is_root = self.tally.top(), self.parent is None
+        self.priority = current_priority(config.settings, top, is_root=is_root)
+        self._has_limits = bool(config.max.amounts)
+        self._has_guaranteed = bool(config.guaranteed)
+
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's place among its siblings (SPEC section 4)."""
-        by_share = (self.fair_share(total), -dominant_share(self.pending, total), self.config.path)
+        share = self.share_of(self.allocated, total)
+        pending, config = -dominant_share(self.pending, total), self.config
         if not parent.config.settings.sort_by_priority:
-            return by_share
+            return (share, pending, config.path)
         priority = self.counted
         assert priority is not None, "a queue with something pending has a priority"
-        return (-self.config.settings.queue_priority, -priority, *by_share)
+        return (-config.settings.queue_priority, -priority, share, pending, config.path)
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
         """Assert the invariants of a queue that is up to date; for tests."""
         # What is cached is what a fresh look gives.
+        assert not self.repriced
         assert self.priority == current_priority(
             self.config.settings, self.tally.top(), is_root=self.parent is None
         )
@@ -200,6 +209,7 @@ class ViewQueue(ABC):
         assert self.fair_share(total) == fair_share(
             self.allocated, Denominators([queue.config for queue in self.upward()], total)
         )
+        assert self.line == (self, *(() if self.parent is None else self.parent.line))
         # Its parent knows it, and is told of its priority only while something is pending.
         if self.parent is not None:
             assert self.parent.children[self.key] is self
@@ -207,6 +217,7 @@ class ViewQueue(ABC):
         self.tally.check()
 
 
+@final
 @attrs.define(eq=False)
 class ParentView(ViewQueue):
     """A parent: its children are queues.
@@ -224,8 +235,6 @@ class ParentView(ViewQueue):
     _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     #: The shapes that some child could place.
     _below: int = attrs.field(default=0, init=False)
-    #: The children below which there is a leaf to be visited.
-    _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, ViewQueue], init=False)
 
     @override
     def below(self) -> int:
@@ -243,19 +252,23 @@ class ParentView(ViewQueue):
     def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
         """Take note of what a child could place, of its priority and of its place."""
         counted = child.priority if child.pending else None
-        self.tally.replace(child.counted, counted)
-        child.counted = counted
+        if counted != child.counted:
+            self.tally.replace(child.counted, counted)
+            child.counted = counted
+            self.repriced = True
         wanted = child.open or child.visiting
         order = child.key_in(self, total) if wanted else ()
         if order != child.order:
-            self._unlist(child)
+            if child.order:
+                del self._order[bisect_left(self._order, (child.order,))]
             child.order = order
             if wanted:
                 insort(self._order, (order, child))
-        self._count(before, child.open)
+        if before != child.open:
+            self._count(before, child.open)
         if child.visiting:
             self._visited[child.key] = child
-        else:
+        elif self._visited:
             self._visited.pop(child.key, None)
 
     def reorder(self) -> None:
@@ -268,6 +281,7 @@ class ParentView(ViewQueue):
         """Take out a child that has ceased to exist."""
         del self.children[child.key]
         self.tally.replace(child.counted, None)
+        self.repriced = True
         self._unlist(child)
         self._count(child.open, 0)
         self._visited.pop(child.key, None)
@@ -304,9 +318,9 @@ class ParentView(ViewQueue):
         """Assert the invariants of a parent that is up to date; for tests."""
         ViewQueue.check(self, shapes, total)
         children = list(self.children.values())
-        assert self.tally.top() == _highest(child.counted for child in children)
-        assert self.pending == _sum(child.pending for child in children)
-        assert self.allocated == _sum(child.allocated for child in children)
+        assert self.tally.top() == highest(child.counted for child in children)
+        assert self.pending == sum_of(child.pending for child in children)
+        assert self.allocated == sum_of(child.allocated for child in children)
         assert self.running == sum(child.running for child in children)
         # All and only the children that could place something are listed, in order.
         listed = [child for child in children if child.open or child.visiting]
@@ -321,272 +335,13 @@ class ParentView(ViewQueue):
         assert set(self._visited) == {child.key for child in children if child.visiting}
 
 
-@attrs.define(eq=False)
-class LeafView(ViewQueue):
-    """A leaf: its children are applications.
-
-    Attributes:
-        apps: All its applications by their keys.
-        starting: How many of them are in Starting.
-        blocked: One of its asks did not fit in this round, and it is a blocking leaf.
-        preempting: How many of its pending asks have a class that lets them preempt, by
-            shape, priority and gang; no zeros.
-        watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
-            and preempt; None if they may not.
-        since: How many of the pending asks that could take something count as pending since
-            when, in microseconds; no zeros (see :mod:`muster_core.view.delays`).
-    """
-
-    apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
-    starting: int = 0
-    blocked: bool = False
-    preempting: dict[tuple[int, int, str], int] = attrs.field(
-        factory=dict["tuple[int, int, str]", int]
-    )
-    watched: frozenset[str] | None = None
-    since: dict[int, int] = attrs.field(factory=dict[int, int])
-    #: How many pending asks there are of each shape, tried or not, and the mask of those.
-    shapes: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
-    #: How many slots its applications have: pending members of gangs.
-    slots: int = attrs.field(default=0, init=False)
-    pending_mask: int = attrs.field(default=0, init=False)
-    #: The queues on the path that have a ``maxapplications``.
-    _limited: list[ViewQueue] = attrs.field(factory=list[ViewQueue], init=False)
-    #: The applications with pending asks, by where they stand.
-    _orders: dict[_Standing, AppOrder[ViewApp]] = attrs.field(
-        factory=dict[_Standing, AppOrder[ViewApp]], init=False
-    )
-
-    def watches(self, ask: Ask) -> bool:
-        """Say whether an ask could take something from others once its delay is over."""
-        watched = self.watched
-        if watched is None:
-            return False
-        return ask.preempts or (bool(watched) and any(ask.resources[name] for name in watched))
-
-    def reorder(self, total: Mapping[str, int]) -> None:
-        """List all applications anew, as the settings or the totals have changed."""
-        self._limited = [queue for queue in self.upward() if queue.config.max_applications]
-        self._orders = {standing: AppOrder[ViewApp]() for standing in _STANDINGS}
-        for app in self.apps.values():
-            app.order, app.listed = None, 0
-            self.list_app(app, total)
-
-    def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
-        """Bring an application's place up to date, and the priority with which it counts."""
-        priority = app.tally.top()
-        self.tally.replace(app.counted, priority)
-        app.counted = priority
-        order = self._orders.get(_standing(app)) if app.pending else None
-        key = self.key_of(app, total) if order is not None else ()
-        if order is app.order and key == app.key:
-            if order is not None:
-                order.update(app)
-            return
-        self._unlist(app)
-        if order is not None:
-            order.add(app, key)
-
-    def remove(self, app: ViewApp) -> None:
-        """Take out an application that has ceased to exist."""
-        del self.apps[app.identity.key]
-        self.tally.replace(app.counted, None)
-        self._unlist(app)
-
-    def _unlist(self, app: ViewApp) -> None:
-        for order in self._orders.values():
-            if app.order is order:
-                order.remove(app)
-
-    def count_preempting(self, ask: Ask, bit: int, change: int) -> None:
-        """Count the pending asks that may preempt."""
-        key = (bit, ask.priority, ask.gang or "")
-        left = self.preempting.get(key, 0) + change
-        if left:
-            self.preempting[key] = left
-        else:
-            del self.preempting[key]
-
-    def count_shape(self, bit: int, change: int) -> None:
-        """Count the pending asks of a shape."""
-        left = self.shapes.get(bit, 0) + change
-        if left:
-            self.shapes[bit] = left
-            self.pending_mask |= 1 << bit
-        else:
-            del self.shapes[bit]
-            self.pending_mask &= ~(1 << bit)
-
-    @override
-    def below(self) -> int:
-        """Give the bits of the asks that may be tried."""
-        if not self.config.settings.blocking:
-            mask = 0
-            for order in self._open_orders():
-                mask |= order.mask
-            only = self.only()
-            return mask if only is None else mask | only.mask
-        first = None if self.blocked else self.first()
-        if first is None:
-            return 0
-        # Whether the first ask is still the first when the leaf's turn comes can only
-        # change with an ancestor's maxapplications; then the turn has to be waited for.
-        # So it has where members of gangs are, which fail in a leaf once it is blocked.
-        above = any(queue is not self for queue in self._limited)
-        return 1 << first[1] | (VISIT if above or self.slots else 0)
-
-    @override
-    def visits(self, below: int, *, exact: bool) -> int:
-        """Give the shapes with which the leaf would enter, if it is to be visited."""
-        return self.pending_mask if below & VISIT or (exact and below) else 0
-
-    def choose(self, mask: int) -> tuple[ViewApp, int, Ask] | None:
-        """Give the ask to be tried of those with a bit in ``mask``, or None if it does not fit."""
-        if self.config.settings.blocking:
-            first = self.first()
-            return first if first is not None and mask >> first[1] & 1 else None
-        found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
-        only = self.only()
-        if only is not None and only.mask & mask:
-            found.append(only)
-        app = min(found, key=lambda app: app.key)
-        return (app, *app.best(mask))
-
-    @override
-    def may_be_blocked_by_members(self) -> bool:
-        """Say whether a member of a gang that was not the first may have blocked the leaf."""
-        return self.config.settings.blocking and self.slots > 0
-
-    def competes(self, app: ViewApp) -> bool:
-        """Say whether an application of the leaf has its turn in a round."""
-        return app is self.only() or any(app.order is order for order in self._open_orders())
-
-    def competing(self) -> list[ViewApp]:
-        """Give the applications that have their turn in a round, best first."""
-        found = [app for order in self._open_orders() for app in order]
-        only = self.only()
-        if only is not None:
-            found.append(only)
-        return sorted(found, key=lambda app: app.key)
-
-    def enters(self) -> bool:
-        """Say whether something pending in the leaf fits the headroom."""
-        mask = self.pending_mask
-        for queue in self.upward():
-            mask &= queue.admits
-        return bool(mask)
-
-    def first(self) -> tuple[ViewApp, int, Ask] | None:
-        """Give the first untried ask of all, fitting or not; for a blocking leaf."""
-        found = [app for order in self._open_orders() for app in self._first_of(order)]
-        only = self.only()
-        if only is not None and only.mask:
-            found.append(only)
-        if not found:
-            return None
-        app = min(found, key=lambda app: app.key)
-        return (app, *app.best(EVERY_SHAPE))
-
-    @staticmethod
-    def _first_of(order: AppOrder[ViewApp]) -> Iterator[ViewApp]:
-        for app in order:
-            if app.mask:
-                yield app
-                return
-
-    @property
-    def _state_aware(self) -> bool:
-        return self.config.settings.sort_policy is SortPolicy.STATE_AWARE
-
-    def closed(self) -> tuple[bool, bool]:
-        """Say for whom ``maxapplications`` is used up on the path: (running ones, others)."""
-        running = others = False
-        for queue in self._limited:
-            gates = queue.gates()
-            running, others = running or gates[0], others or gates[1]
-        return running, others
-
-    def _open_orders(self) -> Iterator[AppOrder[ViewApp]]:
-        """Give the orders of which every application competes."""
-        running_closed, others_closed = self.closed()
-        if not running_closed:
-            yield self._orders[AppState.RUNNING, False]
-            if not self._state_aware:
-                yield self._orders[AppState.STARTING, False]
-                yield self._orders[_HOLDING]
-        if not others_closed and not self._state_aware:
-            yield self._orders[AppState.ACCEPTED, False]
-
-    def only(self) -> ViewApp | None:
-        """Give the one application that competes beside the Running ones in a state-aware leaf."""
-        if not self._state_aware:
-            return None
-        state = AppState.STARTING if self.starting else AppState.ACCEPTED
-        orders = [self._orders[state, False]]
-        if state is AppState.ACCEPTED:
-            orders.append(self._orders[_HOLDING])
-        found = [app for order in orders for app in islice(order, 1)]
-        only = min(found, key=lambda app: app.key, default=None)
-        return None if only is None or self.closed()[not only.running] else only
-
-    def key_of(self, app: ViewApp, total: Mapping[str, int]) -> OrderKey:
-        """Compute an application's place among those of the leaf (SPEC section 4)."""
-        settings = self.config.settings
-        creation = app.identity.key
-        key: OrderKey = (creation,)
-        if settings.sort_policy is SortPolicy.FAIR:
-            key = (usage_key(app.allocated, self.config.guaranteed, total), creation)
-        if settings.sort_by_priority:
-            priority = app.counted
-            assert priority is not None, "an application with pending asks has a priority"
-            key = (-priority, *key)
-        return key
-
-    @override
-    def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
-        """Assert the invariants of a leaf that is up to date, outside a round; for tests."""
-        ViewQueue.check(self, shapes, total)
-        apps = list(self.apps.values())
-        assert not self.blocked
-        assert self.tally.top() == _highest(app.counted for app in apps)
-        assert self.pending == _sum(app.pending_total for app in apps)
-        assert self.allocated == _sum(app.allocated for app in apps)
-        assert self.starting == sum(app.state is AppState.STARTING for app in apps)
-        assert self.running == sum(app.running for app in apps)
-        for app in apps:
-            assert app.counted == app.tally.top()
-            assert not app.pending or app.key == self.key_of(app, total)
-            app.check()
-        # All and only the applications with pending asks are listed, each by its state.
-        for standing, order in self._orders.items():
-            order.check([app for app in apps if _standing(app) == standing and app.pending])
-        counts: dict[int, int] = {}
-        for app in apps:
-            for ask in app.pending.values():
-                bit = shapes.find(ask.shape) or 0
-                counts[bit] = counts.get(bit, 0) + 1
-        assert counts == self.shapes
-        assert set(bits_of(self.pending_mask)) == set(counts)
-        assert not self.pending_mask & (self.admits ^ self.admitted(shapes))
-        for queue in self.upward():
-            assert not self.pending_mask & (queue.claims ^ queue.claimed(shapes))
-        preempting = [ask for app in apps for ask in app.pending.values() if ask.preempts]
-        assert self.preempting == Counter(
-            (shapes.find(ask.shape), ask.priority, ask.gang or "") for ask in preempting
-        )
-        assert self.slots == sum(len(app.slots) for app in apps)
-        assert all(app.state in COMPETING for app in apps if app.pending)
-
-
-def _standing(app: ViewApp) -> _Standing:
-    return (app.state, app.state is AppState.ACCEPTED and bool(app.waiting))
-
-
-def _highest(priorities: Iterable[int | None]) -> int | None:
+def highest(priorities: Iterable[int | None]) -> int | None:
+    """Give the highest priority, or None; for tests."""
     return max((priority for priority in priorities if priority is not None), default=None)
 
 
-def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def sum_of(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Give the sum of amounts; for tests."""
     total: dict[str, int] = {}
     for part in amounts:
         add_to(total, part)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from muster_core.nodes import Node, NodeIndex
     from muster_core.view.apps import ViewApp
     from muster_core.view.gangs import ViewGang, ViewGroup
-    from muster_core.view.queues import LeafView
+    from muster_core.view.leaves import LeafView
 
 
 @final

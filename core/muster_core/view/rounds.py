@@ -9,24 +9,30 @@ and those that were tried before there was more room are known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from muster_core.decisions import Decision, Kind
 from muster_core.shapes import EVERY_SHAPE
 from muster_core.view.deadlocks import Deadlocks
+from muster_core.view.leaves import LeafView
 from muster_core.view.moves import Moves, say
 from muster_core.view.permits import Permits
-from muster_core.view.queues import VISIT, LeafView, ParentView
+from muster_core.view.queues import VISIT, ParentView
 from muster_core.view.takers import Takers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from muster_core.gang_messages import CommitGang
     from muster_core.messages import Ask, CommitApp, CommitQueue
     from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
+    from muster_core.view.queues import ViewQueue
     from muster_core.view.state import ViewState
+
+
+STEPS: Final = 32
+"""How many asks are tried before the caller may do other things."""
 
 
 @final
@@ -43,6 +49,8 @@ class Rounds:
         self._permits = Permits(state, self._moves)
         self._takers = Takers(state, self._moves, self._permits)
         self._deadlocks = Deadlocks(state, self._moves, self._permits)
+        #: How many asks were tried on a node, and leaves found blocked, so far.
+        self.steps = 0
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[list[Decision]]:
         """Run rounds until one changes nothing, then let asks take from others.
@@ -71,7 +79,9 @@ class Rounds:
                     yield decisions
                 changed = []
                 yield from self._round(now_us)
-                again = self._moves.failed or not self._moves.memory.knows_this()
+                again = self._moves.failed or not (
+                    self._is_settled() or self._moves.memory.knows_this()
+                )
                 if self._moves.failed:
                     self._moves.memory.start_anew()
             self._end_round()
@@ -86,17 +96,38 @@ class Rounds:
                 break
         self._end_round()
 
+    def _is_settled(self) -> bool:
+        """Say whether another round is sure to do nothing.
+
+        A round ends when nothing fits that it has not tried; the next one differs only in
+        what was tried in vain in this one, and in what members of gangs hold.
+        """
+        moves = self._moves
+        return not (self._state.gangs or moves.has_tried or self._permits.has_blocked)
+
     def _round(self, now_us: int) -> Iterator[list[Decision]]:
         state = self._state
         self._set_exact(exact=self._permits.must_be_exact())
         state.refresh()
         state.teams.refresh()
         self._permits.judge(exact=state.exact)
+        decisions: list[Decision] = []
+        tried, numbers, root = 0, state.numbers, state.root
         while True:
             state.refresh()
-            if not (state.root.open & state.fitting or state.root.visiting):
+            fitting = state.fitting
+            if not (root.open & fitting or root.visiting):
                 break
-            yield self._step(now_us)
+            decisions += self._step(root, fitting, now_us)
+            self.steps += 1
+            tried += 1
+            # A gang counts as much as it has members, though it may have been tried in vain.
+            if tried == STEPS or state.numbers - numbers >= STEPS:
+                yield decisions
+                decisions = []
+                tried, numbers = 0, state.numbers
+        if decisions:
+            yield decisions
 
     def _start_round(self) -> None:
         self._permits.start_round()
@@ -112,16 +143,14 @@ class Rounds:
             self._state.exact = exact
             self._state.dirty.update(self._state.queues)
 
-    def _step(self, now_us: int) -> list[Decision]:
-        """Try the best ask."""
-        state = self._state
-        mask, entering = state.fitting, EVERY_SHAPE
-        queue = state.root
-        while isinstance(queue, ParentView):
+    def _step(self, queue: ViewQueue, mask: int, now_us: int) -> list[Decision]:
+        """Try the best ask of a queue, given the shapes for which there is room."""
+        state, entering = self._state, EVERY_SHAPE
+        while type(queue) is ParentView:  # quicker than isinstance() for an abstract class
             mask &= queue.open
             entering &= queue.admits
             queue = queue.first(mask, entering)
-        assert isinstance(queue, LeafView), "a queue is a parent or a leaf"
+        assert type(queue) is LeafView, "a queue is a parent or a leaf"
         chosen = queue.choose(EVERY_SHAPE if state.exact else (mask & queue.open) | VISIT)
         if chosen is None:
             self._permits.block(queue)
@@ -144,11 +173,11 @@ class Rounds:
                 self._permits.block(leaf)
             self._moves.list_apps()
             return []
-        decisions = [say(Kind.ASSIGNED, leaf, app, ask, node.name)]
-        if app.spoilt.get(ask.name):
-            decisions.append(self._moves.fail(leaf, app, ask, bit, node))
+        if app.spoilt and ask.name in app.spoilt:
+            assigned = say(Kind.ASSIGNED, leaf, app, ask, node.name)
+            decisions = [assigned, self._moves.fail(leaf, app, ask, bit, node)]
         else:
-            decisions.extend(self._moves.bind(leaf, app, ask, node, now_us))
+            decisions = self._moves.assign(leaf, app, ask, bit, node, now_us)
         self._moves.list_apps()
         return decisions
 
@@ -157,7 +186,7 @@ class Rounds:
         self._permits.invalidate_left_out()
         return self._moves.ledger.commit_cycles()
 
-    def without_detours(self, decisions: Iterable[Decision]) -> list[Decision]:
+    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
         """Leave out of a batch's decisions what was undone in it and need not be said."""
         return self._takers.evictions.without_detours(decisions)
 

@@ -15,7 +15,7 @@ import attrs
 from muster_core.config.model import PreemptionPolicy
 from muster_core.decisions import Reason
 from muster_core.totals import add_to, take_from
-from muster_core.view.queues import LeafView
+from muster_core.view.leaves import LeafView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

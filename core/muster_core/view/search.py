@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from muster_core.nodes import Node
-    from muster_core.view.queues import LeafView
+    from muster_core.view.leaves import LeafView
     from muster_core.view.scopes import Rank, Scope, Side
     from muster_core.view.state import ViewState
     from muster_core.view.victims import Standing, Standings, Victim

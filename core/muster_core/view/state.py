@@ -11,14 +11,15 @@ from muster_core.shapes import ShapeTable
 from muster_core.view.book import GangBook
 from muster_core.view.delays import Delays
 from muster_core.view.gangs import Hold
-from muster_core.view.queues import LeafView, ParentView, ViewQueue
+from muster_core.view.leaves import LeafView
+from muster_core.view.queues import ParentView, ViewQueue
 from muster_core.view.slots import Slot
 from muster_core.view.takings import Takings
 from muster_core.view.teams import Teams
 from muster_core.view.timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from muster_core.messages import Allocation, Ask
     from muster_core.nodes import Node
@@ -64,7 +65,7 @@ class ViewState:
         self.dirty: dict[int, ViewQueue] = {}
         #: Something changed that every queue is compared by.
         self.all_dirty = False
-        #: The queues that were refreshed in this batch.
+        #: The queues that are new in this batch, or had another priority at some time in it.
         self.touched: set[int] = set()
         #: The nodes of asks that came bound, by the number of the bind, until the owner reports.
         self.placing: dict[int, Node] = {}
@@ -86,7 +87,7 @@ class ViewState:
     def leaf_of(self, app: ViewApp) -> LeafView:
         """Give the queue of an application."""
         leaf = self.queues[app.identity.leaf]
-        assert isinstance(leaf, LeafView), "an application in a parent queue"
+        assert type(leaf) is LeafView, "an application in a parent queue"
         return leaf
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
@@ -123,32 +124,38 @@ class ViewState:
         if ask.preempts:
             leaf.count_preempting(ask, bit, 1)
             self.preempting[leaf.key] = leaf
-        if leaf.watches(ask):
+        if (ask.preempts or leaf.watched) and leaf.watches(ask):
             self.delays.add(leaf, app.pending_since_us(ask))
 
     def remove_pending(self, app: ViewApp, ask: Ask) -> int:
         """Forget a pending ask, but not that its shape is counted; give the bit of that."""
         bit = self.shapes.find(ask.shape)
         assert bit is not None, "the shape of a pending ask is not in the table"
+        self.forget_pending(self.leaf_of(app), app, ask, bit)
+        return bit
+
+    def forget_pending(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
+        """Do what :meth:`remove_pending` does, where leaf and bit are known."""
         app.remove(ask, bit)
-        leaf = self.leaf_of(app)
         leaf.count_shape(bit, -1)
         if ask.preempts:
             leaf.count_preempting(ask, bit, -1)
             if not leaf.preempting:
                 del self.preempting[leaf.key]
-        if leaf.watches(ask):
+        if (ask.preempts or leaf.watched) and leaf.watches(ask):
             self.delays.remove(leaf, app.pending_since_us(ask))
         if ask.gang is not None:
             gang = self.book.touch(ask.gang)
             if not app.slots[ask.gang].members:
                 self.book.drop(app.slots[ask.gang])
                 del app.slots[ask.gang], gang.slots[app.identity.key]
-                self.leaf_of(app).slots -= 1
-        return bit
+                leaf.slots -= 1
 
     def acquire_shape(self, ask: Ask) -> int:
-        """Count the shape of an ask that becomes pending once more; give its bit."""
+        """Count the shape of an ask that becomes pending once more; give its bit.
+
+        If it is a new one, the nodes are to be told to place it before anything is searched.
+        """
         bit = self.shapes.find(ask.shape)
         if bit is None:
             bit = self.shapes.add(ask.shape)
@@ -206,7 +213,10 @@ class ViewState:
 
     def count_running(self, leaf: LeafView, change: int) -> None:
         """Count the running applications on a path; a limit that is met or left closes or opens."""
-        for queue in leaf.upward():
+        for queue in leaf.line:
+            if not queue.config.max_applications:
+                queue.running += change
+                continue
             gates = queue.gates()
             queue.running += change
             if queue.gates() != gates:
@@ -232,20 +242,30 @@ class ViewState:
                     queue.reorder(self.total)
         if not self.dirty:
             return
-        stale: dict[int, ViewQueue] = {}
-        for queue in self.dirty.values():
-            for above in queue.upward():
-                if above.key in stale:
-                    break
-                stale[above.key] = above
-        self.dirty = {}
-        for queue in sorted(stale.values(), key=_depth, reverse=True):
+        dirty, self.dirty = self.dirty, {}
+        for queue in self._with_ancestors(dirty):
+            before = queue.priority
             queue.refresh(self.shapes, self.total, exact=self.exact)
+            if queue.priority != before:
+                self.touched.add(queue.key)
             if queue.claims:
                 self.claimants[queue.key] = queue
-            else:
+            elif self.claimants:
                 self.claimants.pop(queue.key, None)
-        self.touched.update(stale)
+
+    @staticmethod
+    def _with_ancestors(dirty: dict[int, ViewQueue]) -> Sequence[ViewQueue]:
+        """Give some queues and all above them, each after all below it."""
+        if len(dirty) == 1:
+            (queue,) = dirty.values()
+            return queue.line
+        found: dict[int, ViewQueue] = {}
+        for queue in dirty.values():
+            for above in queue.line:
+                if above.key in found:
+                    break
+                found[above.key] = above
+        return sorted(found.values(), key=_depth, reverse=True)
 
 
 def _depth(queue: ViewQueue) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, final
 
-import attrs
-
 from muster_core.lifecycle import TIMERS_US, AppState
+from muster_core.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @final
-@attrs.frozen
+@record
 class Completion:
     """An allocation ends by itself.
 
@@ -33,7 +32,7 @@ class Completion:
 
 
 @final
-@attrs.frozen
+@record
 class StateEnd:
     """An application has been in a state as long as it may.
 
@@ -47,7 +46,7 @@ class StateEnd:
 
 
 @final
-@attrs.frozen
+@record
 class WaitEnd:
     """Members of a gang have waited as long as they may.
 

@@ -14,7 +14,7 @@ from muster_core.resources import Resources
 from muster_core.view.apps import ViewApp
 from muster_core.view.claims import PreemptionScope, ReclaimScope, claimant_of
 from muster_core.view.plans import Plan, Planner
-from muster_core.view.queues import LeafView
+from muster_core.view.leaves import LeafView
 from muster_core.view.scopes import Scope
 from muster_core.view.state import ViewState
 from muster_core.view.victims import Standings, Victim, victim_of

@@ -8,15 +8,20 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from muster_core.lifecycle import AppState
 from muster_core.messages import Ask, Values
-from muster_core.shapes import EVERY_SHAPE, bits_of
+from muster_core.shapes import EVERY_SHAPE, Shape, bits_of
 from muster_core.view.apps import ViewApp
 from tests.core.building import ask, identity
+
+
+def shaped(one: Ask, bit: int) -> Ask:
+    """Give an ask whose shape is another one for each bit but the first."""
+    return one if bit == 1 else one._replace(shape=Shape(one.resources, (("bit", str(bit)),)))
 
 
 def view_app(*asks: tuple[Ask, int]) -> ViewApp:
     app = ViewApp(identity())
     for one, bit in asks:
-        app.add(one, bit)
+        app.add(shaped(one, bit), bit)
     app.check()
     return app
 
@@ -137,7 +142,7 @@ class ViewApps(RuleBasedStateMachine):
 
     @rule(name=st.integers(0, 30), priority=st.integers(-1, 1), bit=st.integers(1, 3))
     def add(self, name: int, priority: int, bit: int) -> None:
-        new = ask(f"x{name}", priority)
+        new = shaped(ask(f"x{name}", priority), bit)
         if new.name not in self.pending:
             self.app.add(new, bit)
             self.pending[new.name] = (new, bit)

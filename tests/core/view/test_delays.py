@@ -15,7 +15,8 @@ from muster_core.resources import Resources
 from muster_core.shapes import Shape
 from muster_core.view.apps import ViewApp
 from muster_core.view.delays import Delays
-from muster_core.view.queues import LeafView, ParentView, ViewQueue
+from muster_core.view.leaves import LeafView
+from muster_core.view.queues import ParentView, ViewQueue
 from tests.core.building import ask, queue_config
 
 VCORE = {"vcore": 5}
@@ -66,7 +67,7 @@ class Waits:
 
     def add(self, name: str = "x", at_us: int = 0, key: int = 3, **amounts: int) -> Ask:
         made = ask(name, of=Shape(Resources(amounts or {"vcore": 1})))
-        return self.put(attrs.evolve(made, came_us=at_us), key)
+        return self.put(made._replace(came_us=at_us), key)
 
     def put(self, one: Ask, key: int = 3) -> Ask:
         leaf, app = self.leaf(key), self.apps[key]
@@ -146,7 +147,7 @@ def test_what_root_would_be_guaranteed_does_not() -> None:
 
 def test_an_ask_that_may_preempt_needs_no_guarantee() -> None:
     made = Waits()
-    made.put(attrs.evolve(ask(), preempts=True, came_us=3))
+    made.put(ask()._replace(preempts=True, came_us=3))
 
     assert made.delays.next_us() == 103
 
@@ -155,7 +156,7 @@ def test_an_ask_that_may_preempt_needs_no_guarantee() -> None:
 def test_a_leaf_that_may_not_take_anything(policy: PreemptionPolicy) -> None:
     made = Waits()
     made.configure(policy=policy, guaranteed=VCORE)
-    made.put(attrs.evolve(ask(), preempts=True))
+    made.put(ask()._replace(preempts=True))
 
     assert made.delays.next_us() == (None if policy is DISABLED else 100)
 
@@ -293,7 +294,7 @@ class Histories(RuleBasedStateMachine):
     def come(self, key: int, kind: str, preempts: bool) -> None:
         self.numbers += 1
         made = ask(f"x{self.numbers}", of=Shape(Resources({kind: 1})))
-        one = attrs.evolve(made, preempts=preempts, came_us=self.now_us)
+        one = made._replace(preempts=preempts, came_us=self.now_us)
         self.pending.append((key, self.made.put(one, key)))
 
     @precondition(lambda self: self.pending)

@@ -6,8 +6,9 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from muster_core.ranking import Rank
 from muster_core.shapes import EVERY_SHAPE
-from muster_core.view.orders import AppOrder, Listed, OrderKey
+from muster_core.view.orders import AppOrder, Listed
 
 
 @attrs.define(eq=False)
@@ -23,7 +24,7 @@ def item(name: str, *bits: int) -> Item:
     return made
 
 
-def order_of(*listed: tuple[Item, OrderKey]) -> AppOrder[Item]:
+def order_of(*listed: tuple[Item, Rank]) -> AppOrder[Item]:
     order = AppOrder[Item]()
     for one, key in listed:
         order.add(one, key)
@@ -127,16 +128,20 @@ class Orders(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.items = [Item(f"a{number}") for number in range(12)]
-        self.keys: dict[int, OrderKey] = {}
+        self.keys: dict[int, Rank] = {}
         self.order = AppOrder[Item]()
 
     @rule(number=st.integers(0, 11), rank=st.integers(-2, 2))
     def place(self, number: int, rank: int) -> None:
         one = self.items[number]
-        if number in self.keys:
-            self.order.remove(one)
+        known = number in self.keys
         self.keys[number] = (rank, number)
-        self.order.add(one, self.keys[number])
+        if known and rank >= 0:
+            self.order.move(one, self.keys[number])
+        else:
+            if known:
+                self.order.remove(one)
+            self.order.add(one, self.keys[number])
 
     @precondition(lambda self: self.keys)
     @rule(data=st.data())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import inf
 
-import attrs
 import pytest
 
 from muster_core.config.model import Configuration, QueueConfig
@@ -14,7 +13,8 @@ from muster_core.nodes import Node
 from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.totals import add_to
 from muster_core.view.apps import ViewApp
-from muster_core.view.queues import VISIT, LeafView, ParentView, ViewQueue
+from muster_core.view.leaves import LeafView
+from muster_core.view.queues import VISIT, ParentView, ViewQueue
 from muster_core.view.slots import Offer, Slot
 from tests.core.building import ask, configuration, queue
 
@@ -465,7 +465,7 @@ def with_member(world: World, path: str, vcore: int = 1) -> None:
     """Put in an application with a member of a gang that is to be visited."""
     app = world.app(path)
     leaf = world.leaf(path)
-    one = attrs.evolve(ask(vcore=vcore), gang="g")
+    one = ask(vcore=vcore)._replace(gang="g")
     bit = world.shapes.find(one.shape) or world.shapes.add(one.shape)
     app.slots["g"] = Slot(app, "g", 1, offer=Offer.FIRST)
     leaf.slots += 1

@@ -18,9 +18,7 @@ VISITS = st.sampled_from([VISIT_BIT, TEAM_BIT, 1])
 
 
 def member(name: str, gang: str = "g", priority: int = 0) -> Ask:
-    plain = ask(name, priority)
-    negated, creation, _, submission, number = plain.order
-    return attrs.evolve(plain, gang=gang, order=(negated, creation, gang, submission, number))
+    return ask(name, priority)._replace(gang=gang, group=gang)
 
 
 def app_with(*gangs: tuple[str, int]) -> ViewApp:
@@ -130,7 +128,7 @@ class Slots(RuleBasedStateMachine):
     def order(self, one: Ask) -> AskOrder:
         if one.gang is None:
             return one.order
-        negated, _, name, submission, number = one.order
+        negated, _, name, submission, number = one[:5]
         return (negated, self.gangs[one.gang].creation, name, submission, number)
 
     def untried(self) -> list[tuple[Ask, int]]:

@@ -36,8 +36,8 @@ def lost(*nodes: str) -> Takings:
         ask("x", 1),
         ask("x", of=shape(vcore=2)),
         ask("x", of=shape("n", vcore=1)),
-        attrs.evolve(X, preempts=True),
-        attrs.evolve(X, gang="default/g"),
+        X._replace(preempts=True),
+        X._replace(gang="default/g"),
     ],
 )
 def test_what_asks_that_are_not_alike_differ_in(other: Ask) -> None:

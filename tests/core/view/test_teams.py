@@ -29,6 +29,7 @@ class World:
         bit = self.shapes.add(of)
         self.shapes.acquire(bit)
         self.nodes.shape_added(bit)
+        self.nodes.place_shapes()
         return bit
 
     def fits(self, bit: int) -> bool:
