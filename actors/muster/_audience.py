@@ -8,13 +8,14 @@ from enum import StrEnum
 from functools import partial
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 from weakref import ReferenceType, ref
 
 import attrs
 import trio
 
 from muster._errors import LaggedError
+from muster._pace import slices
 from muster_core.decisions import Announced, Kind
 from muster_core.errors import EventError
 from muster_core.gangs.names import canonical_gang
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from muster_core.errors import MusterError
+    from muster_core.steps import Steps
 
 
 @final
@@ -64,6 +66,9 @@ class Filter:
             and (self.gang is None or decision.gang == self.gang)
             and (self.where is None or self.where(announced))
         )
+
+
+_EVERYTHING: Final = Filter()
 
 
 def _is_below(queue: str | None, top: str) -> bool:
@@ -204,16 +209,10 @@ class Decisions:
         return self._is_over
 
     def offer(self, announced: Sequence[Announced]) -> None:
-        """Put those decisions of a batch into the buffer that are wanted."""
-        for one in announced:
-            try:
-                wanted = self._wanted.wants(one)
-            except Exception as error:  # noqa: BLE001 - the observer's own, which gets it back
-                self.end(error)
-            else:
-                if not wanted:
-                    continue
-            if self._is_over:  # by its own filter, perhaps
+        """Put those of some decisions into the buffer that are wanted."""
+        wanted, error = ((), None) if self._is_over else self._select(announced)
+        for one in wanted:
+            if self._is_over:  # by its own filter
                 return
             if len(self._buffer) == self._room:
                 self.missed += 1
@@ -223,8 +222,23 @@ class Decisions:
                     return
                 self._buffer.popleft()
             self._buffer.append(one)
-        if self._buffer:
+        if error is not None:
+            self.end(error)
+        elif wanted:
             self._wake()
+
+    def _select(
+        self, announced: Sequence[Announced]
+    ) -> tuple[Sequence[Announced], Exception | None]:
+        """Give what is wanted, up to where the filter raises something, and what that is."""
+        if self._wanted == _EVERYTHING:
+            return announced, None
+        wanted: list[Announced] = []
+        try:
+            wanted.extend(filter(self._wanted.wants, announced))
+        except Exception as error:  # noqa: BLE001 - the observer's own, which gets it back
+            return wanted, error
+        return wanted, None
 
     def end(self, error: Exception | None = None) -> None:
         """Let nothing more come.
@@ -264,12 +278,14 @@ class Audience:
             observer.leave = leave
             self._observers[number] = ref(observer, lambda _: leave())
 
-    def publish(self, announced: Sequence[Announced]) -> None:
-        """Give the decisions of a batch to all who observe."""
+    def publish(self, announced: Sequence[Announced]) -> Steps[None]:
+        """Give the decisions of a batch to all who observe; not to those who come meanwhile."""
         for known in list(self._observers.values()):
-            observer = known()
-            if observer is not None:
-                observer.offer(announced)
+            for piece in slices(announced):
+                yield
+                observer = known()
+                if observer is not None:
+                    observer.offer(piece)
 
     def close(self, error: MusterError | None) -> None:
         """Let all observation end.

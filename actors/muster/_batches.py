@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, final
 import trio
 
 from muster._mailbox import Interleave, Mailbox
-from muster._owners import ApplicationOwner, GangOwner, QueueOwner, Survey
-from muster._pace import Pace
+from muster._owners import ApplicationOwner, GangOwner, Leave, QueueOwner, Survey
+from muster._pace import PORTION, Pace
 from muster._requests import Examined
 from muster_core.admission import AnyRoute
 from muster_core.application import ApplicationMachine
@@ -26,18 +26,42 @@ from muster_core.messages import QueueReport
 from muster_core.queue import QueueMachine
 from muster_core.register import StartGang, TellGang
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
+from muster_core.steps import all_at_once, in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
+    from muster_core.conductor import Outcome
     from muster_core.events import Event
+    from muster_core.steps import Steps
+
+
+T = TypeVar("T")
 
 
 class Journal(Protocol):
-    """Where decisions go."""
+    """Where decisions go.
+
+    What takes long stops everything else. So a journal may have a method ``write_in_steps``
+    as well, as :class:`muster.feeds.DecisionLog` has: it is called in place of ``write``, does the
+    same, and is a generator that yields wherever others may run. No cancellation comes there.
+    """
 
     def write(self, batch: Sequence[Announced], /) -> None:
         """Take the decisions of one batch, in order; owners learn of them only afterwards."""
+
+
+def _steps_of(journal: Journal | None) -> Callable[[Sequence[Announced]], Steps[None]]:
+    """Give what writes to a journal."""
+
+    def write(batch: Sequence[Announced]) -> Steps[None]:
+        if journal is not None:
+            journal.write(batch)
+        yield from ()
+
+    in_steps: Callable[[Sequence[Announced]], Steps[None]] | None
+    in_steps = getattr(journal, "write_in_steps", None)
+    return write if in_steps is None else in_steps
 
 
 @final
@@ -48,7 +72,8 @@ class Batches:
         conductor: The machine, which only this task touches.
         journal: Where the decisions go, or None.
         interleave: See :data:`muster._mailbox.Interleave`.
-        after: Called at the end of each batch with what was announced, and with the names
+        pace: That of all tasks of the scheduler.
+        after: What is done at the end of each batch with what was announced, and with the names
             of the gangs that it may have changed.
 
     Attributes:
@@ -60,13 +85,15 @@ class Batches:
         conductor: Conductor,
         journal: Journal | None,
         interleave: Interleave | None,
-        after: Callable[[Sequence[Announced], set[str]], None] | None = None,
+        pace: Pace,
+        after: Callable[[Sequence[Announced], set[str]], Steps[None]] | None = None,
     ) -> None:
         self.conductor = conductor
+        self._pace = pace
         self._after = after
         #: The gangs of which this batch has heard.
         self._heard: set[str] = set()
-        self._journal = journal
+        self._write = _steps_of(journal)
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
         self._gang_reports: Mailbox[GangReport] = Mailbox(interleave)
@@ -127,10 +154,24 @@ class Batches:
             if due_us is None or (until_us is not None and due_us > until_us):
                 break
             self.conductor.now_us = due_us
-            self.begin()
+            self._open = True
+            self._deliver(await self._pace.take(self.conductor.begin(due_us)))
             await self.end()
         if until_us is not None and until_us > self.conductor.now_us:
             self.conductor.now_us = until_us
+
+    async def close(self) -> None:
+        """Let every owner leave; there will be no batch any more."""
+        owners: list[ApplicationOwner | QueueOwner | GangOwner] = [
+            *self._apps.values(),
+            *self._queues.values(),
+            *self._gangs.values(),
+        ]
+        for number, owner in enumerate(owners, 1):
+            owner.mailbox.drain()  # It need not follow what was decided in the end.
+            owner.mailbox.put(Leave())
+            if not number % PORTION:
+                await self._pace.rest()
 
     # Steps
 
@@ -138,7 +179,7 @@ class Batches:
         """Begin a batch at the present instant, unless one has begun."""
         if not self._open:
             self._open = True
-            self._deliver(self.conductor.begin(self.conductor.now_us))
+            self._deliver(all_at_once(self.conductor.begin(self.conductor.now_us)))
 
     async def enter(
         self, event: Event | str, index: int | None = None, line: int | None = None
@@ -150,9 +191,18 @@ class Batches:
             index: Its index in the feed, or None.
             line: Its line in the feed, or None.
         """
-        self.begin()
-        if self.conductor.must_hear_first(event):
+        if self.must_hear_first(event):
             await self.hear_owners()
+        self.let_in(event, index, line)
+
+    def must_hear_first(self, event: Event | str) -> bool:
+        """Begin a batch, unless one has begun, and say if owners are to be heard before an event."""
+        if not self._open:
+            self.begin()
+        return self.conductor.must_hear_first(event)
+
+    def let_in(self, event: Event | str, index: int | None, line: int | None) -> None:
+        """Let in an event before which the owners need not be heard; see :meth:`enter`."""
         if isinstance(event, str):
             self.conductor.refuse(event, index, line)
         else:
@@ -169,29 +219,35 @@ class Batches:
             return
         self._open = False
         await self.hear_owners()
-        pace = Pace()
+        pace = self._pace
         for _ in self.conductor.decide():
             if pace.is_up():
                 await pace.rest()
         outcome = await pace.take(self.conductor.finish())
-        self._announce(outcome.announced)
+        # From here on no cancellation comes before everybody has been told.
+        with self.blamed():
+            if outcome.announced:
+                await pace.take(self._write(outcome.announced), shield=True)
+        await pace.take(self._commit(outcome), shield=True)
+        if self._after is not None:
+            changed = {self._gangs[key].machine.name for key in outcome.gangs}
+            await pace.take(self._after(outcome.announced, changed | self._heard), shield=True)
+        self._heard.clear()
+        announced = list(outcome.announced)
+        del outcome
+        await pace.let_go(announced, shield=True)
+
+    def _commit(self, outcome: Outcome) -> Steps[None]:
+        """Let the owners know what was decided."""
         # Nobody waits for these: whatever an owner is told next comes after them.
-        for key, app_commit in outcome.apps.items():
-            self._apps[key].mailbox.put(app_commit, wake=False)
+        for piece in in_pieces(outcome.apps.items()):
+            yield
+            for key, app_commit in piece:
+                self._apps[key].mailbox.put(app_commit, wake=False)
         for key, queue_commit in outcome.queues.items():
             self._queues[key].mailbox.put(queue_commit, wake=False)
         for key, gang_commit in outcome.gangs.items():
             self._gangs[key].mailbox.put(gang_commit, wake=False)
-        if self._after is not None:
-            changed = {self._gangs[key].machine.name for key in outcome.gangs}
-            self._after(outcome.announced, changed | self._heard)
-        self._heard.clear()
-
-    def _announce(self, decisions: Sequence[Announced]) -> None:
-        if self._journal is None or not decisions:
-            return
-        with self.blamed():
-            self._journal.write(decisions)
 
     # Owners
 
@@ -205,6 +261,7 @@ class Batches:
                         ApplicationMachine(identity),
                         self._queues[identity.leaf].mailbox,
                         self._interleave,
+                        self._pace,
                     )
                     self._apps[identity.key] = app
                     self._nursery.start_soon(app.run)
@@ -218,6 +275,7 @@ class Batches:
                         QueueMachine(route.key, route.parent, route.config),
                         parent,
                         self._interleave,
+                        self._pace,
                     )
                     self._queues[route.key] = queue
                     self._nursery.start_soon(queue.run)
@@ -225,7 +283,10 @@ class Batches:
                     self._queues[route.key].mailbox.put(route.message, wake=False)
                 case StartGang():
                     gang = GangOwner(
-                        GangMachine(route.key, route.name), self._gang_reports, self._interleave
+                        GangMachine(route.key, route.name),
+                        self._gang_reports,
+                        self._interleave,
+                        self._pace,
                     )
                     self._gangs[route.key] = gang
                     self._nursery.start_soon(gang.run)
@@ -236,14 +297,13 @@ class Batches:
 
     async def hear_owners(self) -> None:
         """Close an epoch: have everybody report who was told something, and take it over."""
-        closing = self.conductor.close()
+        closing = await self._pace.take(self.conductor.close())
         if closing is not None:
             await self._hear_applications(closing)
         closes = self.conductor.close_gangs()
-        for key, close in closes.items():
-            self._gangs[key].mailbox.put(close)
+        await self._tell((self._gangs[key].mailbox, close) for key, close in closes.items())
         reports = await _collect(self._gang_reports, len(closes))
-        await Pace().take(self.conductor.apply_gangs(reports))
+        await self._pace.take(self.conductor.apply_gangs(reports))
         for gang in reports:
             self._heard.add(gang.name)
             if gang.gone:
@@ -252,17 +312,27 @@ class Batches:
     async def _hear_applications(self, closing: Closing) -> None:
         for key, expect in closing.queues.items():
             self._queues[key].mailbox.put(expect, wake=not expect.children)
-        for key, close in closing.apps.items():
-            self._apps[key].mailbox.put(close)
+        await self._tell((self._apps[key].mailbox, close) for key, close in closing.apps.items())
         (report,) = await self._reports.take_all()
         assert report.credits == closing.credits, "a request was not answered"
-        self._deliver(await Pace().take(self.conductor.apply(report)))
-        for app in report.apps:
-            if app.gone:
-                del self._apps[app.identity.key]
-        for queue in report.queues:
-            if queue.gone:
-                del self._queues[queue.key]
+        self._deliver(await self._pace.take(self.conductor.apply(report)))
+        for key in [app.identity.key for app in report.apps if app.gone]:
+            del self._apps[key]
+        for key in [queue.key for queue in report.queues if queue.gone]:
+            del self._queues[key]
+        apps = list(report.apps)
+        del report
+        await self._pace.let_go(apps)
+
+    async def _tell(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
+        """Wake owners, as many at a time as have not much to read."""
+        waiting = 0
+        for mailbox, message in messages:
+            mailbox.put(message)
+            waiting += len(mailbox)
+            if waiting >= PORTION:
+                waiting = 0
+                await self._pace.rest()
 
     # Reading
 
@@ -281,17 +351,15 @@ class Batches:
         apps: Mailbox[AppSnapshot] = Mailbox()
         queues: Mailbox[QueueSnapshot] = Mailbox()
         gangs: Mailbox[GangSnapshot] = Mailbox()
-        for app in self._apps.values():
-            app.mailbox.put(Survey(apps))
-        for queue in self._queues.values():
-            queue.mailbox.put(Survey(queues))
-        for gang in self._gangs.values():
-            gang.mailbox.put(Survey(gangs))
-        return self.conductor.snapshot(
+        await self._tell((app.mailbox, Survey(apps)) for app in self._apps.values())
+        await self._tell((queue.mailbox, Survey(queues)) for queue in self._queues.values())
+        await self._tell((gang.mailbox, Survey(gangs)) for gang in self._gangs.values())
+        steps = self.conductor.snapshot(
             await _collect(apps, len(self._apps)),
             await _collect(queues, len(self._queues)),
             await _collect(gangs, len(self._gangs)),
         )
+        return await self._pace.take(steps)
 
     async def examine(self, examiner: Callable[[Examined], None]) -> Exception | None:
         """Have the whole state looked at; give what that has raised. Between two batches."""
@@ -308,9 +376,6 @@ class Batches:
         except Exception as error:  # noqa: BLE001 - it is for whoever wants to look
             return error
         return None
-
-
-T = TypeVar("T")
 
 
 async def _collect(mailbox: Mailbox[T], expected: int) -> list[T]:

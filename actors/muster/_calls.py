@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
@@ -80,9 +80,13 @@ class Answer(Generic[A]):
         else:
             self._waiter = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
-        if self._error is not None:
-            raise self._error
-        return self._values[0]
+        error, self._error = self._error, None
+        if error is None:
+            return self._values[0]
+        try:
+            raise error
+        finally:
+            del error  # Else it would hold itself, by its own traceback.
 
     def _abort(self, raise_cancel: RaiseCancelT) -> trio.lowlevel.Abort:
         if self._taken:
@@ -118,7 +122,7 @@ class Enter:
         answer: What became of them.
     """
 
-    events: tuple[Event, ...]
+    events: Sequence[Event]
     track: bool = False
     answer: Answer[Entered] = attrs.field(factory=Answer[Entered])
 

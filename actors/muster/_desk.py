@@ -7,15 +7,12 @@ from typing import TypeVar, final
 import trio
 
 from muster._calls import Answer, Call, Enter, Entered, Note
+from muster._entry import Entry
 from muster._errors import ClosedSchedulerError
+from muster._pace import Pace
 from muster_core.events import Event
 
 A = TypeVar("A")
-
-
-def closed() -> ClosedSchedulerError:
-    """Make the error of whoever asks too late."""
-    return ClosedSchedulerError("the scheduler is closed")
 
 
 @final
@@ -23,11 +20,13 @@ class Desk:
     """The entry of a running scheduler, as callers see it.
 
     Args:
-        entry: Where calls go in; a caller beyond its bound waits for a slot.
+        entry: Where calls go in; a caller beyond its bound waits for a place.
+        pace: That of all tasks of the scheduler, for callers with much to say.
     """
 
-    def __init__(self, entry: trio.MemorySendChannel[Call | Note]) -> None:
+    def __init__(self, entry: Entry[Call | Note], pace: Pace) -> None:
         self._entry = entry
+        self.pace = pace
 
     async def call(self, call: Call, answer: Answer[A]) -> A:
         """Ask the coordinator.
@@ -41,10 +40,10 @@ class Desk:
             ClosedSchedulerError: If the scheduler is closed.
         """
         try:
-            await self._entry.send(call)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._entry.put(call)
+        except ClosedSchedulerError:
             await trio.lowlevel.checkpoint_if_cancelled()
-            raise closed() from None
+            raise
         return await answer.wait()
 
     async def enter(self, event: Event, *, track: bool = False) -> Entered:
@@ -61,6 +60,9 @@ class Desk:
         call = Enter((event,), track)
         entered = await self.call(call, call.answer)
         (refusal,) = entered.refusals
-        if refusal is not None:
+        if refusal is None:
+            return entered
+        try:
             raise refusal
-        return entered
+        finally:
+            del refusal, entered, call  # Else it would hold itself, by its own traceback.

@@ -10,7 +10,8 @@ import trio
 from typing_extensions import override
 
 from muster._calls import EndAllocation, TrackAsk, TrackGang, Why, WithdrawAsk
-from muster._desk import Desk, closed
+from muster._desk import Desk
+from muster._entry import closed
 from muster._errors import (
     AllocationEndedError,
     AllocationLostError,

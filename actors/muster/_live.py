@@ -29,6 +29,7 @@ from muster._calls import (
     WorkStarted,
     refuse,
 )
+from muster._entry import Entry
 from muster._errors import ClosedSchedulerError
 from muster._owners import broken
 from muster._pace import Pace
@@ -37,10 +38,12 @@ from muster._tracking import Held, TrackedAsk, Tracker
 from muster_core.decisions import Announced
 from muster_core.errors import MusterError, RefusedError
 from muster_core.events import AddAsk, BindFailed, Event, Release, RemoveAsk
+from muster_core.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster._mailbox import Interleave
     from muster_core.conductor import Conductor
+    from muster_core.steps import Steps
 
 
 class Record(Protocol):
@@ -67,6 +70,7 @@ class LiveCoordinator:
         conductor: The machine, which only this task touches.
         journal: Where the decisions go, or None.
         interleave: See :data:`muster._mailbox.Interleave`.
+        pace: That of all tasks of the scheduler.
         entry: Where calls and notes come in.
         timekeeper: Says how late it is, and when a timer is due.
         tracker: Knows what has become of asks.
@@ -82,7 +86,8 @@ class LiveCoordinator:
         conductor: Conductor,
         journal: Journal | None,
         interleave: Interleave | None,
-        entry: trio.MemoryReceiveChannel[Call | Note],
+        pace: Pace,
+        entry: Entry[Call | Note],
         timekeeper: Timekeeper,
         tracker: Tracker,
         audience: Audience,
@@ -90,7 +95,8 @@ class LiveCoordinator:
         attempts: int | None,
         record: Record | None,
     ) -> None:
-        self._batches = Batches(conductor, journal, interleave, self._after)
+        self._batches = Batches(conductor, journal, interleave, pace, self._after)
+        self._pace = pace
         self._entry = entry
         self._timekeeper = timekeeper
         self._tracker = tracker
@@ -127,8 +133,9 @@ class LiveCoordinator:
             self._batches.start(nursery)
             nursery.start_soon(self._timekeeper.run)
             await self._close()
-            async for first in self._entry:
-                await self._serve([first, *self._waiting()])
+            while await self._entry.wait():
+                await self._serve(list(self._waiting()))
+            await self._batches.close()
             ended = None
             done.set()
         except Exception as error:
@@ -136,23 +143,21 @@ class LiveCoordinator:
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
+            self._entry.close()
             for call in (*self._serving, *self._waiting()):
                 refuse(call)
-            self._entry.close()
             self._tracker.close()
             self._audience.close(ended)
 
     def _waiting(self) -> Iterator[Call | Note]:
         """Take what waits at the entry."""
-        while True:
-            try:
-                yield self._entry.receive_nowait()
-            except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
-                return
+        while self._entry:
+            yield self._entry.take()
 
     async def _serve(self, calls: list[Call | Note]) -> None:
         """Run a batch of what was asked, then answer."""
         self._serving = [call for call in calls if _take(call)]
+        self._pace.start()
         # A clock that goes back would be a bug of the clock; time here does not.
         now_us = max(self._timekeeper.now_us(), self._batches.conductor.now_us)
         # In batches of their own: who speaks of what a timer ends now, comes too late.
@@ -162,9 +167,8 @@ class LiveCoordinator:
             await self._enter(call, now_us)
         if self._index != before:
             await self._close()
-        # Without a pause: once a batch is announced, no cancellation comes before its answers.
-        for call in self._serving:
-            self._answer(call)
+        # Once a batch is announced, no cancellation comes before its answers.
+        await self._pace.take(self._answer_all(), shield=True)
         for call in self._serving:
             await self._show(call)
         self._serving = []
@@ -198,11 +202,10 @@ class LiveCoordinator:
             case _:
                 return
         positions = self._positions[call] = list[int]()
-        pace = Pace()
         for event in events:
+            if self._pace.is_up():
+                await self._pace.rest()
             positions.append(await self._let_in(event, now_us))
-            if pace.is_up():
-                await pace.rest()
 
     async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
         """Give the event that ends an allocation; nothing if that has ended already.
@@ -233,23 +236,32 @@ class LiveCoordinator:
 
     # After the batch has ended
 
-    def _after(self, announced: Sequence[Announced], gangs: set[str]) -> None:
+    def _after(self, announced: Sequence[Announced], gangs: set[str]) -> Steps[None]:
         """Let everybody know what a batch has decided, also one that a timer has made."""
         if self._record is not None:
             with self._batches.blamed():
                 self._record.close(self._batches.conductor.now_us)
-        bound = self._tracker.update(announced, gangs)
-        self._audience.publish(announced)
+        bound = yield from self._tracker.update(announced, gangs)
+        yield from self._audience.publish(announced)
         if self._bindings is not None:
             for ask in bound:
                 held = ask.status.value.held
                 assert held is not None, "an ask is bound to nothing"
                 self._bindings.start(self._nursery, ask, held)
+                yield
+
+    def _answer_all(self) -> Steps[None]:
+        for call in self._serving:
+            yield
+            if isinstance(call, Enter):
+                call.answer.give((yield from self._entered(call)))
+            else:
+                self._answer(call)
 
     def _answer(self, call: Call | Note) -> None:
         match call:
             case Enter():
-                call.answer.give(self._entered(call))
+                pass
             case EndAllocation():
                 call.answer.give(any(one is None for one in self._refusals(call)))
             case WithdrawAsk():
@@ -297,16 +309,19 @@ class LiveCoordinator:
             message = self._batches.conductor.refusal_of(position)
             yield None if message is None else RefusedError(message)
 
-    def _entered(self, call: Enter) -> Entered:
-        refusals = tuple(self._refusals(call))
+    def _entered(self, call: Enter) -> Steps[Entered]:
+        refusals: list[RefusedError | None] = []
+        for piece in in_pieces(self._refusals(call)):
+            refusals.extend(piece)
+            yield
         asks: list[TrackedAsk] = []
         if call.track:
             for event, seq, refusal in zip(
                 call.events, self._positions[call], refusals, strict=True
             ):
                 if isinstance(event, AddAsk) and refusal is None:
-                    asks.extend(self._tracker.track_new(event.app, event.names(), seq))
-        return Entered(refusals, tuple(asks))
+                    asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
+        return Entered(tuple(refusals), tuple(asks))
 
 
 def _take(call: Call | Note) -> bool:

@@ -41,6 +41,10 @@ class Mailbox(Generic[T]):
         self._waiter: trio.lowlevel.Task | None = None
         self._interleave = interleave
 
+    def __len__(self) -> int:
+        """Give how many messages there are that have not been read."""
+        return len(self._messages)
+
     def put(self, message: T, *, wake: bool = True) -> None:
         """Put a message in.
 
@@ -49,8 +53,9 @@ class Mailbox(Generic[T]):
             wake: Whether the owner is to read it now, not only with the next message.
         """
         self._messages.append(message)
-        if wake:
-            self.wake()
+        if wake and self._waiter is not None:
+            trio.lowlevel.reschedule(self._waiter)
+            self._waiter = None
 
     def wake(self) -> None:
         """Let the owner read what is there."""
@@ -74,14 +79,11 @@ class Mailbox(Generic[T]):
         if self._messages:
             await trio.lowlevel.checkpoint()
         else:
-            await self._wait()
-        return self.drain()
+            self._waiter = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        messages, self._messages = self._messages, []
+        return messages
 
-    async def _wait(self) -> None:
-        self._waiter = trio.lowlevel.current_task()
-
-        def abort(_: RaiseCancelT) -> trio.lowlevel.Abort:
-            self._waiter = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
+    def _abort(self, _: RaiseCancelT) -> trio.lowlevel.Abort:
+        self._waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
-
-import trio
+from typing import TYPE_CHECKING
 
 from muster._audience import Audience
 from muster._binding import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder, Bindings
@@ -14,8 +12,11 @@ from muster._block import run_for_block
 from muster._calls import Call, Note, TimeIsUp
 from muster._clock import Clock, TrioClock
 from muster._desk import Desk
+from muster._entry import Entry
+from muster._errors import ClosedSchedulerError
 from muster._handles import Allocation
 from muster._live import LiveCoordinator, Record
+from muster._pace import Pace
 from muster._scheduler import Scheduler
 from muster._timekeeper import Timekeeper
 from muster._tracking import Held, TrackedAsk, Tracker
@@ -26,9 +27,6 @@ from muster_core.errors import EventError
 if TYPE_CHECKING:
     from muster._batches import Journal
     from muster._mailbox import Interleave
-
-ENTRY_BOUND: Final = 1024
-"""How many calls may wait at the entry; a caller beyond that waits for a slot."""
 
 
 @asynccontextmanager
@@ -78,15 +76,15 @@ async def open_scheduler(
     """
     _check_limits(bind_timeout, bind_attempts)
     conductor = Conductor(configuration_of(config, partition))
-    # A caller beyond the bound waits for a slot: that is how load reaches who makes it.
-    send, receive = trio.open_memory_channel[Call | Note](ENTRY_BOUND)
+    entry: Entry[Call | Note] = Entry()
     audience = Audience()
-    desk = Desk(send)
+    pace = Pace()
+    desk = Desk(entry, pace)
 
     async def tell(note: Note) -> None:
         # One that is being closed does not need to know any more.
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await send.send(note)
+        with suppress(ClosedSchedulerError):
+            await entry.put(note)
 
     def allocate(ask: TrackedAsk, held: Held) -> Allocation:
         return Allocation(desk, ask, held)
@@ -99,7 +97,8 @@ async def open_scheduler(
         conductor=conductor,
         journal=journal,
         interleave=interleave,
-        entry=receive,
+        pace=pace,
+        entry=entry,
         timekeeper=Timekeeper(used_clock, used_clock.now_us(), ring),
         tracker=Tracker(conductor, all_bound=binder is not None),
         audience=audience,
@@ -107,7 +106,7 @@ async def open_scheduler(
         attempts=bind_attempts,
         record=record,
     )
-    async with run_for_block(coordinator.run, send.close):
+    async with run_for_block(coordinator.run, entry.close):
         yield Scheduler(conductor, desk, audience)
 
 

@@ -30,26 +30,31 @@ class Survey(Generic[S]):
     reply: Mailbox[S]
 
 
-AppMailbox = Mailbox[ToApplication | Survey[AppSnapshot]]
-QueueMailbox = Mailbox[ToQueue | Survey[QueueSnapshot]]
-GangMailbox = Mailbox[ToGang | Survey[GangSnapshot]]
+@final
+@attrs.frozen
+class Leave:
+    """The scheduler has ended, and with it the task of every owner."""
+
+
+AppMailbox = Mailbox[ToApplication | Survey[AppSnapshot] | Leave]
+QueueMailbox = Mailbox[ToQueue | Survey[QueueSnapshot] | Leave]
+GangMailbox = Mailbox[ToGang | Survey[GangSnapshot] | Leave]
 
 
 class _Owner(ABC, Generic[M]):
     """A task that owns a machine: it takes messages from its mailbox until it is gone."""
 
-    mailbox: Mailbox[M]
+    mailbox: Mailbox[M | Leave]
+    pace: Pace
 
     async def run(self) -> None:
         """Own the machine until what it stands for is gone."""
-        gone = False
+        gone, pace = False, self.pace
         while not gone:
-            messages = await self.mailbox.take_all()
-            pace = Pace()
-            for message in messages:
-                gone = self._handle(message) or gone
+            for message in await self.mailbox.take_all():
                 if pace.is_up():
                     await pace.rest()
+                gone = isinstance(message, Leave) or self._handle(message) or gone
 
     @abstractmethod
     def _handle(self, message: M) -> bool:
@@ -65,11 +70,13 @@ class ApplicationOwner(_Owner[ToApplication | Survey[AppSnapshot]]):
         machine: Its state, which only this task touches.
         leaf: The mailbox of its queue.
         interleave: See :data:`muster._mailbox.Interleave`.
+        pace: That of all tasks of the scheduler.
     """
 
     machine: ApplicationMachine
     leaf: QueueMailbox
     interleave: Interleave | None = None
+    pace: Pace = attrs.field(factory=Pace)
     mailbox: AppMailbox = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -100,11 +107,13 @@ class QueueOwner(_Owner[ToQueue | Survey[QueueSnapshot]]):
         machine: Its state, which only this task touches.
         parent: The mailbox of its parent; for the root, that of the coordinator.
         interleave: See :data:`muster._mailbox.Interleave`.
+        pace: That of all tasks of the scheduler.
     """
 
     machine: QueueMachine
     parent: Mailbox[QueueReport] | QueueMailbox
     interleave: Interleave | None = None
+    pace: Pace = attrs.field(factory=Pace)
     mailbox: QueueMailbox = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -135,11 +144,13 @@ class GangOwner(_Owner[ToGang | Survey[GangSnapshot]]):
         machine: Its state, which only this task touches.
         coordinator: The mailbox of the coordinator for what gangs report.
         interleave: See :data:`muster._mailbox.Interleave`.
+        pace: That of all tasks of the scheduler.
     """
 
     machine: GangMachine
     coordinator: Mailbox[GangReport]
     interleave: Interleave | None = None
+    pace: Pace = attrs.field(factory=Pace)
     mailbox: GangMailbox = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

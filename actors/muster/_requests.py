@@ -15,6 +15,7 @@ from muster_core.errors import MusterError
 from muster_core.events import Event
 from muster_core.gang import GangMachine
 from muster_core.queue import QueueMachine
+from muster_core.records import record
 from muster_core.snapshots import Snapshot
 
 A = TypeVar("A")
@@ -52,13 +53,17 @@ class Reply(Generic[A]):
             MusterError: The error that was given.
         """
         await self._event.wait()
-        if self._error is not None:
-            raise self._error
-        return self._values[0]
+        error, self._error = self._error, None
+        if error is None:
+            return self._values[0]
+        try:
+            raise error
+        finally:
+            del error  # Else it would hold itself, by its own traceback.
 
 
 @final
-@attrs.frozen
+@record
 class Submit:
     """An event, or the reason why what stands in its place could not be read.
 

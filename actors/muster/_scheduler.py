@@ -9,6 +9,7 @@ from muster._audience import Audience, Decisions, Lag, filter_of
 from muster._calls import Enter, LookInto, SettleNow, Survey
 from muster._desk import Desk
 from muster._handles import Application, Ask, Gang, ask_for
+from muster._pace import A_FEW
 from muster._wording import (
     Amounts,
     Config,
@@ -432,7 +433,8 @@ class Scheduler:
         """Let many events in at once, into one batch; the way for bursts.
 
         Args:
-            events: Events, or maps as they stand in a feed, in order.
+            events: Events, or maps as they stand in a feed, in order; not to be altered
+                before this returns.
 
         Returns:
             For each why it was refused, or None; the others are carried out.
@@ -441,8 +443,16 @@ class Scheduler:
             EventError: If one of them is no event; then none is let in.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        call = Enter(tuple(map(any_event, events)))
-        return (await self._desk.call(call, call.answer)).refusals
+        made: list[Event] = []
+        pace = self._desk.pace
+        for event in events:
+            made.append(any_event(event))
+            if not len(made) % A_FEW and pace.is_up():
+                await pace.rest()
+        call = Enter(made)
+        refusals = (await self._desk.call(call, call.answer)).refusals
+        await pace.let_go(made, shield=True)
+        return refusals
 
     # Handles
 

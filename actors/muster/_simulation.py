@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, final
 
-import trio
-
 from muster._batches import Batches, Journal
 from muster._block import run_for_block
-from muster._errors import ClosedSchedulerError
+from muster._entry import Entry
+from muster._pace import Pace
 from muster._requests import (
     AskWhy,
     Examine,
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from muster_core.events import Event
     from muster_core.snapshots import Snapshot, Statistics
 
-ENTRY_BOUND = 1024
-"""How many requests may wait at the entry; a caller beyond that waits for a slot."""
-
 
 @final
 class Simulation:
@@ -46,7 +42,7 @@ class Simulation:
     goes off at its own instant. What was decided goes to the journal.
     """
 
-    def __init__(self, conductor: Conductor, entry: trio.MemorySendChannel[Request]) -> None:
+    def __init__(self, conductor: Conductor, entry: Entry[Request]) -> None:
         self._conductor = conductor
         self._entry = entry
 
@@ -71,7 +67,7 @@ class Simulation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._send(Submit(event, at_us, index, line))
+        await self._entry.put(Submit(event, at_us, index, line))
 
     async def request(
         self,
@@ -94,7 +90,7 @@ class Simulation:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[None] = Reply()
-        await self._send(Submit(event, at_us, index, line, reply))
+        await self._entry.put(Submit(event, at_us, index, line, reply))
         await reply.wait()
 
     async def refuse(
@@ -116,7 +112,7 @@ class Simulation:
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._send(Submit(message, at_us, index, line))
+        await self._entry.put(Submit(message, at_us, index, line))
 
     async def settle(self, at_us: int | None = None) -> None:
         """Close the batch and wait until its decisions are announced.
@@ -129,7 +125,7 @@ class Simulation:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[None] = Reply()
-        await self._send(Settle(at_us, reply))
+        await self._entry.put(Settle(at_us, reply))
         await reply.wait()
 
     async def finish(self, until_us: int | None = None) -> None:
@@ -142,7 +138,7 @@ class Simulation:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[None] = Reply()
-        await self._send(Finish(until_us, reply))
+        await self._entry.put(Finish(until_us, reply))
         await reply.wait()
 
     async def snapshot(self) -> Snapshot:
@@ -152,7 +148,7 @@ class Simulation:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[Snapshot] = Reply()
-        await self._send(TakeSnapshot(reply))
+        await self._entry.put(TakeSnapshot(reply))
         return await reply.wait()
 
     async def why_pending(self, app: str, ask: str) -> str | None:
@@ -169,7 +165,7 @@ class Simulation:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[str | None] = Reply()
-        await self._send(AskWhy(app, ask, reply))
+        await self._entry.put(AskWhy(app, ask, reply))
         return await reply.wait()
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
@@ -185,7 +181,7 @@ class Simulation:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[Exception | None] = Reply()
-        await self._send(Examine(examiner, reply))
+        await self._entry.put(Examine(examiner, reply))
         error = await reply.wait()
         if error is not None:
             raise error
@@ -193,13 +189,6 @@ class Simulation:
     def statistics(self) -> Statistics:
         """Give how much was done so far."""
         return self._conductor.statistics()
-
-    async def _send(self, request: Request) -> None:
-        try:
-            await self._entry.send(request)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            msg = "the scheduler is closed"
-            raise ClosedSchedulerError(msg) from None
 
 
 @asynccontextmanager
@@ -231,8 +220,9 @@ async def open_simulation(
         BrokenSchedulerError: If an owner of state fails, which is a bug.
     """
     conductor = Conductor(default_configuration() if configuration is None else configuration)
-    # A caller beyond the bound waits for a slot: that is how load reaches who makes it.
-    send, receive = trio.open_memory_channel[Request](ENTRY_BOUND)
-    coordinator = VirtualCoordinator(Batches(conductor, journal, interleave), receive)
-    async with run_for_block(coordinator.run, send.close):
-        yield Simulation(conductor, send)
+    entry: Entry[Request] = Entry()
+    pace = Pace()
+    batches = Batches(conductor, journal, interleave, pace)
+    coordinator = VirtualCoordinator(batches, pace, entry)
+    async with run_for_block(coordinator.run, entry.close):
+        yield Simulation(conductor, entry)

@@ -7,22 +7,25 @@ handle of is tracked, and only as long as it exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster._pace import slices
 from muster._watched import Watched
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
+from muster_core.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster_core.conductor import Conductor
     from muster_core.messages import Allocation, Ask
+    from muster_core.steps import Steps
 
 
 @final
@@ -33,6 +36,10 @@ class Closed(Enum):
 
 
 CLOSED: Final = Closed.CLOSED
+
+
+def _not_ended() -> Watched[Reason | Closed | None]:
+    return Watched(None)
 
 
 @final
@@ -48,9 +55,7 @@ class Held:
 
     number: int
     node: str
-    ended: Watched[Reason | Closed | None] = attrs.field(
-        factory=lambda: Watched[Reason | Closed | None](None)
-    )
+    ended: Watched[Reason | Closed | None] = attrs.field(factory=_not_ended)
 
 
 @final
@@ -158,7 +163,7 @@ class Tracker:
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))
 
-    def track_new(self, app: str, names: Sequence[str], seq: int) -> tuple[TrackedAsk, ...]:
+    def track_new(self, app: str, names: Sequence[str], seq: int) -> Steps[list[TrackedAsk]]:
         """Track asks that came with an event of the batch that has just ended.
 
         Args:
@@ -166,7 +171,11 @@ class Tracker:
             names: Their names.
             seq: The position of the event.
         """
-        return tuple(self._track_new(app, name, seq) for name in names)
+        tracked: list[TrackedAsk] = []
+        for piece in in_pieces(names):
+            yield
+            tracked.extend(self._track_new(app, name, seq) for name in piece)
+        return tracked
 
     def _track_new(self, app: str, name: str, seq: int) -> TrackedAsk:
         found, place, allocation = self._look(app, name)
@@ -222,9 +231,8 @@ class Tracker:
 
     def holds(self, ask: TrackedAsk, held: Held) -> bool:
         """Say whether an ask has an allocation still; also while a batch is open."""
-        found, place, allocation = self._look(ask.app, ask.name)
-        same = found is not None and found.order[3] == ask.seq and place is AskPlace.BOUND
-        return same and allocation is not None and allocation.number == held.number
+        key = self._conductor.directory.locate(ask.app)
+        return key is not None and self._conductor.view.is_bound(key, ask.name, held.number)
 
     def _gang_status(self, name: str) -> GangStatus:
         gang = self._conductor.view.gangs.get(name)
@@ -238,8 +246,13 @@ class Tracker:
 
     # After a batch
 
-    def update(self, announced: Sequence[Announced], gangs: Iterable[str]) -> list[TrackedAsk]:
+    def update(
+        self, announced: Sequence[Announced], gangs: Iterable[str]
+    ) -> Steps[list[TrackedAsk]]:
         """Publish what a batch has changed.
+
+        First asks, then gangs: the members of one that is seen to be satisfied are seen to
+        be bound.
 
         Args:
             announced: The decisions of the batch.
@@ -248,26 +261,47 @@ class Tracker:
         Returns:
             The asks that have a new allocation, in the order of their decisions.
         """
+        bound: list[TrackedAsk] = []
+        if not (self._asks or self._gangs or self._all_bound):
+            return bound
         touched: dict[Name, Reason | None] = {}
         satisfied: set[str | None] = set()
-        for one in announced:
-            decision = one.decision
-            if decision.kind is Kind.GANG_SATISFIED:
-                satisfied.add(decision.gang)
-            if decision.app is None or decision.ask is None:
-                continue
-            name = (decision.app, decision.ask)
-            if name in self._asks or (self._all_bound and decision.kind is Kind.BOUND):
-                # Of several reasons the first ended what was there before the batch.
-                touched[name] = touched.get(name) or decision.reason
-        for gang in sorted(gangs):
+        for piece in slices(announced):
+            yield
+            self._look_through(piece, touched, satisfied)
+        changed = sorted(gangs)
+        for gang in changed:
             for name in self._members.get(gang, ()):
                 touched.setdefault(name, None)
+        for some in in_pieces(touched.items()):
+            yield
+            for name, reason in some:
+                fresh = self._publish(*name, reason)
+                if fresh is not None:
+                    bound.append(fresh)
+        for gang in changed:
             self._publish_gang(gang, satisfied=gang in satisfied)
-        bound: list[TrackedAsk] = []
-        for name, reason in touched.items():
-            bound.extend(self._publish(*name, reason))
         return bound
+
+    def _look_through(
+        self,
+        announced: Sequence[Announced],
+        touched: dict[Name, Reason | None],
+        satisfied: set[str | None],
+    ) -> None:
+        """Find the asks and gangs that decisions are about."""
+        asks = self._asks
+        for one in announced:
+            decision = one.decision
+            kind, app, ask = decision.kind, decision.app, decision.ask
+            if kind is Kind.GANG_SATISFIED:
+                satisfied.add(decision.gang)
+            if app is None or ask is None:
+                continue
+            name = (app, ask)
+            if name in asks or (self._all_bound and kind is Kind.BOUND):
+                # Of several reasons the first ended what was there before the batch.
+                touched[name] = touched.get(name) or decision.reason
 
     def _publish_gang(self, gang: str, *, satisfied: bool) -> None:
         watched = self._gangs.get(gang)
@@ -280,7 +314,7 @@ class Tracker:
         if not status.defined:
             del self._gangs[gang]
 
-    def _publish(self, app: str, name: str, end: Reason | None) -> Iterator[TrackedAsk]:
+    def _publish(self, app: str, name: str, end: Reason | None) -> TrackedAsk | None:
         """Publish what has become of one ask; give it if it has a new allocation."""
         tracked = self._asks.get((app, name))
         found, place, allocation = self._look(app, name)
@@ -290,10 +324,10 @@ class Tracker:
             self._change(tracked, None, None, end)
             tracked = None  # If there is one of that name, it is another one.
         if tracked is not None:
-            if self._change(tracked, place, bound, end):
-                yield tracked
-        elif found is not None and bound is not None and self._all_bound:
-            yield self._add(app, found, self._status(place, allocation))
+            return tracked if self._change(tracked, place, bound, end) else None
+        if found is not None and bound is not None and self._all_bound:
+            return self._add(app, found, self._status(place, allocation))
+        return None
 
     def _change(
         self,
@@ -304,6 +338,7 @@ class Tracker:
     ) -> bool:
         """Publish the place and the allocation of an ask; say whether the latter is new."""
         status = tracked.status.value
+        failures, error = status.failures, status.error
         lasting = status.held if status.place is AskPlace.BOUND else None
         if lasting is not None and allocation is not None and allocation.number == lasting.number:
             return False
@@ -311,11 +346,11 @@ class Tracker:
             assert end is not None, "an allocation ended without a decision"
             lasting.ended.publish(end)
             if end is not Reason.BIND_FAILED:
-                status = attrs.evolve(status, failures=0, error=None)
+                failures, error = 0, None
         fresh = self._status(place, allocation)
         held = fresh.held or status.held
-        after = attrs.evolve(status, place=place, held=held, started=fresh.started)
-        if after != tracked.status.value:
+        after = AskStatus(place, held, fresh.started, failures, error, status.is_given_up)
+        if after != status:
             tracked.status.publish(after)
         return allocation is not None
 

@@ -7,7 +7,9 @@ from typing import assert_never, final
 import trio
 
 from muster._batches import Batches
+from muster._entry import Entry
 from muster._owners import broken
+from muster._pace import Pace
 from muster._requests import (
     AskWhy,
     Examine,
@@ -27,11 +29,13 @@ class VirtualCoordinator:
 
     Args:
         batches: The batches, which only this task touches.
+        pace: That of all tasks of the scheduler.
         entry: Where requests come in.
     """
 
-    def __init__(self, batches: Batches, entry: trio.MemoryReceiveChannel[Request]) -> None:
+    def __init__(self, batches: Batches, pace: Pace, entry: Entry[Request]) -> None:
         self._batches = batches
+        self._pace = pace
         self._entry = entry
         #: The request that has been taken and not answered.
         self._serving: Request | None = None
@@ -51,33 +55,36 @@ class VirtualCoordinator:
             self._batches.start(nursery)
             self._batches.begin()
             await self._serve_all()
+            await self._batches.close()
             done.set()
         except Exception as error:
             if self._batches.is_foreign(error):
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
+            self._entry.close()
             if self._serving is not None:
                 refuse_unanswered(self._serving)
-            while True:
-                try:
-                    refuse_unanswered(self._entry.receive_nowait())
-                except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
-                    break
-            self._entry.close()
+            while self._entry:
+                refuse_unanswered(self._entry.take())
 
     async def _serve_all(self) -> None:
-        async for request in self._entry:
-            self._serving = request
-            await self._serve(request)
-            self._serving = None
+        while await self._entry.wait():
+            self._pace.start()
+            while self._entry:
+                request = self._serving = self._entry.take()
+                if isinstance(request, Submit):  # of these there are many
+                    await self._submit(request)
+                else:
+                    await self._serve(request)
+                self._serving = None
+                if self._pace.is_up():
+                    await self._pace.rest()
         await self._batches.end()
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: Settle | Finish | TakeSnapshot | AskWhy | Examine) -> None:
         batches = self._batches
         match request:
-            case Submit():
-                await self._submit(request)
             case Settle(at_us, reply):
                 if at_us is None or await batches.advance(at_us):
                     batches.begin()
@@ -103,9 +110,13 @@ class VirtualCoordinator:
 
     async def _submit(self, request: Submit) -> None:
         batches, event = self._batches, request.event
-        if request.at_us is not None and not await batches.advance(request.at_us):
-            event = batches.too_early(request.at_us)
-        await batches.enter(event, request.index, request.line)
+        at_us = request.at_us
+        now_us = batches.conductor.now_us
+        if at_us is not None and at_us != now_us and not await batches.advance(at_us):
+            event = batches.too_early(at_us)
+        if batches.must_hear_first(event):
+            await batches.hear_owners()
+        batches.let_in(event, request.index, request.line)
         if request.reply is not None:
             await batches.hear_owners()
             refusal = batches.conductor.refusal_of(batches.conductor.entered)

@@ -8,13 +8,10 @@ the next report carries upward.
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never, final
 
-import attrs
-
-from muster_core.decisions import Decision, Kind, Reason
+from muster_core.asks import asks_of, counted
+from muster_core.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.errors import RefusedError
 from muster_core.lifecycle import TRANSITIONS, AppState, Trigger, next_state
 from muster_core.messages import (
@@ -52,16 +49,17 @@ from muster_core.messages import (
     UnparkAsks,
     Unparked,
     Values,
+    WideRequest,
     WithdrawAsk,
     Withdrawn,
 )
 from muster_core.priority import PriorityTally
-from muster_core.shapes import Shape
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
+from muster_core.steps import SIZE, all_at_once
 from muster_core.totals import add_to, take_from
 
 if TYPE_CHECKING:
-    from muster_core.resources import Resources
+    from muster_core.steps import Steps
 
 SPOILT_LIMIT: Final = 1_000_000
 """The largest number of binds of one ask that can be made to fail beforehand."""
@@ -72,34 +70,13 @@ _BEFORE: Final = -2
 an ask, if that ask is bound already: before the gang of that is satisfied, which is -1."""
 
 
+_LONG: Final = 16 * SIZE
+"""With more asks than this it takes milliseconds to let all of them go."""
+
 _STATES_THAT_ASKS_END: Final = frozenset(
     state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_ADDED
 )
 """The states that an ask which comes makes another one of."""
-
-_SHAPES: Final = 4_096
-"""How many shapes are remembered, so that asks that are alike share one."""
-
-
-@lru_cache(_SHAPES)
-def _shape(resources: Resources, selector: tuple[tuple[str, str], ...], node: str | None) -> Shape:
-    return Shape(resources, selector, node)
-
-
-def _asks(request: AddAsks | AddPlaced) -> dict[str, Ask]:
-    """Give the asks that come, by name and in order."""
-    event, origin, priority = request.event, request.origin, request.priority
-    selector = tuple(sorted(event.selector.items())) if event.selector else ()
-    shape = _shape(event.resources, selector, event.node)
-    resources, gang, run_for_us = shape.resources, event.gang, event.run_for_us
-    place = (-priority, origin.creation, gang or "", origin.seq)
-    # What all asks of one size hold is one object.
-    more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
-    asks: dict[str, Ask] = {}
-    for number, name in enumerate(event.names()):
-        # Past the ``__new__`` of a NamedTuple, which is Python code and takes as long again.
-        asks[name] = tuple.__new__(Ask, (*place, number, name, *more))
-    return asks
 
 
 def _arrival(ask: Ask) -> tuple[int, int]:
@@ -107,7 +84,6 @@ def _arrival(ask: Ask) -> tuple[int, int]:
 
 
 @final
-@attrs.define(eq=False)
 class ApplicationMachine:
     """One application.
 
@@ -115,30 +91,48 @@ class ApplicationMachine:
         identity: What about it never changes.
     """
 
-    identity: AppIdentity
-    _state: AppState = attrs.field(default=AppState.NEW, init=False)
-    #: All and only the asks that wait for a node, by name.
-    _pending: dict[str, Ask] = attrs.field(factory=dict[str, Ask], init=False)
-    #: All and only the members of gangs that are not to be tried, by name.
-    _parked: dict[str, Ask] = attrs.field(factory=dict[str, Ask], init=False)
-    #: All and only the members of gangs that hold a node without being bound, by name.
-    _waiting: dict[str, Allocation] = attrs.field(factory=dict[str, Allocation], init=False)
-    #: All and only the bound asks, by name, in bind order.
-    _bound: dict[str, Allocation] = attrs.field(factory=dict[str, Allocation], init=False)
-    #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
-    _spoilt: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
-    #: The priorities of the pending asks.
-    _tally: PriorityTally = attrs.field(factory=PriorityTally, init=False)
-    #: The sum of the pending asks; no zeros.
-    _pending_total: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
-    #: The sum of the bound and the waiting asks; no zeros.
-    _allocated_total: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
-    #: The asks that have come one after the other just now: pending, but not counted yet.
-    _came: list[Ask] = attrs.field(factory=list[Ask], init=False)
-    #: What was done since the last report, before those came.
-    _actions: list[AppAction] = attrs.field(factory=list[AppAction], init=False)
-    _credits: int = attrs.field(default=0, init=False)
-    _gone: bool = attrs.field(default=False, init=False)
+    __slots__ = (
+        "_actions",
+        "_allocated_total",
+        "_bound",
+        "_came",
+        "_credits",
+        "_gone",
+        "_parked",
+        "_pending",
+        "_pending_total",
+        "_spoilt",
+        "_state",
+        "_tally",
+        "_waiting",
+        "identity",
+    )
+
+    def __init__(self, identity: AppIdentity) -> None:
+        self.identity = identity
+        self._state = AppState.NEW
+        #: All and only the asks that wait for a node, by name.
+        self._pending: dict[str, Ask] = {}
+        #: All and only the members of gangs that are not to be tried, by name.
+        self._parked: dict[str, Ask] = {}
+        #: All and only the members of gangs that hold a node without being bound, by name.
+        self._waiting: dict[str, Allocation] = {}
+        #: All and only the bound asks, by name, in bind order.
+        self._bound: dict[str, Allocation] = {}
+        #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
+        self._spoilt: dict[str, int] = {}
+        #: The priorities of the pending asks.
+        self._tally = PriorityTally()
+        #: The sum of the pending asks; no zeros.
+        self._pending_total: dict[str, int] = {}
+        #: The sum of the bound and the waiting asks; no zeros.
+        self._allocated_total: dict[str, int] = {}
+        #: The asks that have come one after the other just now: pending, but not counted yet.
+        self._came: list[Ask] = []
+        #: What was done since the last report, before those came.
+        self._actions: list[AppAction] = []
+        self._credits = 0
+        self._gone = False
 
     def handle(self, message: ToApplication) -> AppReport | None:
         """Do what a message says.
@@ -159,9 +153,24 @@ class ApplicationMachine:
             case _:
                 self._credits += 1
                 try:
-                    self._answer_of_asks(message)
+                    self._answer(message)
                 except RefusedError as refusal:
                     self._act(self._refused(message.origin, refusal))
+        return None
+
+    def is_long(self, message: ToApplication) -> bool:
+        """Say whether a message is about so many asks that it is better followed in steps."""
+        asks = len(self._pending) + len(self._bound)
+        return isinstance(message, Dismiss) and asks > _LONG
+
+    def steps(self, message: ToApplication) -> Steps[AppReport | None]:
+        """Do what :meth:`handle` does, in steps, between which nobody may look at what is here."""
+        if not isinstance(message, Dismiss):
+            return self.handle(message)
+        if self._came:
+            self._end_row()
+        self._credits += 1
+        yield from self._dismiss(message)
         return None
 
     def _act(self, action: AppAction) -> None:
@@ -174,15 +183,15 @@ class ApplicationMachine:
         """Count the asks that have come one after the other, and say so, all at once."""
         asks = tuple(self._came)
         self._came.clear()
-        for priority, times in Counter([ask.priority for ask in asks]).items():
+        for priority, times in counted([ask.priority for ask in asks]):
             self._tally.add(priority, times)
-        for resources, times in Counter([ask.resources for ask in asks]).items():
+        for resources, times in counted([ask.resources for ask in asks]):
             add_to(self._pending_total, resources, times)
         self._actions.append(Pending(asks))
 
     # Requests: nothing is changed before it is known that they make sense
 
-    def _answer_of_asks(self, request: AppRequest) -> None:
+    def _answer(self, request: AppRequest) -> None:
         match request:
             case AddAsks():
                 self._add(request)
@@ -201,16 +210,16 @@ class ApplicationMachine:
             case SpoilBinds():
                 self._spoil(request)
             case _:
-                self._answer(request)
+                self._answer_of_all(request)
 
-    def _answer(self, request: AppRequest) -> None:
+    def _answer_of_all(self, request: WideRequest) -> None:
         match request:
             case Enlist():
                 self._enter(AppState.NEW, request.origin, _CAME)
             case TimeUp():
                 self._time_up(request)
             case Dismiss():
-                self._dismiss(request)
+                all_at_once(self._dismiss(request))
             case LoseNode():
                 self._lose_node(request)
             case RollBack():
@@ -223,7 +232,7 @@ class ApplicationMachine:
                 assert_never(request)
 
     def _add(self, request: AddAsks) -> None:
-        asks = _asks(request)
+        asks = asks_of(request)
         for place in (self._pending, self._bound, self._parked, self._waiting):
             if place and not place.keys().isdisjoint(asks):
                 name = next(name for name in asks if self._knows(name))
@@ -239,7 +248,7 @@ class ApplicationMachine:
             self._came.extend(asks.values())
 
     def _place(self, request: AddPlaced) -> None:
-        (ask,) = _asks(request).values()
+        (ask,) = asks_of(request).values()
         allocation = Allocation(ask, request.node, request.number)
         self._enter_bound(allocation)
         self._act(Placed(allocation))
@@ -385,12 +394,14 @@ class ApplicationMachine:
             self._trigger(Trigger.TIME_UP, request.origin)
             self._gone = self._state is AppState.COMPLETED
 
-    def _dismiss(self, request: Dismiss) -> None:
+    def _dismiss(self, request: Dismiss) -> Steps[None]:
         held = [*self._waiting.values(), *self._bound.values()]
         free = [*self._pending.values(), *self._parked.values()]
         asks = sorted([*free, *(one.ask for one in held)], key=_arrival)
         for number, ask in enumerate(asks):
             self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
+            if not number % SIZE:
+                yield
         self._gone = True
 
     def _commit(self, commit: CommitApp) -> None:
@@ -424,9 +435,9 @@ class ApplicationMachine:
         ]
         for ask in asks:
             del pending[ask.name]
-        for priority, times in Counter([ask.priority for ask in asks]).items():
+        for priority, times in counted([ask.priority for ask in asks]):
             self._tally.remove(priority, times)
-        for resources, times in Counter([ask.resources for ask in asks]).items():
+        for resources, times in counted([ask.resources for ask in asks]):
             take_from(self._pending_total, resources, times)
             add_to(self._allocated_total, resources, times)
         self._bound.update([(allocation.ask.name, allocation) for allocation in bound])
@@ -482,9 +493,7 @@ class ApplicationMachine:
     def _enter(self, state: AppState, origin: Origin, order: int = 0) -> None:
         self._state = state
         self._act(Entered(state))
-        decision = Decision(
-            Kind.APP_STATE, app=self.identity.name, queue=self.identity.path, state=state.value
-        )
+        decision = decision_on_app(self.identity.name, self.identity.path, state.value)
         self._act(Say((origin.seq, order, 1), decision))
 
     def _say_released(
@@ -496,9 +505,7 @@ class ApplicationMachine:
         self, kind: Kind, ask: Ask, node: str | None, reason: Reason | None = None
     ) -> Decision:
         app, path = self.identity.name, self.identity.path
-        return Decision(
-            kind, app=app, ask=ask.name, node=node, queue=path, gang=ask.gang, reason=reason
-        )
+        return decision_on_ask(kind, app, ask.name, node, path, ask.gang, reason=reason)
 
     def _not_there(self, ask: str, place: str, instead: str) -> str:
         app = self.identity.name

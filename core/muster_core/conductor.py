@@ -14,6 +14,7 @@ nothing but carry messages between them:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, assert_never, final
 
 import attrs
@@ -146,7 +147,7 @@ class Conductor:
 
     # Input
 
-    def begin(self, now_us: int) -> list[AnyRoute]:
+    def begin(self, now_us: int) -> Steps[list[AnyRoute]]:
         """Begin a batch.
 
         Args:
@@ -161,6 +162,7 @@ class Conductor:
         self._refused_at.clear()
         routes: list[AnyRoute] = []
         for due in self.view.timers.due(now_us):
+            yield
             self._is_new = True
             origin = Origin(self._next_seq(), at_us=now_us)
             match due:
@@ -268,7 +270,7 @@ class Conductor:
         self.admission.note(routes)
         return routes
 
-    def close(self) -> Closing | None:
+    def close(self) -> Steps[Closing | None]:
         """Close the input of the batch.
 
         Returns:
@@ -278,9 +280,12 @@ class Conductor:
         if not self._told_apps and not self._told_queues:
             return None
         children: dict[int, set[tuple[str, int]]] = {key: set() for key in self._told_queues}
-        for app, leaf in self._told_apps.items():
-            children.setdefault(leaf, set()).add(("app", app))
+        for piece in in_pieces(self._told_apps.items()):
+            yield
+            for app, leaf in piece:
+                children.setdefault(leaf, set()).add(("app", app))
         for key in list(children):
+            yield
             below, above = key, self._parents[key]
             while above is not None:
                 siblings = children.setdefault(above, set())
@@ -366,14 +371,13 @@ class Conductor:
 
     def decide(self) -> Iterator[None]:
         """Run the rounds; between two steps the caller may let others run."""
-        self.view.nodes_changed()
         for decisions in self.view.decide(self.now_us, is_new=self._is_new):
             self._decided.extend(decisions)
             yield
 
     def finish(self) -> Steps[Outcome]:
         """End the batch."""
-        self._said.sort(key=lambda said: said.order)
+        self._said.sort(key=attrgetter("order"))
         decisions = [
             *(said.decision for said in self._said),
             *self.view.without_detours(self._decided),
@@ -418,7 +422,7 @@ class Conductor:
         apps: Iterable[AppSnapshot],
         queues: Iterable[QueueSnapshot],
         gangs: Iterable[GangSnapshot],
-    ) -> Snapshot:
+    ) -> Steps[Snapshot]:
         """Put a snapshot together. Between two batches.
 
         Args:
@@ -426,20 +430,26 @@ class Conductor:
             queues: What every queue published.
             gangs: What every gang published.
         """
-        queues = sorted(queues, key=lambda queue: queue.path)
-        return Snapshot(
-            at_us=self.now_us,
-            apps={app.name: app for app in sorted(apps, key=lambda app: app.name)},
-            completed=frozenset(self.directory.completed),
-            queues={queue.path: queue for queue in queues},
-            shares={queue.path: self.view.share_of(queue.key) for queue in queues},
-            nodes={
-                node.name: NodeSnapshot(
+        queues = sorted(queues, key=attrgetter("path"))
+        nodes: dict[str, NodeSnapshot] = {}
+        for piece in in_pieces(self.view.nodes.in_order()):
+            yield
+            for node in piece:
+                nodes[node.name] = NodeSnapshot(
                     node.name, dict(node.capacity), dict(node.used), node.schedulable
                 )
-                for node in self.view.nodes.in_order()
-            },
-            gangs={gang.name: gang for gang in sorted(gangs, key=lambda gang: gang.name)},
+        shares: dict[str, float] = {}
+        for queue in queues:
+            yield
+            shares[queue.path] = self.view.share_of(queue.key)
+        return Snapshot(
+            at_us=self.now_us,
+            apps={app.name: app for app in sorted(apps, key=attrgetter("name"))},
+            completed=self.directory.completed.seen(),
+            queues={queue.path: queue for queue in queues},
+            shares=shares,
+            nodes=nodes,
+            gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
         )
 
     def statistics(self) -> Statistics:

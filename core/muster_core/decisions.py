@@ -93,11 +93,20 @@ def decision_on_ask(
     ask: str,
     node: str | None,
     queue: str,
-    gang: str | None = None,
+    gang: str | None,
+    *,
     reason: Reason | None = None,
 ) -> Decision:
     """Make a decision about an ask: quicker than :class:`Decision`, and the same."""
     draft = _DecisionDraft(kind, app, ask, node, queue, gang, reason)
+    draft.__class__ = Decision
+    decision: Decision = draft
+    return decision
+
+
+def decision_on_app(app: str, queue: str, state: str) -> Decision:
+    """Make a decision about the state of an application, as quickly."""
+    draft = _DecisionDraft(Kind.APP_STATE, app, None, None, queue, None, None, state)
     draft.__class__ = Decision
     decision: Decision = draft
     return decision

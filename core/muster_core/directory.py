@@ -29,7 +29,8 @@ from muster_core.events import (
     RemoveApp,
     RemoveAsk,
 )
-from muster_core.lifecycle import SKIP_STARTING_TAG
+from muster_core.latest import LatestNames
+from muster_core.lifecycle import KEPT_COMPLETED, SKIP_STARTING_TAG
 from muster_core.messages import (
     AddAsks,
     AppIdentity,
@@ -142,7 +143,7 @@ class Saved:
 
     apps: dict[str, tuple[int, QueueEntry]]
     names: dict[int, str]
-    completed: set[str]
+    completed: LatestNames
     classes: dict[str, PriorityClass]
     queues: dict[str, QueueEntry]
 
@@ -162,8 +163,8 @@ class Directory:
         self._apps: dict[str, tuple[int, QueueEntry]] = {}
         #: The name of each application in ``_apps``, by key.
         self._names: dict[int, str] = {}
-        #: The names of the applications that have completed and did not come again.
-        self.completed: set[str] = set()
+        #: The names of the latest applications that have completed and did not come again.
+        self.completed = LatestNames(KEPT_COMPLETED)
         self._classes = {known.name: known for known in BUILT_IN_CLASSES}
         #: Every queue by its path.
         self.queues: dict[str, QueueEntry] = {}
@@ -210,7 +211,8 @@ class Directory:
                 (name, entries[child.config.path]) for name, child in entry.children.items()
             )
         apps = {name: (key, entries[leaf.config.path]) for name, (key, leaf) in self._apps.items()}
-        return Saved(apps, dict(self._names), set(self.completed), dict(self._classes), entries)
+        completed = self.completed.copy()
+        return Saved(apps, dict(self._names), completed, dict(self._classes), entries)
 
     def restore(self, saved: Saved) -> None:
         """Make everything what it was; keys that were given since are not given again."""
@@ -589,7 +591,8 @@ class Directory:
         assert sum(len(entry.children) for entry in self.queues.values()) == len(self.queues) - 1
         # Every application has one name, one key and one leaf, which counts it.
         assert self._names == {key: name for name, (key, _) in self._apps.items()}
-        assert not self.completed & set(self._apps)
+        assert not self.completed.seen() & self._apps.keys()
+        self.completed.check()
         for path, entry in self.queues.items():
             assert entry.apps == sum(leaf is entry for _, leaf in self._apps.values())
             assert not (entry.apps and entry.config.is_parent), f"applications in {path}"

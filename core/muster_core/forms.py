@@ -54,8 +54,7 @@ def amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) 
 
 def some_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources, with at least one type above zero."""
-    if type(value) is not Resources:
-        _check_resources(attribute.name, value)
+    _check_resources(attribute.name, value)
     if not value:
         _refuse(attribute.name, value, "an amount with at least one type above zero")
 

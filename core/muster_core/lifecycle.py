@@ -70,6 +70,12 @@ RUNNING_STATES: Final = frozenset({AppState.STARTING, AppState.RUNNING})
 SKIP_STARTING_TAG: Final = "application.stateaware.disable"
 """The tag whose value ``true`` lets an application go from Accepted to Running."""
 
+KEPT_COMPLETED: Final = 10_000
+"""How many names of applications that have completed are remembered at least, the latest ones.
+
+A name that is remembered no longer is as unknown as if it had never been.
+"""
+
 
 def next_state(state: AppState, trigger: Trigger, *, skip_starting: bool = False) -> AppState:
     """Give the state after ``trigger``; the same one if the table has no row for it."""

@@ -352,7 +352,10 @@ AskRequest = (
 )
 """What is asked of one application about its asks alone."""
 
-AppRequest = AskRequest | Enlist | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss
+WideRequest = Enlist | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss
+"""What is asked of an application as a whole, or about several of its asks."""
+
+AppRequest = AskRequest | WideRequest
 """What carries a credit: it is answered with the next report."""
 
 ToApplication = AppRequest | CommitApp | Close

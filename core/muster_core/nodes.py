@@ -18,11 +18,13 @@ from muster_core.config.model import NodeSortPolicy
 from muster_core.ranking import Ranked, Ranking
 from muster_core.shapes import Shape, ShapeTable, bits_of
 from muster_core.shares import Weighing
+from muster_core.steps import in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from muster_core.resources import Resources
+    from muster_core.steps import Steps
 
 Holder = tuple[int, str]
 """Whose an allocation is: the key of its application, and the name of its ask."""
@@ -244,7 +246,7 @@ class NodeIndex:
         """Take note of a new shape; :meth:`place_shapes` finds the nodes that could take it."""
         self._unplaced.append(bit)
 
-    def place_shapes(self) -> None:
+    def place_shapes(self) -> Steps[None]:
         """Find the nodes that could take the shapes that are new."""
         bits, self._unplaced = self._unplaced, []
         if not bits:
@@ -253,18 +255,25 @@ class NodeIndex:
         anywhere, choosy = 0, [bit for bit in bits if self._shapes.shapes[bit].is_choosy]
         for bit in set(bits).difference(choosy):
             anywhere |= 1 << bit
-        for node in self.nodes.values():
-            if node.schedulable:
-                node.matching |= anywhere | self._matching(node, choosy)
-                self._set_mask(node, self._fitting_on(node))
-                self._ranking.widen(node)
+        for piece in in_pieces(self.nodes.values()):
+            yield
+            for node in piece:
+                if node.schedulable:
+                    node.matching |= anywhere | self._matching(node, choosy)
+                    self._set_mask(node, self._fitting_on(node))
+                    self._ranking.widen(node)
 
     def shapes_forgotten(self, bits: Iterable[int]) -> None:
         """Forget shapes that no pending ask has."""
         keep = ~sum(1 << bit for bit in bits)
+        for bit in bits:
+            self._counts.pop(bit, None)
+        self._room.clear()
+        self._counted.clear()
+        self.fitting &= keep
         for node in self.nodes.values():
             node.matching &= keep
-            self._set_mask(node, node.mask & keep)
+            node.mask &= keep
         self._ranking.keep_only(keep)
 
     def in_order(self) -> Iterator[Node]:
@@ -327,12 +336,13 @@ class NodeIndex:
         node.version += 1
         self.changes += 1
         self.touched[node] = None
-        mask = node.matching
+        mask, used = node.matching, node.used
         if mask:
-            mask &= self._shapes.fitting_node(node.capacity, node.used)
+            mask &= self._shapes.fitting_node(node.capacity, used)
         if mask != node.mask or self._room:
             self._set_mask(node, mask)
-        rank = self._rank(node)
+        score = node.weighing.utilisation(used)
+        rank = (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
         if rank == node.rank:
             self._ranking.widen(node)
         else:

@@ -96,7 +96,7 @@ class PlainScheduler:
     def _begin(self) -> None:
         if not self._open:
             self._open = True
-            self._deliver(self._conductor.begin(self._conductor.now_us))
+            self._deliver(all_at_once(self._conductor.begin(self._conductor.now_us)))
 
     def _end(self) -> None:
         if not self._open:
@@ -115,7 +115,7 @@ class PlainScheduler:
             self._gangs[key].handle(gang_commit)
 
     def _hear(self) -> None:
-        closing = self._conductor.close()
+        closing = all_at_once(self._conductor.close())
         if closing is not None:
             self._report(closing)
         gangs = [

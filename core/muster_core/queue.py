@@ -10,7 +10,8 @@ below it costs one computation, however it arrives.
 
 from __future__ import annotations
 
-from typing import assert_never, final
+from operator import attrgetter
+from typing import Final, assert_never, final
 
 import attrs
 
@@ -30,6 +31,9 @@ from muster_core.messages import (
 from muster_core.priority import PriorityTally, current_priority
 from muster_core.snapshots import QueueSnapshot
 from muster_core.totals import add_to, take_from
+
+_KEY: Final = attrgetter("key")
+_APP_KEY: Final = attrgetter("identity.key")
 
 
 @final
@@ -81,26 +85,29 @@ class QueueMachine:
             The report of the epoch, if with this message it is complete.
         """
         match message:
+            case CommitQueue():
+                for key, values in message.children.items():
+                    self._set_child(key, values)
+            case AppReport():
+                self._app_reports.append(message)
+                self._hear(message.identity.key, message.values, gone=message.gone)
+                return self._report_if_complete()
+            case Expect():
+                self._expected = message
+                return self._report_if_complete()
+            case QueueReport():
+                self._queue_reports.append(message)
+                summary = message.queues[0]
+                self._hear(summary.key, summary.values, gone=summary.gone)
+                return self._report_if_complete()
             case SetQueue():
                 self._config, self._draining = message.config, message.draining
                 self._stale = True
             case Retire():
                 self._gone = True
-            case CommitQueue():
-                for key, values in message.children.items():
-                    self._set_child(key, values)
-            case Expect():
-                self._expected = message
-            case AppReport():
-                self._app_reports.append(message)
-                self._hear(message.identity.key, message.values, gone=message.gone)
-            case QueueReport():
-                self._queue_reports.append(message)
-                summary = message.queues[0]
-                self._hear(summary.key, summary.values, gone=summary.gone)
             case _:
                 assert_never(message)
-        return self._report_if_complete()
+        return None
 
     def _hear(self, key: int, values: Values, *, gone: bool) -> None:
         self._set_child(key, NO_VALUES if gone else values)
@@ -110,10 +117,12 @@ class QueueMachine:
     def _set_child(self, key: int, values: Values) -> None:
         before = self._children.get(key, NO_VALUES)
         self._children[key] = values
-        take_from(self._pending, before.pending)
-        add_to(self._pending, values.pending)
-        take_from(self._allocated, before.allocated)
-        add_to(self._allocated, values.allocated)
+        if before.pending != values.pending:
+            take_from(self._pending, before.pending)
+            add_to(self._pending, values.pending)
+        if before.allocated != values.allocated:
+            take_from(self._allocated, before.allocated)
+            add_to(self._allocated, values.allocated)
         if before.priority != values.priority:
             self._tally.replace(before.priority, values.priority)
             self._stale = True
@@ -123,16 +132,18 @@ class QueueMachine:
         come = len(self._app_reports) + len(self._queue_reports)
         if expected is None or come < expected.children:
             return None
-        # Canonical order, whoever came first.
-        apps = sorted(
-            (*self._app_reports, *(app for below in self._queue_reports for app in below.apps)),
-            key=lambda report: report.identity.key,
-        )
-        below = sorted(self._queue_reports, key=lambda report: report.key)
+        # Canonical order, whoever came first. What comes from below is in order already, so
+        # that sorting does little more than look.
+        apps = list(self._app_reports)
+        below = sorted(self._queue_reports, key=_KEY)
+        for report in below:
+            apps.extend(report.apps)
+        apps.sort(key=_APP_KEY)
         report = QueueReport(
             key=self.key,
             epoch=expected.epoch,
-            credits=sum(report.credits for report in apps),
+            credits=sum([report.credits for report in self._app_reports])
+            + sum([report.credits for report in below]),
             queues=(self.summary(), *(queue for report in below for queue in report.queues)),
             apps=tuple(apps),
         )

@@ -27,8 +27,8 @@ EVERY_SHAPE: Final = -1
 VISIT_BIT: Final = 0
 """The bit of no shape, under which asks are offered that are tried whether they fit or not."""
 
-KEPT_IDLE: Final = 64
-"""How many shapes that no pending ask has are kept, in case they come again."""
+KEPT_IDLE: Final = 32
+"""How many shapes that no pending ask has are kept at least, in case they come again."""
 
 
 @final
@@ -73,8 +73,8 @@ def bits_of(mask: int) -> Iterator[int]:
 class ShapeTable:
     """The live shapes and their bits.
 
-    A shape keeps its bit while a pending ask has it, and for a while after: the
-    table forgets the one that was idle longest when more are idle than in use.
+    A shape keeps its bit while a pending ask has it, and for a while after: when twice as many
+    are idle as in use, the table forgets those that were idle longest.
     """
 
     __slots__ = (
@@ -112,11 +112,11 @@ class ShapeTable:
         """Give the bit of a shape that is in the table, else None."""
         return self._bits.get(shape)
 
-    def acquire(self, bit: int) -> None:
-        """Count one more pending ask of the shape at ``bit``."""
+    def acquire(self, bit: int, times: int = 1) -> None:
+        """Count one more pending ask of the shape at ``bit``, or ``times`` more."""
         if not self._users[bit]:
             del self._idle[bit]
-        self._users[bit] += 1
+        self._users[bit] += times
 
     def add(self, shape: Shape) -> int:
         """Give a new shape its bit, idle for now."""
@@ -139,19 +139,23 @@ class ShapeTable:
             self._idle[bit] = None
 
     def forget_idle(self) -> list[int]:
-        """Forget shapes that were idle longest, if there are too many; give their bits."""
-        in_use = len(self.shapes) - len(self._idle)
+        """Forget shapes that were idle longest, if there are far too many; give their bits.
+
+        All nodes are told of it, so it is done seldom, and to many at once.
+        """
+        most = max(KEPT_IDLE, len(self.shapes) - len(self._idle))
         forgotten: list[int] = []
-        while len(self._idle) > max(KEPT_IDLE, in_use):
+        if len(self._idle) < 2 * most:
+            return forgotten
+        while len(self._idle) > most:
             bit, _ = self._idle.popitem(last=False)
             del self._bits[self.shapes.pop(bit)]
             del self._users[bit]
             self.choosy.pop(bit, None)
             self.not_choosy &= ~(1 << bit)
             forgotten.append(bit)
-        if forgotten:
-            self._free.extend(forgotten)
-            self._prefixes = None
+        self._free.extend(forgotten)
+        self._prefixes = None
         return forgotten
 
     def fitting_node(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> int:

@@ -148,7 +148,7 @@ class Snapshot:
     Attributes:
         at_us: The instant, in microseconds since the start.
         apps: Every application that has not completed, by name.
-        completed: The names of the applications that have completed.
+        completed: The names of the applications that have completed; of very many the latest.
         queues: Every queue, by path.
         shares: The fair share of every queue, by path.
         nodes: Every node, by name, in the order in which they are tried.

@@ -34,3 +34,14 @@ def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(things)
     while piece := list(islice(iterator, SIZE)):
         yield piece
+
+
+def in_pauses(steps: Steps[R]) -> Generator[list[T], None, R]:
+    """Do steps among others that give lists: each pause is an empty one."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: R = end.value
+            return value
+        yield []

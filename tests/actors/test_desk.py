@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -10,8 +12,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 import muster
-from muster._open import ENTRY_BOUND
+from muster._entry import BOUND as ENTRY_BOUND
 from muster.testing import Recording
+from muster_core.events import RemoveApp
 from tests.actors.program import watchdog
 from tests.actors.service import Gate, Later, service
 
@@ -105,6 +108,25 @@ async def test_a_call_that_nobody_waits_for_any_more_closes_no_batch() -> None:
 
         await wait_all_tasks_blocked()
         assert scheduler.statistics().batches <= before + 1
+
+
+async def test_a_refusal_is_freed_without_the_garbage_collector() -> None:
+    refusals: list[weakref.ref[muster.RefusedError]] = []
+    gc.disable()
+    try:
+        async with service() as scheduler, muster.open_simulation() as simulation:
+            for call in (
+                lambda: scheduler.submit(RemoveApp("x")),
+                scheduler.ask("a", "x").bound,
+                lambda: simulation.request(RemoveApp("x")),
+            ):
+                try:
+                    await call()
+                except muster.RefusedError as error:
+                    refusals.append(weakref.ref(error))
+    finally:
+        gc.enable()
+    assert [refusal() for refusal in refusals] == [None] * 3
 
 
 CALLS: Final[dict[str, Callable[[muster.Scheduler], Awaitable[object]]]] = {

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
-from muster._open import ENTRY_BOUND
+from muster._entry import BOUND as ENTRY_BOUND
 from muster.testing import Inputs, Interleaving, Recording, check
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Release, RemoveApp

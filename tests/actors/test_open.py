@@ -17,7 +17,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
-from muster._open import ENTRY_BOUND
+from muster._entry import BOUND as ENTRY_BOUND
 from muster.testing import Inputs, Interleaving, Recording, check
 from muster_core.application import ApplicationMachine
 from muster_core.config import default_configuration

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 import muster
-from muster._simulation import ENTRY_BOUND
+from muster._entry import BOUND as ENTRY_BOUND
 from muster.testing import Interleaving, Recording, check
 from muster_core.config import default_configuration
 from muster_core.decisions import Kind, Reason

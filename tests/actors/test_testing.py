@@ -121,7 +121,7 @@ def take_the_node_too_much(state: Examined) -> None:
 
 
 def forget_the_order_of_nodes(state: Examined) -> None:
-    state.conductor.view.nodes.nodes["n"].order = (0.75, "n")
+    state.conductor.view.nodes.nodes["n"].rank = (0.75, "n")
 
 
 def let_the_view_forget_an_ask(state: Examined) -> None:

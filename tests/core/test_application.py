@@ -29,6 +29,7 @@ from muster_core.priority import MAX_PRIORITY
 from muster_core.resources import Resources
 from muster_core.shapes import Shape
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
+from muster_core.steps import all_at_once
 from tests.core.applications import Application, said, told
 from tests.core.building import wish
 
@@ -256,6 +257,29 @@ def test_an_ask_that_lost_its_node_keeps_its_place_in_the_order() -> None:
     app.tell(LoseNode(app.origin(), "n"))
 
     assert (app.asks["x"], app.was_bound["x"]) == (before, True)
+
+
+def test_very_many_asks_go_in_steps_as_they_would_at_once() -> None:
+    at_once, in_steps = Application(), Application()
+    for app in (at_once, in_steps):
+        app.add(wish(count=2_000))
+        app.commit("x-7", "x-3")
+    report = at_once.tell(Dismiss(at_once.origin()))
+    dismiss = Dismiss(in_steps.origin())
+
+    assert in_steps.machine.is_long(dismiss)
+    assert len(list(in_steps.machine.steps(dismiss))) > 20
+    assert in_steps.close() == report
+
+
+def test_what_is_not_long_is_done_in_one_step() -> None:
+    app = Application()
+    request = AddAsks(app.origin(), wish(), 0)
+
+    assert not app.machine.is_long(request)
+    assert all_at_once(app.machine.steps(request)) is None
+    assert [ask.name for ask in app.machine.snapshot().asks] == ["x"]
+    assert not app.machine.is_long(Dismiss(app.origin()))
 
 
 def test_a_node_on_which_it_has_nothing() -> None:

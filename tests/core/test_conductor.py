@@ -401,15 +401,15 @@ def test_only_those_concerned_are_to_report() -> None:
     here = Tree(configuration(queue("a", queue("b")), queue("c")))
     here.add_app("p", "a.b")
     here.settle()
-    here.conductor.begin(0)
+    all_at_once(here.conductor.begin(0))
     here.conductor.enter(wish("p"))
-    closing = here.conductor.close()
+    closing = all_at_once(here.conductor.close())
 
     assert closing is not None
     assert (closing.epoch, closing.credits, len(closing.apps)) == (2, 1, 1)
     keys = {path: entry.key for path, entry in here.conductor.directory.queues.items()}
     assert closing.queues == {keys[path]: Expect(2, 1) for path in ("root", "root.a", "root.a.b")}
-    assert here.conductor.close() is None
+    assert all_at_once(here.conductor.close()) is None
 
 
 def test_a_report_of_another_epoch_is_a_bug() -> None:

@@ -72,7 +72,7 @@ class Names:
             path: (entry.key, entry.config, entry.dynamic, entry.draining, entry.apps)
             for path, entry in self.directory.queues.items()
         }
-        return queues, self.directory.apps(), set(self.directory.completed)
+        return queues, self.directory.apps(), self.directory.completed.seen()
 
     def add_app(self, name: str, path: str, **fields: str) -> list[Route]:
         return self.enter(AddApp(name, path, **fields))  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_a_completed_application_takes_nothing_but_its_name_is_free() -> None:
     assert names.refused(wish("p")) == "app: 'p' has completed"
 
     names.add_app("p", "a")
-    assert not names.directory.completed
+    assert not names.directory.completed.seen()
     assert names.directory.locate("p") == 3
 
 
@@ -344,7 +344,7 @@ def test_a_queue_goes_when_its_last_application_completes() -> None:
     names.add_app("p", "x")
 
     assert short(names.directory.complete(1)) == ["2 Retire"]
-    assert names.directory.completed == {"p"}
+    assert names.directory.completed.seen() == {"p"}
 
 
 def test_a_path_that_comes_again_is_another_queue() -> None:

@@ -13,6 +13,7 @@ from muster_core.nodes import Holder, Node, NodeIndex
 from muster_core.ranking import BLOCK_SIZE
 from muster_core.resources import Resources
 from muster_core.shapes import KEPT_IDLE, Shape, ShapeTable
+from muster_core.steps import all_at_once
 from tests.core.building import shape
 
 EVEN = (("memory", 1.0), ("vcore", 1.0))
@@ -53,7 +54,7 @@ class Nodes:
         if bit is None:
             bit = self.shapes.add(wanted)
             self.index.shape_added(bit)
-            self.index.place_shapes()
+            all_at_once(self.index.place_shapes())
         node = self.index.find(bit)
         return None if node is None else node.name
 
@@ -329,9 +330,13 @@ def test_room_is_counted_anew_for_a_bit_that_has_another_shape() -> None:
     bit = nodes.shapes.find(shape(vcore=1))
     assert bit is not None
     assert nodes.index.room_for(bit, 99) == 8
-    for amount in range(KEPT_IDLE):
+    for amount in range(2 * KEPT_IDLE):
         nodes.find(shape(vcore=100 + amount))
-    nodes.index.shapes_forgotten(nodes.shapes.forget_idle())
+    forgotten = nodes.shapes.forget_idle()
+    nodes.index.shapes_forgotten(forgotten)
+    assert bit in forgotten
+    for amount in forgotten[:0:-1]:  # What was given back last is used first.
+        nodes.find(shape(gpu=amount))
     assert nodes.find(shape(vcore=4)) == "n"
 
     assert nodes.shapes.find(shape(vcore=4)) == bit
@@ -353,14 +358,14 @@ def test_a_node_of_the_same_name_is_another_one() -> None:
 def test_a_shape_that_is_forgotten_leaves_no_trace() -> None:
     nodes = Nodes()
     nodes.add("a", vcore=1000)
-    for amount in range(KEPT_IDLE + 1):
+    for amount in range(2 * KEPT_IDLE):
         nodes.find(shape(vcore=amount + 1))
-    (bit,) = nodes.shapes.forget_idle()
-    nodes.index.shapes_forgotten([bit])
+    forgotten = nodes.shapes.forget_idle()
+    nodes.index.shapes_forgotten(forgotten)
     nodes.index.check()
 
     assert nodes.find(shape(gpu=1)) is None
-    assert nodes.shapes.find(shape(gpu=1)) == bit
+    assert nodes.shapes.find(shape(gpu=1)) == forgotten[-1]
 
 
 def test_hundreds_of_nodes_stay_in_order() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from muster_core.steps import SIZE, Steps, all_at_once, in_pieces
+from muster_core.steps import SIZE, Steps, all_at_once, in_pauses, in_pieces
 
 
 def test_all_steps_are_taken_and_what_comes_of_them_is_given() -> None:
@@ -36,3 +38,20 @@ def test_pieces_are_everything_in_order_and_none_is_empty_or_too_large(size: int
     assert [thing for piece in pieces for thing in piece] == list(range(size))
     assert all(0 < len(piece) <= SIZE for piece in pieces)
     assert len(pieces) == -(-size // SIZE)
+
+
+def test_each_pause_among_lists_is_an_empty_one() -> None:
+    def work() -> Steps[str]:
+        yield
+        yield
+        return "done"
+
+    came: list[str] = []
+
+    def lists() -> Iterator[list[int]]:
+        yield [1]
+        came.append((yield from in_pauses(work())))
+        yield [2]
+
+    assert list(lists()) == [[1], [], [], [2]]
+    assert came == ["done"]

@@ -132,11 +132,12 @@ class Tree:
         for key, commit in self.conductor.settle_cycles().items():
             self._gang_mail[key].append(commit)
         self._work()
-        return self.conductor.snapshot(
+        steps = self.conductor.snapshot(
             [app.snapshot() for app in self.apps.values()],
             [queue.snapshot() for queue in self.queues.values()],
             [gang.snapshot() for gang in self.gangs.values()],
         )
+        return all_at_once(steps)
 
     def recomputations(self, path: str) -> int:
         return self.snapshot().queues[path].recomputations
@@ -205,7 +206,7 @@ class Tree:
     def _begin(self) -> None:
         if not self._open:
             self._open = True
-            self._deliver(self.conductor.begin(self.conductor.now_us))
+            self._deliver(all_at_once(self.conductor.begin(self.conductor.now_us)))
 
     def _end(self) -> None:
         if not self._open:
@@ -264,7 +265,7 @@ class Tree:
                     assert_never(route)
 
     def _hear_owners(self) -> None:
-        closing = self.conductor.close()
+        closing = all_at_once(self.conductor.close())
         if closing is not None:
             for key, expect in closing.queues.items():
                 self._queue_mail[key].append(expect)

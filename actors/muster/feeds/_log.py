@@ -14,6 +14,7 @@ from muster.feeds._raw import Encoding
 from muster.feeds._read import encoding_of
 from muster.feeds._target import Output, Target
 from muster_core.decisions import Announced
+from muster_core.steps import Steps, in_pieces
 
 _ENCODERS: Final[Mapping[Encoding, Callable[[object], bytes]]] = {
     Encoding.JSON_LINES: to_json_line,
@@ -56,6 +57,17 @@ class DecisionLog:
         """
         encode = self._encode
         self._output.write(b"".join([encode(announced.as_map()) for announced in batch]))
+
+    def write_in_steps(self, batch: Sequence[Announced]) -> Steps[None]:
+        """Do what :meth:`write` does, with a pause wherever others may run.
+
+        Raises:
+            BrokenPipeError: If the reader of a pipe has gone.
+            FeedError: If they cannot be written for another reason.
+        """
+        for piece in in_pieces(batch):
+            self.write(piece)
+            yield
 
     def close(self) -> None:
         """Write what is left, and close the log.

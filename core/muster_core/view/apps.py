@@ -12,12 +12,12 @@ from muster_core.lifecycle import RUNNING_STATES, AppState
 from muster_core.messages import Allocation, AppIdentity, Ask, AskOrder, Values
 from muster_core.priority import PriorityTally
 from muster_core.shapes import bits_of
-from muster_core.totals import add_to, take_from
+from muster_core.totals import add_to
 from muster_core.view.orders import Listed
 from muster_core.view.slots import Offer, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from muster_core.nodes import Node
     from muster_core.shapes import Shape
@@ -123,16 +123,39 @@ class ViewApp(Listed):
             slot.add(ask, bit)
             self._offer_member(slot, ask, bit)
 
+    def add_row(
+        self, asks: Sequence[Ask], bits: Mapping[Shape, int], times: Mapping[Shape, int]
+    ) -> None:
+        """List plain asks, of each shape so many, whose bits are given."""
+        self.pending.update([(ask.name, ask) for ask in asks])
+        for priority, count in Counter([ask.priority for ask in asks]).items():
+            self.tally.add(priority, count)
+        for shape, bit in bits.items():
+            add_to(self.pending_total, shape.resources, times[shape])
+            self._count_plain(shape, bit, times[shape])
+        if self._plain:
+            for ask in asks:
+                heappush(self._plain, ask)
+        else:
+            self._plain.extend(asks)
+            heapify(self._plain)
+        if self._by_shape is not None:
+            for ask in asks:
+                heappush(self._by_shape.setdefault(bits[ask.shape], []), ask)
+
     def _offer_plain(self, ask: Ask, bit: int) -> None:
         heappush(self._plain, ask)  # It compares as its place does.
         if self._by_shape is not None:
             heappush(self._by_shape.setdefault(bit, []), ask)
+        self._count_plain(ask.shape, bit, 1)
+
+    def _count_plain(self, shape: Shape, bit: int, times: int) -> None:
         counts = self._counts
         if bit in counts:
-            counts[bit] += 1
+            counts[bit] += times
         else:
-            counts[bit] = 1
-            self._bits[ask.shape] = bit
+            counts[bit] = times
+            self._bits[shape] = bit
             self._plain_mask |= 1 << bit
             self.mask |= 1 << bit
 
@@ -144,10 +167,14 @@ class ViewApp(Listed):
 
     def remove(self, ask: Ask, bit: int) -> None:
         """Forget a pending ask."""
-        name, pending = ask.name, self.pending
-        del pending[name]
+        name, total = ask.name, self.pending_total
+        del self.pending[name]
         self.tally.remove(ask.priority)
-        take_from(self.pending_total, ask.resources)
+        for kind, amount in ask.resources.items():
+            if total[kind] > amount:
+                total[kind] -= amount
+            else:
+                del total[kind]
         untried = self._tried.pop(name, None) is None if self._tried else True
         if ask.gang is None:
             self._withdraw_plain(bit, counted=untried)
@@ -161,12 +188,12 @@ class ViewApp(Listed):
     def _withdraw_plain(self, bit: int, *, counted: bool) -> None:
         """Take note that a plain ask is no longer offered, which was counted if it was untried."""
         if counted:
-            left = self._counts[bit] - 1
-            if left:
-                self._counts[bit] = left
+            counts = self._counts
+            if counts[bit] > 1:
+                counts[bit] -= 1
             else:
-                del self._counts[bit]
-                self._plain_mask &= ~(1 << bit)
+                del counts[bit]
+                self._plain_mask ^= 1 << bit
                 self.mask = self._plain_mask | self._member_mask
         self._tidy(self._plain)
         if self._by_shape is not None:
@@ -181,7 +208,8 @@ class ViewApp(Listed):
         pending, tried = self.pending, self._tried
         while heap:
             ask = heap[0]
-            if pending.get(ask.name) is ask and ask.name not in tried:
+            name = ask.name
+            if name in pending and pending[name] is ask and name not in tried:
                 break
             heappop(heap)
         if len(heap) > 2 * len(pending) + 16:
@@ -228,11 +256,11 @@ class ViewApp(Listed):
         plain, members = self._shape_heaps().get(bit), self._members.get(bit)
         if plain:
             ask = plain[0]
-            if not accepts(ask):
-                rest = (one for one in plain if self.has_untried(one) and accepts(one))
-                ask = min(rest, default=None)
-            if ask is not None:
+            if accepts(ask):
                 found.append((ask.order, ask))
+            else:
+                rest = (one for one in plain if self.has_untried(one) and accepts(one))
+                found.extend((one.order, one) for one in rest)
         if members:
             offered = (entry for entry in members if self._offered(entry) and accepts(entry[1]))
             found.extend((order, ask) for order, ask, _ in offered)

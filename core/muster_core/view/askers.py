@@ -8,12 +8,9 @@ what was found for the first holds for all, until anything has changed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, final
-
-from typing_extensions import override
+from typing import TYPE_CHECKING
 
 from muster_core.shapes import bits_of
-from muster_core.view.claims import PreemptionScope, ReclaimScope, claimant_of
 from muster_core.view.delays import Delays
 from muster_core.view.leaves import LeafView
 from muster_core.view.queues import ParentView
@@ -23,16 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.messages import Ask, AskOrder
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
     from muster_core.view.gangs import ViewGroup
     from muster_core.view.queues import ViewQueue
     from muster_core.view.scopes import Scope
+    from muster_core.view.standings import Standings
     from muster_core.view.state import ViewState
     from muster_core.view.takings import Alike
 
 Asker = tuple["ViewApp", "Ask"]
 
-_Alike = tuple[int, int, int, str]
+AlikeAsks = tuple[int, int, int, str]
 """What asks have in common for which the same is found: leaf, shape, priority if it counts, gang."""
 
 
@@ -46,11 +45,24 @@ class Means(ABC):
     def __init__(self, state: ViewState) -> None:
         self.state = state
         #: The asks for which nothing can be taken as things are, and the groups.
-        self._in_vain: set[_Alike] = set()
+        self._in_vain: set[AlikeAsks] = set()
         self._groups_in_vain: set[tuple[str, ...]] = set()
         #: Those of them that have lost what they had taken, and stand for nobody else.
         self._losers_in_vain: set[Alike] = set()
         self._known: tuple[int, ...] = ()
+
+    def prepare(self, standings: Standings, now_us: int) -> Steps[None]:
+        """Find out for whom it is sure that there is nobody from whom to take anything.
+
+        Args:
+            standings: What stands on the nodes.
+            now_us: The present instant, in microseconds.
+        """
+        yield from ()
+
+    @abstractmethod
+    def nobody(self, app: ViewApp, ask: Ask) -> None:
+        """Take note that an ask cannot take anything from anybody, however little it needs."""
 
     @abstractmethod
     def leaves(self) -> Iterable[LeafView]:
@@ -79,7 +91,7 @@ class Means(ABC):
         return frozenset(gang.name for gang in group.gangs)
 
     @abstractmethod
-    def alike(self, leaf: LeafView, ask: Ask, bit: int) -> _Alike:
+    def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
         """Give what an ask has in common with others for which the same is found."""
 
     @abstractmethod
@@ -119,9 +131,14 @@ class Means(ABC):
             self._in_vain.clear()
             self._groups_in_vain.clear()
             self._losers_in_vain.clear()
+            self._forget()
 
-    def askers(self, now_us: int) -> Iterator[Asker]:
-        """Give who may take something, in order.
+    @abstractmethod
+    def _forget(self) -> None:
+        """Forget who cannot take anything from anybody, as something has changed."""
+
+    def askers(self, now_us: int) -> Iterator[Asker | None]:
+        """Give who may take something, in order, and None while that is looked for.
 
         What is found in vain meanwhile is not given any more. Of a group of gangs the first
         member is given.
@@ -164,7 +181,7 @@ class Means(ABC):
                     found[leaf.key] = leaf
         return found
 
-    def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Asker]:
+    def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Asker | None]:
         if isinstance(queue, ParentView):
             children = [child for child in queue.children.values() if child.key in wanted]
             children.sort(key=lambda child: child.key_in(queue, self.state.total))
@@ -172,6 +189,7 @@ class Means(ABC):
                 yield from self._below(child, wanted, now_us)
         elif isinstance(queue, LeafView):
             for app in queue.competing():
+                yield None
                 if not self._is_open(queue):
                     return
                 first = self._first_of_all(app) if queue.config.settings.blocking else None
@@ -242,77 +260,3 @@ class Means(ABC):
             if first is None or not group.may_complete() or group.names in self._groups_in_vain:
                 continue
             yield slot.order_of(first), first
-
-
-@final
-class Reclaim(Means):
-    """Reclaim: queues that have less than they are guaranteed."""
-
-    @override
-    def leaves(self) -> Iterable[LeafView]:
-        found: dict[int, LeafView] = {}
-        for queue in self.state.claimants.values():
-            if queue.pending:
-                for leaf in self.state.leaves_below(queue):
-                    found[leaf.key] = leaf
-        return [leaf for leaf in found.values() if self.claimed(leaf)]
-
-    @staticmethod
-    def claimed(leaf: LeafView) -> int:
-        """Give the pending shapes of a leaf for which some queue above has a claim."""
-        mask = 0
-        for queue in leaf.upward():
-            mask |= queue.claims
-        return mask & leaf.pending_mask
-
-    @override
-    def shapes(self, leaf: LeafView) -> int:
-        mask = 0
-        for bit in bits_of(self.claimed(leaf)):
-            if leaf.slots or (leaf.key, bit, 0, "") not in self._in_vain:
-                mask |= 1 << bit
-        return mask
-
-    @override
-    def scope(self, app: ViewApp, ask: Ask) -> Scope | None:
-        claimant = claimant_of(self.state.leaf_of(app), ask)
-        if claimant is None:
-            return None
-        return ReclaimScope(self.state, app, ask, self.exempt(ask), claimant)
-
-    @override
-    def alike(self, leaf: LeafView, ask: Ask, bit: int) -> _Alike:
-        return (leaf.key, bit, 0, ask.gang or "")
-
-    @override
-    def may(self, ask: Ask) -> bool:
-        return True
-
-
-@final
-class Preemption(Means):
-    """Priority preemption: asks whose class lets them take the place of lower ones."""
-
-    @override
-    def leaves(self) -> Iterable[LeafView]:
-        return list(self.state.preempting.values())
-
-    @override
-    def shapes(self, leaf: LeafView) -> int:
-        mask = 0
-        for bit, priority, gang in leaf.preempting:
-            if (leaf.key, bit, priority, gang) not in self._in_vain:
-                mask |= 1 << bit
-        return mask
-
-    @override
-    def scope(self, app: ViewApp, ask: Ask) -> Scope | None:
-        return PreemptionScope(self.state, app, ask, self.exempt(ask))
-
-    @override
-    def alike(self, leaf: LeafView, ask: Ask, bit: int) -> _Alike:
-        return (leaf.key, bit, ask.priority, ask.gang or "")
-
-    @override
-    def may(self, ask: Ask) -> bool:
-        return ask.preempts

@@ -16,6 +16,8 @@ from muster_core.decisions import Reason
 from muster_core.view.scopes import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from muster_core.messages import Ask
     from muster_core.resources import Resources
     from muster_core.view.apps import ViewApp
@@ -39,6 +41,7 @@ class ReclaimScope(Scope):
     """
 
     reason = Reason.RECLAIMED
+    ranks_by_priority = False
 
     def __init__(
         self,
@@ -53,6 +56,10 @@ class ReclaimScope(Scope):
         self._fence = _fence_of(claimant)
 
     @override
+    def relation(self) -> Hashable:
+        return (self.leaf.key, self._claimant.key)
+
+    @override
     def fence(self) -> ViewQueue:
         return self._fence
 
@@ -62,8 +69,9 @@ class ReclaimScope(Scope):
 
     @override
     def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
-        guaranteed = side.leaf.config.guaranteed
-        resources = victim.allocation.ask.resources
+        guaranteed, resources = side.leaf.config.guaranteed, victim.allocation.ask.resources
+        if not guaranteed:  # It has what the victim has.
+            return bool(resources)
         return any(
             amount and losses.left(side.leaf, name) > guaranteed[name]
             for name, amount in resources.items()
@@ -108,10 +116,15 @@ class PreemptionScope(Scope):
     """
 
     reason = Reason.PREEMPTED
+    ranks_by_priority = True
 
     def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
         super().__init__(state, app, ask, exempt)
         self._fence = _fence_of(self.leaf)
+
+    @override
+    def relation(self) -> Hashable:
+        return self.leaf.key
 
     @override
     def fence(self) -> ViewQueue:
@@ -127,7 +140,7 @@ class PreemptionScope(Scope):
 
     @override
     def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
-        return (self.rank(side, victim), 0.0, 0, victim.age)
+        return ((side.effective(victim.place[0]),), 0.0, 0, victim.place[1])
 
     @override
     def rank(self, side: Side, victim: Victim) -> Rank:
@@ -139,7 +152,7 @@ class PreemptionScope(Scope):
 
     @override
     def is_beyond(self, side: Side, priority: int) -> bool:
-        return side.effective(priority) >= side.worth
+        return side.effective(priority) >= side.worth(self.ask.priority)
 
     @override
     def sorts_by_priority(self, side: Side) -> bool:
@@ -149,9 +162,9 @@ class PreemptionScope(Scope):
     def why(self, victim: Victim) -> str:
         side = self.side(victim.app.identity.leaf)
         assert side is not None, "a victim that cannot be one"
-        worth = side.effective(victim.allocation.ask.priority)
+        worth, theirs = side.worth(self.ask.priority), side.effective(victim.place[0])
         name = f"{self.app.identity.name}/{self.ask.name}"
-        return f"for {name}: its effective priority {side.worth} is above {worth}"
+        return f"for {name}: its effective priority {worth} is above {theirs}"
 
 
 def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:

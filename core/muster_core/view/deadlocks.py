@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.config.model import DeadlockPolicy
 from muster_core.decisions import Decision, Kind, Reason
+from muster_core.steps import in_pieces
 from muster_core.totals import add_to
 from muster_core.view.fitting import needs_of
 from muster_core.view.moves import say
 
 if TYPE_CHECKING:
     from muster_core.nodes import Node
+    from muster_core.steps import Steps
     from muster_core.view.gangs import Hold, ViewGroup
     from muster_core.view.moves import Moves
     from muster_core.view.permits import Permits
@@ -38,7 +40,7 @@ class Deadlocks:
         self._moves = moves
         self._permits = permits
 
-    def resolve(self, now_us: int) -> tuple[list[Decision], bool]:
+    def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
         """Help the first group that can be helped.
 
         Args:
@@ -48,15 +50,15 @@ class Deadlocks:
             What was decided, and whether a group was helped, so that rounds are due again.
         """
         groups = self._in_order()
-        for position in self._candidates(groups):
+        for position in (yield from self._candidates(groups)):
             group, rivals = groups[position], groups[position + 1 :]
-            if self._would_help(group, rivals):
+            if (yield from self._would_help(group, rivals)):
                 break
         else:
             return [], False
         if self._state.root.config.settings.deadlock_policy is DeadlockPolicy.REPORT:
             return [_warning(groups, group, "would be bound first")], False
-        return self._help(groups, group, rivals, now_us), True
+        return (yield from self._help(groups, group, rivals, now_us)), True
 
     def _in_order(self) -> list[ViewGroup]:
         """Give the unsatisfied groups that hold nodes, in the order in which they are helped.
@@ -86,7 +88,7 @@ class Deadlocks:
             )
         )
 
-    def _candidates(self, groups: list[ViewGroup]) -> list[int]:
+    def _candidates(self, groups: list[ViewGroup]) -> Steps[list[int]]:
         """Give the positions of the groups of which it is not sure that they cannot be helped.
 
         A group whose members would not fit one beside another if the groups after it held
@@ -95,6 +97,7 @@ class Deadlocks:
         found: list[int] = []
         freed: dict[Node, dict[str, int]] = {}
         for position in reversed(range(len(groups))):
+            yield
             group = groups[position]
             if group.may_complete() and not self._is_sure_to_lack(group, freed):
                 found.append(position)
@@ -119,28 +122,35 @@ class Deadlocks:
                 return True
         return False
 
-    def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> bool:
+    def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
         """Try without effect whether a group would be complete if its rivals held nothing."""
         state, moves = self._state, self._moves
         grown, mark = state.nodes.grown, moves.memory.mark()
         released = [hold for rival in rivals for hold in rival.holds()]
-        for hold in released:
-            moves.let_go(hold)
-        placed = self._place_missing(group)
-        for hold in reversed(placed or []):
-            moves.let_go(hold)
-        for hold in released:
-            moves.take_again(hold)
+        for piece in in_pieces(released):
+            yield
+            for hold in piece:
+                moves.let_go(hold)
+        placed = yield from self._place_missing(group)
+        for piece in in_pieces(reversed(placed or [])):
+            yield
+            for hold in piece:
+                moves.let_go(hold)
+        for piece in in_pieces(released):
+            yield
+            for hold in piece:
+                moves.take_again(hold)
         moves.list_apps()
         moves.memory.go_back(mark)
         state.nodes.grown = grown
         return placed is not None
 
-    def _place_missing(self, group: ViewGroup) -> list[Hold] | None:
+    def _place_missing(self, group: ViewGroup) -> Steps[list[Hold] | None]:
         """Let all missing members of a group wait; if one fits nowhere, none."""
         state, moves = self._state, self._moves
         number = state.numbers
         while not group.complete():
+            yield
             slot = self._permits.next_member(group, missing_only=True)
             ask = None if slot is None else slot.first()
             assert slot is not None, "a group that may be complete lacks members"
@@ -150,19 +160,21 @@ class Deadlocks:
             assert bit is not None, "the shape of a pending ask is not in the table"
             node = state.nodes.find(bit) if leaf.has_room(ask) else None
             if node is None:
-                for hold in reversed(_since(group, number)):
-                    moves.let_go(hold)
+                for piece in in_pieces(reversed(_since(group, number))):
+                    yield
+                    for hold in piece:
+                        moves.let_go(hold)
                 return None
             moves.hold(leaf, slot.app, ask, node)
         return _since(group, number)
 
     def _help(
         self, groups: list[ViewGroup], group: ViewGroup, rivals: list[ViewGroup], now_us: int
-    ) -> list[Decision]:
+    ) -> Steps[list[Decision]]:
         """Release rivals, last first, until a group is complete; bind it in the same step."""
         decisions = [_warning(groups, group, "is bound first")]
         rivals = list(rivals)
-        while (placed := self._place_missing(group)) is None:
+        while (placed := (yield from self._place_missing(group))) is None:
             holds = rivals.pop().holds()
             decisions.extend(self._moves.release(hold, Reason.DEADLOCK) for hold in holds)
         for number, hold in enumerate(placed, 1):

@@ -61,6 +61,18 @@ class DecisionView:
         """Every gang that is defined or has members, by full name."""
         return self._state.gangs
 
+    def is_bound(self, app: int, ask: str, number: int) -> bool:
+        """Say whether an ask has what it was given by a bind; also while a batch is open.
+
+        Args:
+            app: The key of its application.
+            ask: Its name.
+            number: The number of the bind.
+        """
+        held = self.apps[app].bound.get(ask) if app in self.apps else None
+        allocation = self._state.unseated.get((app, ask)) if held is None else held[0]
+        return allocation is not None and allocation.number == number
+
     def group_of(self, name: str) -> list[ViewGang]:
         """Give the gangs of the group of a gang, in the order of their creation."""
         return list(self._state.book.group_of(self.gangs[name]).gangs)
@@ -110,10 +122,6 @@ class DecisionView:
             now_us: The instant of the batch, in microseconds.
         """
         return self._intake.apply(report, now_us)
-
-    def nodes_changed(self) -> None:
-        """Take note that nodes came, went or changed, so that every share may differ."""
-        self._state.nodes_changed()
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[list[Decision]]:
         """Run rounds until one changes nothing.
@@ -187,7 +195,7 @@ class DecisionView:
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""
         assert not self._state.dirty
-        assert not self._state.all_dirty
+        assert not self._state.settings_changed
         for queue in self.queues.values():
             queue.check(self._state.shapes, self._state.total)
         # Every application is in its leaf, and nowhere else.

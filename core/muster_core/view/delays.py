@@ -8,8 +8,8 @@ ever take something; each such instant has one deadline, whatever the number of 
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, final
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, final
 
 from muster_core.config.model import PreemptionPolicy
 from muster_core.view.leaves import LeafView
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from muster_core.messages import Ask
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
     from muster_core.view.queues import ViewQueue
 
 Entry = tuple[int, int, int]
 """When a delay is over, the leaf, and since when asks in it count as pending."""
+
+_KEPT: Final = 64
+"""How many ends of delays are kept in any case, whether they still stand or not."""
 
 
 @final
@@ -42,16 +46,25 @@ class Delays:
         #: Delays that are over at this instant, in microseconds, need no timer any more.
         self._now_us = 0
         self._ends: list[Entry] = []
+        #: How many there may be before it is looked for those that do not stand any more.
+        self._limit = _KEPT
         #: What is in the heap, so that nothing is twice.
         self._listed: set[Entry] = set()
         #: What is to be put there if it stands at the end of the batch: most asks are bound then.
         self._new: dict[Entry, None] = {}
 
-    def watch(self, leaf: LeafView) -> None:
+    def __len__(self) -> int:
+        """Give how many ends are kept."""
+        return len(self._ends)
+
+    def watch(self, leaf: LeafView) -> Steps[None]:
         """Find out which asks of a leaf could take something, and count those."""
         leaf.watched = self._watched(leaf)
         leaf.since.clear()
+        if not (leaf.watched or (leaf.watched is not None and leaf.preempting)):
+            return  # None of its asks could ever take anything.
         for app in leaf.apps.values():
+            yield
             for ask in app.pending.values():
                 if leaf.watches(ask):
                     self.add(leaf, app.pending_since_us(ask))
@@ -63,13 +76,14 @@ class Delays:
         above = [queue for queue in leaf.upward() if queue.parent is not None]
         return frozenset(name for queue in above for name in queue.config.guaranteed)
 
-    def refresh(self) -> None:
+    def refresh(self) -> Steps[None]:
         """Take over settings that have changed."""
         if self.stale:
             self.stale = False
             for queue in self._queues.values():
+                yield
                 if isinstance(queue, LeafView):
-                    self.watch(queue)
+                    yield from self.watch(queue)
 
     def add(self, leaf: LeafView, since_us: int) -> None:
         """Count one more pending ask since an instant, in microseconds."""
@@ -102,6 +116,11 @@ class Delays:
                 self._listed.add(entry)
                 heappush(self._ends, entry)
         self._new.clear()
+        if len(self._ends) > self._limit:  # Most may be of asks that are no longer pending.
+            self._ends = [entry for entry in self._ends if self._stands(entry)]
+            heapify(self._ends)
+            self._listed = set(self._ends)
+            self._limit = 2 * len(self._ends) + _KEPT
         while self._ends and not self._stands(self._ends[0]):
             self._drop_first()
         return self._ends[0][0] if self._ends else None

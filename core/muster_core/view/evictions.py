@@ -8,6 +8,7 @@ import attrs
 
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.gangs.states import GangTrigger
+from muster_core.steps import all_at_once
 from muster_core.totals import add_to, take_from
 from muster_core.view.moves import say
 
@@ -99,7 +100,7 @@ class Evictions:
             for queue in self._state.leaf_of(app).upward():
                 add_to(queue.pending, ask.resources)
             self._state.add_pending(app, ask, self._state.acquire_shape(ask))
-            self._state.nodes.place_shapes()
+            all_at_once(self._state.nodes.place_shapes())
         self._moves.unlist(app)
 
     def _park(self, app: ViewApp, ask: Ask) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 from muster_core.gang_messages import GangReport
 from muster_core.lifecycle import AppState
@@ -24,7 +24,7 @@ from muster_core.messages import (
     Unparked,
     Withdrawn,
 )
-from muster_core.steps import SIZE
+from muster_core.steps import SIZE, all_at_once
 from muster_core.totals import add_to, take_from
 from muster_core.view.apps import ViewApp
 from muster_core.view.leaves import LeafView
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from muster_core.steps import Steps
     from muster_core.view.gangs import ViewGang
     from muster_core.view.state import ViewState
+
+_ROW: Final = 8 * SIZE
+"""How many asks that are pending now are taken over in a step, which is quick."""
 
 
 @final
@@ -74,7 +77,7 @@ class Intake:
                 yield
                 yield from self._apply_app(app, now_us)
         nodes = self._state.nodes
-        nodes.place_shapes()
+        yield from nodes.place_shapes()
         forgotten = self._state.shapes.forget_idle()
         if forgotten:
             nodes.shapes_forgotten(forgotten)
@@ -88,12 +91,12 @@ class Intake:
             queue = self._new_queue(summary)
         elif queue.config is not summary.config:
             queue.config = summary.config
-            self._state.all_dirty = True
+            self._state.settings_changed = True
             self._state.delays.stale = True
             self._touch_gangs(queue)
             # Keys of the old policy and of the new do not mix.
             if isinstance(queue, LeafView):
-                queue.reorder(self._state.total)
+                queue.unlist()
             elif isinstance(queue, ParentView):
                 queue.reorder()
         queue.pending = dict(summary.values.pending)
@@ -118,8 +121,9 @@ class Intake:
         if parent is not None:
             parent.children[queue.key] = queue
         if isinstance(queue, LeafView):
-            queue.reorder(self._state.total)
-            self._state.delays.watch(queue)
+            # There is nothing in it yet.
+            all_at_once(queue.reorder(self._state.total))
+            all_at_once(self._state.delays.watch(queue))
         return queue
 
     def _remove_queue(self, queue: ViewQueue) -> None:
@@ -186,12 +190,12 @@ class Intake:
         del self._state.apps[app.identity.key]
 
     def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:
-        state = self._state
-        for number, ask in enumerate(action.asks, 1):
+        for start in range(0, len(action.asks), _ROW):
+            asks = action.asks[start : start + _ROW]
             if action.was_bound:
-                app.since_us[ask.name] = now_us
-            state.add_pending(app, ask, state.acquire_shape(ask))
-            if not number % SIZE:
+                app.since_us.update((ask.name, now_us) for ask in asks)
+            self._state.add_row(app, asks)
+            if len(asks) == _ROW:
                 yield
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:

@@ -19,6 +19,7 @@ from muster_core.lifecycle import AppState
 from muster_core.messages import Ask
 from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.shares import usage_key
+from muster_core.steps import in_pieces
 from muster_core.view.apps import ViewApp
 from muster_core.view.orders import AppOrder
 from muster_core.view.queues import VISIT, ViewQueue, highest, sum_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from muster_core.ranking import Rank
+    from muster_core.steps import Steps
 
 _Standing = tuple[AppState, bool]
 
@@ -77,6 +79,8 @@ class LeafView(ViewQueue):
         factory=dict[_Standing, AppOrder[ViewApp]], init=False
     )
     _all: AppOrder[ViewApp] | None = attrs.field(default=None, init=False)
+    #: What the partition had when they were listed.
+    _total: Mapping[str, int] = attrs.field(factory=dict[str, int], init=False)
 
     def watches(self, ask: Ask) -> bool:
         """Say whether an ask could take something from others once its delay is over."""
@@ -85,17 +89,32 @@ class LeafView(ViewQueue):
             return False
         return ask.preempts or (bool(watched) and any(ask.resources[name] for name in watched))
 
-    def reorder(self, total: Mapping[str, int]) -> None:
+    def unlist(self) -> None:
+        """List no application any more until all are listed anew."""
+        self._all, self._orders = None, {}
+
+    def is_ordered(self, total: Mapping[str, int]) -> bool:
+        """Say whether no application's place depends on anything that has changed."""
+        if not self._orders or self._limited != self._limits():
+            return False
+        return self.config.settings.sort_policy is not SortPolicy.FAIR or self._total == total
+
+    def _limits(self) -> list[ViewQueue]:
+        return [queue for queue in self.line if queue.config.max_applications]
+
+    def reorder(self, total: Mapping[str, int]) -> Steps[None]:
         """List all applications anew, as the settings or the totals have changed."""
-        self._limited = [queue for queue in self.line if queue.config.max_applications]
+        self._limited, self._total = self._limits(), dict(total)
         self._all = None
         self._orders = {standing: AppOrder[ViewApp]() for standing in _STANDINGS}
         if not self._limited and not self._state_aware:
             self._all = self._orders[_HOLDING]
             self._orders = dict.fromkeys(_STANDINGS, self._all)
-        for app in self.apps.values():
-            app.order, app.listed = None, 0
-            self.list_app(app, total)
+        for piece in in_pieces(self.apps.values()):
+            for app in piece:
+                app.order, app.listed = None, 0
+                self.list_app(app, total)
+            yield
 
     def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
         """Bring an application's place up to date, and the priority with which it counts."""
@@ -105,17 +124,13 @@ class LeafView(ViewQueue):
             app.counted = priority
             self.repriced = True
         before = app.order
-        if not app.pending:
-            if before is not None:
-                before.remove(app)
-            return
-        order = self._all or self._orders.get(_standing(app))
+        order = (self._all or self._orders.get(_standing(app))) if app.pending else None
         if order is None:
             if before is not None:
                 before.remove(app)
             return
-        rank = self.key_of(app, total)
-        if order is not before:
+        rank, changes = self.key_of(app, total), order is not before
+        if changes:
             if before is not None:
                 before.remove(app)
             order.add(app, rank)
@@ -182,8 +197,8 @@ class LeafView(ViewQueue):
             first = self.first()
             return first if first is not None and mask >> first[1] & 1 else None
         if self._all is not None:
-            best = self._all.best(mask)
-            return None if best is None else (best, *best.best(mask))
+            app = self._all.ranking.first(mask)
+            return None if app is None else (app, *app.best(mask))
         found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
         only = self.only()
         if only is not None and only.mask & mask:

@@ -6,6 +6,7 @@ that lost its node and got it back is as before, whatever happened in between.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -146,8 +147,11 @@ class Ledger:
             apps[key] = self._commit_app(key)
         queues = yield from self._commit_queues(sorted(moved))
         gangs = self._commit_gangs(now_us)
+        # Each in its turn: to forget a hundred thousand at once takes a while.
         for notes in (self._fresh, self._failed, self._evicted, self._members):
-            notes.clear()
+            while notes:
+                yield
+                notes.popitem()
         for names in (self._satisfied, self._lost, self._unsaid):
             names.clear()
         return apps, queues, gangs
@@ -170,10 +174,10 @@ class Ledger:
             for name in fresh:  # Its delay begins anew if it loses this place.
                 app.since_us.pop(name, None)
         return CommitApp(
-            bound=tuple(sorted(fresh.values(), key=_number)),
+            bound=tuple(sorted(fresh.values(), key=attrgetter("number"))),
             failed=tuple(self._failed.get(key, ())),
             released=tuple(released),
-            waiting=tuple(sorted(waiting, key=_number)),
+            waiting=tuple(sorted(waiting, key=attrgetter("number"))),
             parked=tuple(name for name in evicted if name in app.parked),
         )
 
@@ -184,6 +188,7 @@ class Ledger:
             app = self._state.apps[key]
             children.setdefault(app.identity.leaf, {})[key] = app.values()
         for key in list(children):
+            yield
             for queue in self._state.queues[key].upward():
                 siblings = (
                     None if queue.parent is None else children.setdefault(queue.parent.key, {})
@@ -233,10 +238,6 @@ class Ledger:
                 lost=gang.name in self._lost,
             )
         return commits
-
-
-def _number(allocation: Allocation) -> int:
-    return allocation.number
 
 
 def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:

@@ -8,7 +8,12 @@ something was given up do states have to be compared.
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, Final, final
+
+if TYPE_CHECKING:
+    from muster_core.steps import Steps
+
+_PART: Final = 1024
 
 Place = tuple[bool, str] | None
 """Whether an ask is bound, and its node; None while it is pending."""
@@ -26,8 +31,11 @@ class Memory:
         #: Whether any of the moves gave something up.
         self._gave_up = False
 
-    def start_anew(self) -> None:
-        """Forget everything."""
+    def start_anew(self) -> Steps[None]:
+        """Forget everything; of a hundred thousand moves a part at a time, as that takes a while."""
+        while len(self._moves) > _PART:
+            del self._moves[-_PART:]
+            yield
         self._moves.clear()
         self._rounds.clear()
         self._gave_up = False

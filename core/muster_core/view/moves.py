@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.decisions import Decision, Kind, Reason, decision_on_ask
+from muster_core.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.gangs.states import GangTrigger
-from muster_core.lifecycle import Trigger, next_state
+from muster_core.lifecycle import TRANSITIONS, Trigger, next_state
 from muster_core.messages import Allocation, Ask
 from muster_core.totals import add_to, take_from
 from muster_core.view.ledger import UNCHANGED, Advance, Ledger
@@ -81,7 +81,9 @@ class Moves:
             self._unlisted.update(state.book.refresh())
         if self._unlisted:
             for app in self._unlisted.values():
-                state.list_app(app)
+                leaf = state.leaf_of(app)
+                leaf.list_app(app, state.total)
+                state.dirty[leaf.key] = leaf
             self._unlisted.clear()
 
     # Plain asks
@@ -96,28 +98,23 @@ class Moves:
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
     ) -> list[Decision]:
         """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
+        state, identity = self._state, app.identity
         assigned = decision_on_ask(
-            Kind.ASSIGNED, app.identity.name, ask.name, node.name, leaf.config.path, ask.gang
+            Kind.ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
         )
-        return [assigned, *self._bind(leaf, app, ask, bit, node, now_us)]
+        state.forget_pending(leaf, app, ask, bit)
+        state.shapes.release(bit)
+        self._use(leaf, app, ask, node)
+        self.memory.note(identity.key, ask.name, None, (True, node.name))
+        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us)]
 
     def bind(
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
     ) -> list[Decision]:
-        """Bind a pending ask."""
+        """Bind a pending ask of which it was said already that it is assigned."""
         bit = self._state.shapes.find(ask.shape)
         assert bit is not None, "the shape of a pending ask is not in the table"
-        return self._bind(leaf, app, ask, bit, node, now_us)
-
-    def _bind(
-        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
-    ) -> list[Decision]:
-        state = self._state
-        state.forget_pending(leaf, app, ask, bit)
-        state.shapes.release(bit)
-        self._use(leaf, app, ask, node)
-        self.memory.note(app.identity.key, ask.name, None, (True, node.name))
-        return self._enter_bound(leaf, app, ask, node, now_us)
+        return self.assign(leaf, app, ask, bit, node, now_us)[1:]
 
     def _spend_failure(self, app: ViewApp, ask: Ask) -> None:
         app.spoilt[ask.name] -= 1
@@ -153,14 +150,12 @@ class Moves:
             )
         ]
         before, stay = app.state, app.stay
-        after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
-        if after is before:
+        if (before, Trigger.ASK_BOUND) not in TRANSITIONS:  # Most run already.
             self.ledger.bound(app, allocation, UNCHANGED)
             return decisions
+        after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
         state.enter(app, leaf, after, now_us)
-        said = Decision(
-            Kind.APP_STATE, app=app.identity.name, queue=leaf.config.path, state=after.value
-        )
+        said = decision_on_app(app.identity.name, leaf.config.path, after.value)
         decisions.append(said)
         self.ledger.bound(app, allocation, Advance(before, stay, said))
         return decisions
@@ -267,5 +262,5 @@ def say(
 ) -> Decision:
     """Make a decision about an ask."""
     return decision_on_ask(
-        kind, app.identity.name, ask.name, node, leaf.config.path, ask.gang, reason
+        kind, app.identity.name, ask.name, node, leaf.config.path, ask.gang, reason=reason
     )

@@ -37,46 +37,49 @@ A = TypeVar("A", bound=Listed)
 class AppOrder(Generic[A]):
     """Applications of one leaf in order, all and only those listed that have pending asks."""
 
-    __slots__ = ("_counts", "_ranking", "mask")
+    __slots__ = ("_counts", "mask", "ranking")
 
     def __init__(self) -> None:
         #: The shapes that some application of the order offers.
         self.mask = 0
         #: How many applications offer each shape, by the mask of that alone; no zeros.
         self._counts: dict[int, int] = {}
-        self._ranking: Ranking[A] = Ranking()
+        #: The applications, by what they offer.
+        self.ranking: Ranking[A] = Ranking()
 
     def add(self, app: A, rank: Rank) -> None:
         """List an application that is listed nowhere."""
         app.order, app.listed = self, 0
-        self._ranking.add(app, rank)
+        self.ranking.add(app, rank)
         self.update(app)
 
     def remove(self, app: A) -> None:
         """Take an application of this order out."""
-        self._ranking.remove(app)
+        self.ranking.remove(app)
         self._count(app.listed, 0)
         app.order, app.listed = None, 0
 
     def move(self, app: A, rank: Rank) -> None:
         """Give an application of this order another place."""
-        self._ranking.move(app, rank)
-        self.update(app)
+        self.ranking.move(app, rank)
+        if app.mask != app.listed:
+            self._count(app.listed, app.mask)
+            app.listed = app.mask
 
     def update(self, app: A) -> None:
         """Bring the shapes with which an application is listed up to date."""
-        before, app.listed = app.listed, app.mask
-        if before != app.mask:
-            self._count(before, app.mask)
-            self._ranking.widen(app)
+        if app.mask != app.listed:
+            self._count(app.listed, app.mask)
+            app.listed = app.mask
+            self.ranking.widen(app)
 
     def best(self, mask: int) -> A | None:
         """Give the first application that offers a shape in ``mask``."""
-        return self._ranking.first(mask) if mask & self.mask else None
+        return self.ranking.first(mask) if mask & self.mask else None
 
     def __iter__(self) -> Iterator[A]:
         """Give the applications, best first."""
-        return iter(self._ranking)
+        return iter(self.ranking)
 
     def _count(self, before: int, after: int) -> None:
         counts, changed = self._counts, before ^ after
@@ -101,5 +104,5 @@ class AppOrder(Generic[A]):
         assert counts == self._counts
         assert self.mask == sum(counts)
         # All are ranked, in order.
-        self._ranking.check()
+        self.ranking.check()
         assert {id(app) for app in self} == {id(app) for app in apps}

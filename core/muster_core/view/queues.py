@@ -188,8 +188,12 @@ class ViewQueue(ABC):
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's place among its siblings (SPEC section 4)."""
-        share = self.share_of(self.allocated, total)
-        pending, config = -dominant_share(self.pending, total), self.config
+        denominators, config = self.denominators, self.config
+        if denominators is None:
+            share = self.share_of(self.allocated, total)
+        else:
+            share = fair_share(self.allocated, denominators)
+        pending = -dominant_share(self.pending, total)
         if not parent.config.settings.sort_by_priority:
             return (share, pending, config.path)
         priority = self.counted

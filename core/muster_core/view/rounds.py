@@ -9,10 +9,12 @@ and those that were tried before there was more room are known.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.decisions import Decision, Kind
 from muster_core.shapes import EVERY_SHAPE
+from muster_core.steps import in_pauses
 from muster_core.view.deadlocks import Deadlocks
 from muster_core.view.leaves import LeafView
 from muster_core.view.moves import Moves, say
@@ -66,11 +68,13 @@ class Rounds:
             What each step decided; between two steps the caller may do other things,
             but must not touch the view.
         """
+        for _ in chain(self._state.catch_up(), self._state.delays.refresh()):
+            yield []
         changed = self._state.book.take_changed()
-        self._state.delays.refresh()
         self._takers.start_batch(is_new=is_new)
         while True:
-            self._moves.memory.start_anew()
+            for _ in self._moves.memory.start_anew():
+                yield []
             again = True
             while again:
                 self._start_round()
@@ -83,13 +87,14 @@ class Rounds:
                     self._is_settled() or self._moves.memory.knows_this()
                 )
                 if self._moves.failed:
-                    self._moves.memory.start_anew()
+                    for _ in self._moves.memory.start_anew():
+                        yield []
             self._end_round()
-            taken = self._takers.take(now_us)
+            taken = yield from in_pauses(self._takers.take(now_us))
             if taken:
                 yield taken
                 continue
-            decisions, helped = self._deadlocks.resolve(now_us)
+            decisions, helped = yield from in_pauses(self._deadlocks.resolve(now_us))
             if decisions:
                 yield decisions
             if not helped:
@@ -113,9 +118,10 @@ class Rounds:
         self._permits.judge(exact=state.exact)
         decisions: list[Decision] = []
         tried, numbers, root = 0, state.numbers, state.root
+        nodes, teams = state.nodes, state.teams
         while True:
             state.refresh()
-            fitting = state.fitting
+            fitting = nodes.fitting | teams.fitting
             if not (root.open & fitting or root.visiting):
                 break
             decisions += self._step(root, fitting, now_us)
@@ -194,4 +200,7 @@ class Rounds:
         self, now_us: int
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Give what the batch decided, for each owner concerned, once."""
-        return self._moves.ledger.commits(now_us)
+        commits = yield from self._moves.ledger.commits(now_us)
+        yield from self._moves.memory.start_anew()
+        yield from self._state.timers.tidy()
+        return commits

@@ -18,7 +18,7 @@ from muster_core.totals import add_to, take_from
 from muster_core.view.leaves import LeafView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from muster_core.messages import Ask
     from muster_core.view.apps import ViewApp
@@ -35,63 +35,91 @@ Key = tuple[Rank, float, int, int]
 
 @final
 class Losses:
-    """What queues have lost to a plan."""
+    """What queues have lost to a plan.
 
-    def __init__(self) -> None:
+    Args:
+        shares: The fair shares of leaves that have lost nothing, as far as they were asked
+            for; several plans have them in common as long as nothing changes.
+    """
+
+    __slots__ = ("_lost", "_own", "_shares")
+
+    def __init__(self, shares: dict[int, float] | None = None) -> None:
         self._lost: dict[int, dict[str, int]] = {}
-        #: The fair shares of leaves, as long as nothing changes.
-        self._shares: dict[int, float] = {}
+        self._shares: dict[int, float] = {} if shares is None else shares
+        #: The fair shares of leaves that have lost anything, as long as nothing changes.
+        self._own: dict[int, float] = {}
 
-    def take(self, victim: Victim, leaf: LeafView) -> None:
-        """Take a victim from its queues."""
-        self._shares.pop(leaf.key, None)
-        for queue in leaf.upward():
-            add_to(self._lost.setdefault(queue.key, {}), victim.allocation.ask.resources)
+    def take(self, victim: Victim, path: Iterable[ViewQueue]) -> None:
+        """Take a victim from queues that it is in."""
+        self._own.pop(victim.leaf, None)
+        for queue in path:
+            lost = self._lost.get(queue.key)
+            if lost is None:
+                lost = self._lost[queue.key] = {}
+            add_to(lost, victim.allocation.ask.resources)
 
-    def spare(self, victim: Victim, leaf: LeafView) -> None:
-        """Give a victim back to its queues."""
-        self._shares.pop(leaf.key, None)
-        for queue in leaf.upward():
+    def spare(self, victim: Victim, path: Iterable[ViewQueue]) -> None:
+        """Give a victim back to queues from which it was taken."""
+        self._own.pop(victim.leaf, None)
+        for queue in path:
             take_from(self._lost[queue.key], victim.allocation.ask.resources)
 
     def left(self, queue: ViewQueue, name: str) -> int:
         """Give what a queue has left of a type."""
-        return queue.allocated.get(name, 0) - self._lost.get(queue.key, {}).get(name, 0)
+        lost = self._lost.get(queue.key)
+        there = queue.allocated.get(name, 0)
+        return there if lost is None else there - lost.get(name, 0)
 
     def share(self, leaf: LeafView, total: Mapping[str, int]) -> float:
         """Give the fair share of a leaf with what it has left."""
-        share = self._shares.get(leaf.key)
+        if not self._lost.get(leaf.key):
+            share = self._shares.get(leaf.key)
+            if share is None:
+                share = self._shares[leaf.key] = leaf.share_of(leaf.allocated, total)
+            return share
+        share = self._own.get(leaf.key)
         if share is None:
             left = {name: self.left(leaf, name) for name in leaf.allocated}
-            share = self._shares[leaf.key] = leaf.share_of(left, total)
+            share = self._own[leaf.key] = leaf.share_of(left, total)
         return share
 
 
 @final
 @attrs.frozen(eq=False)
 class Side:
-    """How a leaf stands to the queue of an ask that wants something.
+    """How a leaf stands to a queue from which something is wanted, whatever that is.
 
     Attributes:
         leaf: The leaf.
         guards: The leaf and the queues above it below the common ancestor; none if nothing
             is protected by ``guaranteed``.
-        queue_rank: The ``queue.priority`` of those queues from above, without zeros at the end.
+        guarded: Those of them that are guaranteed anything.
+        losing: The queues of which it has to be known what they lose: those, and the leaf.
+        queue_rank: The ``queue.priority`` of the guards from above, without zeros at the end.
         added: What is to be added to a priority in the leaf to compare it.
         fixed: With what everything in the leaf is compared, if a fence replaces it.
-        worth: What the ask that wants something is worth in that comparison.
+        raised: What is to be added to the priority of who wants something in that comparison.
+        replaced: What they are all worth in it, if a fence replaces that.
     """
 
     leaf: LeafView
     guards: tuple[ViewQueue, ...]
+    guarded: tuple[ViewQueue, ...]
+    losing: tuple[ViewQueue, ...]
     queue_rank: Rank
     added: int
     fixed: int | None
-    worth: int
+    raised: int
+    replaced: int | None
 
     def effective(self, priority: int) -> int:
         """Give the effective priority of an ask in the leaf."""
         return priority + self.added if self.fixed is None else self.fixed
+
+    def worth(self, priority: int) -> int:
+        """Give the effective priority of who wants something."""
+        return priority + self.raised if self.replaced is None else self.replaced
 
     def surplus(self, name: str) -> int | None:
         """Give how much of a type can be taken from the leaf at most; None if all of it."""
@@ -99,6 +127,10 @@ class Side:
             (queue.allocated.get(name, 0) - queue.config.guaranteed[name] for queue in self.guards),
             default=None,
         )
+
+
+Sides = dict[int, tuple["LeafView", Side | None]]
+"""How leaves stand to one queue, by key; each with the leaf for which that was found."""
 
 
 class Scope(ABC):
@@ -112,9 +144,11 @@ class Scope(ABC):
 
     Attributes:
         reason: With which reason victims are released.
+        ranks_by_priority: Whether the choice of the node goes by the priorities of victims.
     """
 
     reason: Reason
+    ranks_by_priority: bool
 
     def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
         self.state = state
@@ -123,7 +157,12 @@ class Scope(ABC):
         self.leaf = state.leaf_of(app)
         self._exempt = exempt
         self._path = {queue.key: queue for queue in self.leaf.upward()}
-        self._sides: dict[int, Side | None] = {}
+        #: As far as they were asked for.
+        self.sides: Sides = {}
+
+    @abstractmethod
+    def relation(self) -> Hashable:
+        """Give what scopes have in common to which leaves stand alike, until settings change."""
 
     @abstractmethod
     def fence(self) -> ViewQueue:
@@ -173,11 +212,12 @@ class Scope(ABC):
 
     def side(self, key: int) -> Side | None:
         """Say how a leaf stands to the ask; None if nobody there can be a victim."""
-        if key not in self._sides:
-            leaf = self.state.queues[key]
+        leaf = self.state.queues[key]
+        found = self.sides.get(key)
+        if found is None or found[0] is not leaf:
             assert isinstance(leaf, LeafView), "an application in a parent queue"
-            self._sides[key] = self._find_side(leaf)
-        return self._sides[key]
+            found = self.sides[key] = (leaf, self._find_side(leaf))
+        return found[1]
 
     def _find_side(self, leaf: LeafView) -> Side | None:
         common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
@@ -193,19 +233,32 @@ class Scope(ABC):
         ranks = [queue.config.settings.queue_priority for queue in reversed(below)]
         while ranks and not ranks[-1]:
             ranks.pop()
-        worth = self.ask.priority + mine if replaced is None else replaced
-        return Side(leaf, below, tuple(ranks), added, fixed, worth)
+        guarded = tuple(queue for queue in below if queue.config.guaranteed)
+        losing = guarded if leaf in guarded else (leaf, *guarded)
+        return Side(leaf, below, guarded, losing, tuple(ranks), added, fixed, mine, replaced)
+
+    def may_take_one(self, side: Side, victim: Victim, losses: Losses) -> bool:
+        """Say whether a victim may be taken by itself, with what is lost already."""
+        ask = victim.allocation.ask
+        if ask.gang in self._exempt or not self.deserves(side, victim, losses):
+            return False
+        for queue in side.guarded:
+            guaranteed = queue.config.guaranteed
+            for name, amount in ask.resources.items():
+                if losses.left(queue, name) - amount < guaranteed[name]:
+                    return False
+        return True
 
     def may_take(self, unit: Sequence[Victim], losses: Losses) -> bool:
         """Say whether victims may be taken together, with what is lost already."""
         falls: dict[int, dict[str, int]] = {}
         for victim in unit:
-            side = self.side(victim.app.identity.leaf)
+            side = self.side(victim.leaf)
             if side is None or victim.allocation.ask.gang in self._exempt:
                 return False
             if not self.deserves(side, victim, losses):
                 return False
-            for queue in side.guards:
+            for queue in side.guarded:
                 add_to(falls.setdefault(queue.key, {}), victim.allocation.ask.resources)
         for key, amounts in falls.items():
             queue = self.state.queues[key]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.gangs.states import GangTrigger
 from muster_core.lifecycle import AppState
 from muster_core.nodes import NodeIndex
 from muster_core.shapes import ShapeTable
+from muster_core.steps import in_pieces
 from muster_core.view.book import GangBook
 from muster_core.view.delays import Delays
 from muster_core.view.gangs import Hold
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
 
     from muster_core.messages import Allocation, Ask
     from muster_core.nodes import Node
+    from muster_core.shapes import Shape
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
+
+_FEW: Final = 32
+"""Below how many asks it takes less time to count each than to count what they have in common."""
 
 ROOT_KEY: Final = 1
 """The key of the root queue, the first that is ever made."""
@@ -56,6 +63,9 @@ class ViewState:
         self.delays = Delays(self.queues)
         #: What was taken from others.
         self.takings = Takings()
+        #: What bound asks have by application and name that are without their nodes only as long
+        #: as it is tried out what would be then.
+        self.unseated: dict[tuple[int, str], Allocation] = {}
         self.timers = Timers(self.apps, self.book.waiting, self.delays)
         #: Goes up whenever settings or totals have changed.
         self.reconfigured = 0
@@ -63,8 +73,8 @@ class ViewState:
         self.total: dict[str, int] = {}
         #: The queues in which something changed since the last refresh.
         self.dirty: dict[int, ViewQueue] = {}
-        #: Something changed that every queue is compared by.
-        self.all_dirty = False
+        #: The settings of some queue have changed since the last refresh.
+        self.settings_changed = False
         #: The queues that are new in this batch, or had another priority at some time in it.
         self.touched: set[int] = set()
         #: The nodes of asks that came bound, by the number of the bind, until the owner reports.
@@ -98,11 +108,23 @@ class ViewState:
             for child in queue.children.values():
                 yield from self.leaves_below(child)
 
-    def nodes_changed(self) -> None:
-        """Take note that nodes came, went or changed, so that every share may differ."""
-        if self.nodes.total != self.total:
-            self.total = dict(self.nodes.total)
-            self.all_dirty = True
+    def catch_up(self) -> Steps[None]:
+        """Take over what all queues are compared by: settings, and what all nodes have."""
+        if not self.settings_changed and self.nodes.total == self.total:
+            return
+        self.settings_changed = False
+        self.total = dict(self.nodes.total)
+        self.nodes.grown += 1
+        self.reconfigured += 1
+        for queue in self.queues.values():
+            queue.denominators = None
+            if isinstance(queue, LeafView) and not queue.is_ordered(self.total):
+                yield from queue.reorder(self.total)
+        self.dirty = dict(self.queues)
+        for piece in in_pieces(self._with_ancestors(self.dirty)):
+            yield
+            self._refresh(piece)
+        self.dirty.clear()
 
     def list_app(self, app: ViewApp) -> None:
         """Bring an application's place in its leaf up to date."""
@@ -126,6 +148,25 @@ class ViewState:
             self.preempting[leaf.key] = leaf
         if (ask.preempts or leaf.watched) and leaf.watches(ask):
             self.delays.add(leaf, app.pending_since_us(ask))
+
+    def add_row(self, app: ViewApp, asks: Sequence[Ask]) -> None:
+        """Take note of asks that are pending, and of their shapes.
+
+        What many of them have in common is counted once, unless there is more to see to or
+        that would take longer.
+        """
+        leaf = self.leaf_of(app)
+        few = len(asks) < _FEW
+        if few or leaf.watched or [ask for ask in asks if ask.gang or ask.preempts]:
+            for ask in asks:
+                self.add_pending(app, ask, self.acquire_shape(ask))
+            return
+        times = Counter([ask.shape for ask in asks])
+        bits: dict[Shape, int] = {}
+        for shape, count in times.items():
+            bit = bits[shape] = self._acquire(shape, count)
+            leaf.count_shape(bit, count)
+        app.add_row(asks, bits, times)
 
     def remove_pending(self, app: ViewApp, ask: Ask) -> int:
         """Forget a pending ask, but not that its shape is counted; give the bit of that."""
@@ -156,11 +197,14 @@ class ViewState:
 
         If it is a new one, the nodes are to be told to place it before anything is searched.
         """
-        bit = self.shapes.find(ask.shape)
+        return self._acquire(ask.shape, 1)
+
+    def _acquire(self, shape: Shape, times: int) -> int:
+        bit = self.shapes.find(shape)
         if bit is None:
-            bit = self.shapes.add(ask.shape)
+            bit = self.shapes.add(shape)
             self.nodes.shape_added(bit)
-        self.shapes.acquire(bit)
+        self.shapes.acquire(bit, times)
         return bit
 
     def release_shape(self, ask: Ask) -> None:
@@ -231,27 +275,22 @@ class ViewState:
 
     def refresh(self) -> None:
         """Bring masks, priorities and places up to date, from the leaves upward."""
-        if self.all_dirty:
-            self.all_dirty = False
-            self.nodes.grown += 1
-            self.reconfigured += 1
-            self.dirty = dict(self.queues)
-            for queue in self.queues.values():
-                queue.denominators = None
-                if isinstance(queue, LeafView):
-                    queue.reorder(self.total)
-        if not self.dirty:
-            return
-        dirty, self.dirty = self.dirty, {}
-        for queue in self._with_ancestors(dirty):
+        if self.dirty:
+            queues = self._with_ancestors(self.dirty)
+            self.dirty.clear()
+            self._refresh(queues)
+
+    def _refresh(self, queues: Sequence[ViewQueue]) -> None:
+        shapes, total, exact, claimants = self.shapes, self.total, self.exact, self.claimants
+        for queue in queues:
             before = queue.priority
-            queue.refresh(self.shapes, self.total, exact=self.exact)
+            queue.refresh(shapes, total, exact=exact)
             if queue.priority != before:
                 self.touched.add(queue.key)
             if queue.claims:
-                self.claimants[queue.key] = queue
-            elif self.claimants:
-                self.claimants.pop(queue.key, None)
+                claimants[queue.key] = queue
+            elif claimants:
+                claimants.pop(queue.key, None)
 
     @staticmethod
     def _with_ancestors(dirty: dict[int, ViewQueue]) -> Sequence[ViewQueue]:

@@ -11,23 +11,25 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.decisions import Decision, Kind
-from muster_core.view.askers import Preemption, Reclaim
 from muster_core.view.evictions import Evictions
+from muster_core.view.means import Preemption, Reclaim
 from muster_core.view.moves import say
 from muster_core.view.plans import Plan, Planner
-from muster_core.view.victims import Standings
+from muster_core.view.standings import Standings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from muster_core.messages import Ask
     from muster_core.nodes import Node
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
     from muster_core.view.askers import Means
     from muster_core.view.gangs import Hold, ViewGroup
     from muster_core.view.moves import Moves
     from muster_core.view.permits import Permits
     from muster_core.view.state import ViewState
+    from muster_core.view.victims import Victim
 
 
 @final
@@ -79,7 +81,7 @@ class Takers:
         for means in self._means:
             means.start_batch()
 
-    def take(self, now_us: int) -> list[Decision]:
+    def take(self, now_us: int) -> Steps[list[Decision]]:
         """Let the first that can take something do so, between two rounds.
 
         Args:
@@ -89,24 +91,31 @@ class Takers:
             What was decided; nothing if nobody can take anything.
         """
         for means in self._means:
-            decisions = self._take_by(means, now_us)
+            decisions = yield from self._take_by(means, now_us)
             if decisions:
                 return decisions
         return []
 
-    def _take_by(self, means: Means, now_us: int) -> list[Decision]:
-        for app, ask in means.askers(now_us):
+    def _take_by(self, means: Means, now_us: int) -> Steps[list[Decision]]:
+        yield from means.prepare(self._standings, now_us)
+        for asker in means.askers(now_us):
+            yield
+            if asker is None:
+                continue
+            app, ask = asker
             if ask.gang is not None and not self._state.gangs[ask.gang].satisfied:
                 group = self._state.book.group_of(self._state.gangs[ask.gang])
-                decisions = self._take_for_group(means, group, now_us)
+                decisions = yield from self._take_for_group(means, group, now_us)
                 if decisions:
                     return decisions
                 means.group_in_vain(group)
                 continue
-            plan = self._plan_for(means, app, ask)
+            plan = yield from self._plan_for(means, app, ask)
             if plan is not None:
                 return self._carry_out(plan, now_us)
             means.in_vain(app, ask, self._bit_of(ask))
+            if self._planner.found_nobody:
+                means.nobody(app, ask)
         return []
 
     def _bit_of(self, ask: Ask) -> int:
@@ -120,12 +129,15 @@ class Takers:
             return None
         return self._state.nodes.find(self._bit_of(ask))
 
-    def _plan_for(self, means: Means, app: ViewApp, ask: Ask) -> Plan | None:
+    def _plan_for(self, means: Means, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask that does not fit; None for one that does."""
+        self._planner.found_nobody = False
         if self._place_for(app, ask) is not None:
             return None
         scope = means.scope(app, ask)
-        return None if scope is None else self._planner.find(scope, self._bit_of(ask))
+        if scope is None:
+            return None
+        return (yield from self._planner.find(scope, self._bit_of(ask)))
 
     def _evict(self, plan: Plan, now_us: int) -> Iterator[Decision]:
         for victim in plan.victims:
@@ -147,11 +159,11 @@ class Takers:
 
     # Groups
 
-    def _take_for_group(self, means: Means, group: ViewGroup, now_us: int) -> list[Decision]:
+    def _take_for_group(self, means: Means, group: ViewGroup, now_us: int) -> Steps[list[Decision]]:
         """Place all that a group lacks, if that takes victims and can be done."""
         if self._state.takings.lost_by(group.names):
             return []
-        steps = self._find_steps(means, group, now_us)
+        steps = yield from self._find_steps(means, group, now_us)
         if not any(step.plan for step in steps):
             return []
         decisions: list[Decision] = []
@@ -168,33 +180,43 @@ class Takers:
         self._moves.list_apps()
         return decisions
 
-    def _find_steps(self, means: Means, group: ViewGroup, now_us: int) -> list[_Step]:
+    def _find_steps(self, means: Means, group: ViewGroup, now_us: int) -> Steps[list[_Step]]:
         """Try without effect how all missing members of a group could be placed."""
         mark, grown = self._moves.memory.mark(), self._state.nodes.grown
         steps: list[_Step] = []
         undo: list[Hold] = []
         while not group.complete():
-            step = self._find_step(means, group, now_us)
+            step = yield from self._find_step(means, group, now_us)
             if step is None:
                 break
             steps.append(step)
             for victim in step.plan.victims if step.plan else ():
-                self.evictions.unseat(victim)
+                self._unseat(victim)
             leaf = self._state.leaf_of(step.app)
             self._moves.hold(leaf, step.app, step.ask, step.node)
             undo.append(self._permits.hold_of(step.ask, step.app))
         complete = group.complete()
         for step, hold in zip(reversed(steps), reversed(undo), strict=True):
+            yield
             self._moves.let_go(hold)
             for victim in reversed(step.plan.victims if step.plan else ()):
                 self.evictions.reseat(victim)
+        self._state.unseated.clear()
         self._moves.list_apps()
         self._state.refresh()  # Who may take something was looked up meanwhile.
         self._moves.memory.go_back(mark)
         self._state.nodes.grown = grown
         return steps if complete else []
 
-    def _find_step(self, means: Means, group: ViewGroup, now_us: int) -> _Step | None:
+    def _unseat(self, victim: Victim) -> None:
+        """Take a victim from its node for a trial, which those who ask meanwhile do not see."""
+        if victim.bound:
+            key = (victim.app.identity.key, victim.allocation.ask.name)
+            self._state.unseated[key] = victim.allocation
+        self.evictions.unseat(victim)
+
+    def _find_step(self, means: Means, group: ViewGroup, now_us: int) -> Steps[_Step | None]:
+        yield
         slot = self._permits.next_member(group, missing_only=True)
         ask = None if slot is None else slot.first()
         if slot is None or ask is None:
@@ -204,5 +226,5 @@ class Takers:
             return _Step(slot.app, ask, node, None)
         if not means.is_ready(slot.app, ask, now_us):
             return None
-        plan = self._plan_for(means, slot.app, ask)
+        plan = yield from self._plan_for(means, slot.app, ask)
         return None if plan is None else _Step(slot.app, ask, plan.node, plan)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, final
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 from muster_core.lifecycle import TIMERS_US, AppState
 from muster_core.records import record
+from muster_core.steps import in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from muster_core.messages import Allocation
+    from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
     from muster_core.view.delays import Delays
     from muster_core.view.gangs import ViewGang
@@ -57,9 +59,65 @@ class WaitEnd:
     gang: str
 
 
+E = TypeVar("E", bound=tuple[object, ...])
+
+_KEPT: Final = 64
+"""How many deadlines are kept in any case before it is looked for those that no longer stand."""
+
+
+class Deadlines(Generic[E]):
+    """Deadlines in order, each a tuple that begins with its instant.
+
+    One that no longer stands is dropped when it comes to the top, or when there are twice as
+    many as were left when it was last looked through: so there are never more than twice as
+    many as stand, however far off they are.
+
+    Args:
+        stands: Says whether a deadline still stands. It is asked between two batches.
+    """
+
+    __slots__ = ("_heap", "_limit", "_stands")
+
+    def __init__(self, stands: Callable[[E], bool]) -> None:
+        self._stands = stands
+        self._heap: list[E] = []
+        self._limit = _KEPT
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, deadline: E) -> None:
+        """Note a deadline."""
+        heappush(self._heap, deadline)
+
+    def first(self) -> E | None:
+        """Give the first deadline that stands, or None. Between two batches."""
+        heap = self._heap
+        while heap and not self._stands(heap[0]):
+            heappop(heap)
+        return heap[0] if heap else None
+
+    def tidy(self) -> Steps[None]:
+        """Look for those that no longer stand, if there are many. At the end of a batch."""
+        heap = self._heap
+        if len(heap) <= self._limit:
+            return
+        kept: list[E] = []
+        for piece in in_pieces(heap):
+            yield
+            kept.extend(filter(self._stands, piece))
+        heapify(kept)
+        self._heap = kept
+        self._limit = 2 * len(kept) + _KEPT
+
+    def pop(self) -> None:
+        """Take the first deadline out."""
+        heappop(self._heap)
+
+
 @final
 class Timers:
-    """All deadlines. One that no longer stands is dropped when it comes to the top.
+    """All deadlines.
 
     Args:
         apps: The applications of the view, by key.
@@ -78,9 +136,9 @@ class Timers:
         #: How long members wait whose gang does not say, in microseconds.
         self.gang_wait_us = 0
         #: The instant, the number of the bind, the application's key, the ask's name.
-        self._completions: list[tuple[int, int, int, str]] = []
+        self._completions = Deadlines(self._holds)
         #: The instant, the application's key, which of its stays, the state.
-        self._state_ends: list[tuple[int, int, int, AppState]] = []
+        self._state_ends = Deadlines(self._lasts)
 
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
         """Note when a new allocation will end, if it says how long it runs."""
@@ -88,7 +146,7 @@ class Timers:
         if run_for_us is not None:
             due_us = now_us + run_for_us
             entry = (due_us, allocation.number, app.identity.key, allocation.ask.name)
-            heappush(self._completions, entry)
+            self._completions.add(entry)
 
     def entered(self, app: ViewApp, now_us: int) -> None:
         """Note when the state that an application has entered will end, if it has an end."""
@@ -97,17 +155,22 @@ class Timers:
         limit_us = TIMERS_US.get(app.state)
         if limit_us is not None:
             entry = (now_us + limit_us, app.identity.key, app.stay, app.state)
-            heappush(self._state_ends, entry)
+            self._state_ends.add(entry)
 
     def next_us(self) -> int | None:
         """Give the instant of the next deadline, or None if there is none."""
-        self._drop_stale()
-        heads = [heap[0][0] for heap in (self._completions, self._state_ends) if heap]
+        firsts = (self._completions.first(), self._state_ends.first())
+        heads = [first[0] for first in firsts if first is not None]
         heads.extend(end_us for gang in self._waiting.values() for end_us in self._ends(gang))
         delay_us = self._delays.next_us()
         if delay_us is not None:
             heads.append(delay_us)
         return min(heads, default=None)
+
+    def tidy(self) -> Steps[None]:
+        """Forget deadlines that no longer stand, if there are many. At the end of a batch."""
+        yield from self._completions.tidy()
+        yield from self._state_ends.tidy()
 
     def _ends(self, gang: ViewGang) -> Iterator[int]:
         """Give the instant at which the present wait of a gang is over, if it has begun.
@@ -129,26 +192,17 @@ class Timers:
         """
         due: list[Completion | WaitEnd | StateEnd] = []
         self._delays.pass_to(now_us)  # Their end does nothing but start a batch.
-        self._drop_stale()
-        while self._completions and self._completions[0][0] <= now_us:
-            _, _, app, ask = heappop(self._completions)
-            due.append(Completion(app, ask))
-            self._drop_stale()
-        over = [
+        while (over := self._completions.first()) is not None and over[0] <= now_us:
+            due.append(Completion(app=over[2], ask=over[3]))
+            self._completions.pop()
+        gangs = [
             gang for gang in self._waiting.values() for end in self._ends(gang) if end <= now_us
         ]
-        due.extend(WaitEnd(gang.name) for gang in sorted(over, key=lambda gang: gang.rank()))
-        while self._state_ends and self._state_ends[0][0] <= now_us:
-            _, app, _, state = heappop(self._state_ends)
-            due.append(StateEnd(app, state))
-            self._drop_stale()
+        due.extend(WaitEnd(gang.name) for gang in sorted(gangs, key=lambda gang: gang.rank()))
+        while (end := self._state_ends.first()) is not None and end[0] <= now_us:
+            due.append(StateEnd(app=end[1], state=end[3]))
+            self._state_ends.pop()
         return due
-
-    def _drop_stale(self) -> None:
-        while self._completions and not self._holds(self._completions[0]):
-            heappop(self._completions)
-        while self._state_ends and not self._lasts(self._state_ends[0]):
-            heappop(self._state_ends)
 
     def _holds(self, entry: tuple[int, int, int, str]) -> bool:
         _, number, key, ask = entry

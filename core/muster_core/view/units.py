@@ -25,6 +25,8 @@ class UnitBook:
     def __init__(self, state: ViewState) -> None:
         self._state = state
         self._taken: set[tuple[int, str]] = set()
+        #: How many bound members of each gang were taken.
+        self._counts: dict[str, int] = {}
 
     @staticmethod
     def name(victim: Victim) -> tuple[int, str]:
@@ -38,10 +40,18 @@ class UnitBook:
     def take(self, unit: Unit) -> None:
         """Take note that a unit was taken."""
         self._taken.update(map(self.name, unit))
+        self._count(unit, 1)
 
     def spare(self, unit: Unit) -> None:
         """Take note that a unit need not go."""
         self._taken.difference_update(map(self.name, unit))
+        self._count(unit, -1)
+
+    def _count(self, unit: Unit, change: int) -> None:
+        for victim in unit:
+            if victim.gang is not None and victim.bound:
+                name = victim.gang.name
+                self._counts[name] = self._counts.get(name, 0) + change
 
     def unit_of(self, victim: Victim) -> Unit:
         """Give who goes with a member of a gang that was not taken.
@@ -54,16 +64,16 @@ class UnitBook:
         if not victim.bound:
             group = self._state.book.group_of(gang)
             return tuple(self._victim(key) for one in group.gangs for key in one.waiting)
-        left = self._left(gang)
-        if len(left) > _least(gang):
-            return (victim,)
-        return tuple(self._victim(key) for key in left)
+        return self.rest_of(gang) or (victim,)
+
+    def rest_of(self, gang: ViewGang) -> Unit:
+        """Give the bound members of a gang that are left, if they go as one; else nothing."""
+        if len(gang.bound) - self._counts.get(gang.name, 0) > _least(gang):
+            return ()
+        return tuple(self._victim(key) for key in gang.bound if key not in self._taken)
 
     def _victim(self, key: tuple[int, str]) -> Victim:
         return victim_of(self._state, *key)
-
-    def _left(self, gang: ViewGang) -> list[tuple[int, str]]:
-        return [key for key in gang.bound if key not in self._taken]
 
     def would_break(self, unit: Unit) -> bool:
         """Say whether sparing a unit that was taken would leave a part of a gang.

@@ -1,26 +1,25 @@
-"""Who could be taken from a node: its allocations, by leaf, in the order of victims.
+"""Who could be taken from a node: its allocations, in the order of victims.
 
 SPEC section 7. Looking for victims means looking at what stands on nodes. What stands on
-a node is brought into order once and kept until the node changes, so that finding that
-nothing can be taken costs a few comparisons for each node, not one for each allocation.
+a node is brought into order once, and kept; sums over it are made when they are first
+wanted, and kept until the node changes.
 """
 
 from __future__ import annotations
 
-from heapq import merge
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, final
 
 import attrs
 
 from muster_core.gangs.states import GangState
-from muster_core.totals import add_to
 from muster_core.view.gangs import Hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping, Sequence
 
     from muster_core.messages import Allocation
-    from muster_core.nodes import Node
+    from muster_core.nodes import Holder, Node
     from muster_core.view.apps import ViewApp
     from muster_core.view.gangs import ViewGang
     from muster_core.view.state import ViewState
@@ -30,7 +29,7 @@ Place = tuple[int, int]
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Victim:
     """An ask that is bound or waits.
 
@@ -40,6 +39,7 @@ class Victim:
         node: Its node.
         gang: The gang that it is a member of, or None.
         bound: It is bound; else it waits.
+        place: Its place among the victims of its leaf.
     """
 
     app: ViewApp
@@ -47,16 +47,20 @@ class Victim:
     node: Node
     gang: ViewGang | None
     bound: bool
+    place: Place = attrs.field(init=False)
 
-    @property
-    def place(self) -> Place:
-        """Its place among the victims of its leaf."""
-        return (self.allocation.ask.priority, -self.allocation.age)
+    def __attrs_post_init__(self) -> None:
+        self.place = (self.allocation.ask.priority, -self.allocation.age)
 
     @property
     def age(self) -> int:
         """Its place in the order of all assignments, the newest first."""
-        return -self.allocation.age
+        return self.place[1]
+
+    @property
+    def leaf(self) -> int:
+        """The key of its leaf."""
+        return self.app.identity.leaf
 
     def hold(self) -> Hold:
         """Give what it holds, if it waits."""
@@ -103,18 +107,13 @@ class Standing:
     _newest: list[Victim] | None = attrs.field(default=None, init=False)
 
     def put(self, victim: Victim) -> None:
-        """Take a victim in, in any order."""
-        resources = victim.allocation.ask.resources
-        add_to(self.amounts, resources)
-        for name, amount in resources.items():
-            if amount > self.largest.get(name, 0):
-                self.largest[name] = amount
+        """Take a victim in whose place is behind those that are in."""
+        amounts, largest = self.amounts, self.largest
+        for name, amount in victim.allocation.ask.resources.items():
+            amounts[name] = amounts.get(name, 0) + amount
+            if amount > largest.get(name, 0):
+                largest[name] = amount
         (self.plain if victim.gang is None else self.members).append(victim)
-
-    def sort(self) -> None:
-        """Bring everything into order."""
-        self.plain.sort(key=_place)
-        self.members.sort(key=_place)
 
     def in_order(self, *, by_priority: bool) -> list[Victim]:
         """Give those that stand for themselves, by priority or only the newest first."""
@@ -130,83 +129,128 @@ class Standing:
 
 
 @final
-class Standings:
-    """What stands on the nodes, as far as anybody has asked.
+class Ladder:
+    """How much could be taken from a node, whose ever it is, from which priority downward.
 
     Args:
-        state: The view.
+        victims: All that stand there, by priority.
     """
 
-    def __init__(self, state: ViewState) -> None:
-        self._state = state
-        #: What stands on each node, by leaf, as it was when that was looked at.
-        self._known: dict[Node, dict[int, Standing]] = {}
-        #: For each leaf on how many nodes each priority is the lowest; no zeros.
-        self._lowest: dict[int, dict[int, int]] = {}
+    __slots__ = ("_largest", "_sums", "priorities")
 
-    def refresh(self) -> None:
-        """Look again at the nodes that have changed."""
-        nodes = self._state.nodes
-        for node in nodes.touched:
-            self._forget(node)
-            self._known[node] = self._look_at(node)
-            for key, standing in self._known[node].items():
-                self._count(key, standing.lowest(), 1)
-        nodes.touched.clear()
-        if len(self._known) > len(nodes.nodes):
-            for node in [node for node in self._known if not node.present]:
-                self._forget(node)
+    def __init__(self, victims: Iterable[Victim]) -> None:
+        #: The priorities that there are, the lowest first.
+        self.priorities: list[int] = []
+        #: For each type how much there is with each of them or a lower one, and the most of
+        #: a single one.
+        self._sums: dict[str, list[int]] = {}
+        self._largest: dict[str, list[int]] = {}
+        for victim in victims:
+            priority = victim.place[0]
+            if not self.priorities or self.priorities[-1] != priority:
+                self.priorities.append(priority)
+                for rungs in (*self._sums.values(), *self._largest.values()):
+                    rungs.append(rungs[-1])
+            for name, amount in victim.allocation.ask.resources.items():
+                sums = self._sums.get(name)
+                if sums is None:
+                    zeros = [0] * len(self.priorities)
+                    sums, self._largest[name] = self._sums.setdefault(name, zeros), list(zeros)
+                sums[-1] += amount
+                self._largest[name][-1] = max(self._largest[name][-1], amount)
 
-    def _forget(self, node: Node) -> None:
-        for key, standing in self._known.pop(node, {}).items():
-            self._count(key, standing.lowest(), -1)
+    def climb(self, lack: Mapping[str, int]) -> int | None:
+        """Give the position of the priority from which downward there is enough.
 
-    def _count(self, leaf: int, lowest: int, change: int) -> None:
-        counts = self._lowest.setdefault(leaf, {})
-        left = counts.get(lowest, 0) + change
-        if left:
-            counts[lowest] = left
+        Args:
+            lack: What has to come free; something of each type.
+
+        Returns:
+            None if it would not be enough if all went.
+        """
+        rung = 0
+        for name, amount in lack.items():
+            sums = self._sums.get(name)
+            if sums is None or sums[-1] < amount:
+                return None
+            rung = max(rung, bisect_left(sums, amount))
+        return rung
+
+    def fewest(self, lack: Mapping[str, int], rung: int) -> int:
+        """Give how many have to go at least if nobody has a higher priority than that there."""
+        return max(-(-amount // self._largest[name][rung]) for name, amount in lack.items())
+
+
+@final
+class Crowd:
+    """All that stands on one node."""
+
+    __slots__ = ("_by_leaf", "_ladder", "_parts", "held", "victims")
+
+    def __init__(self) -> None:
+        #: Who stands there, by application and name, as it was when that was looked at.
+        self.held: dict[Holder, Victim] = {}
+        #: The same by priority, then the newest first.
+        self.victims: list[Victim] = []
+        self._by_leaf: dict[int, Standing] | None = None
+        self._ladder: Ladder | None = None
+        self._parts: tuple[list[Victim], list[Victim]] | None = None
+
+    def parts(self) -> tuple[list[Victim], list[Victim]]:
+        """Give who stands there for itself, and the members of gangs, both in order."""
+        if self._parts is None:
+            plain = [victim for victim in self.victims if victim.gang is None]
+            members = [victim for victim in self.victims if victim.gang is not None]
+            self._parts = plain, members
+        return self._parts
+
+    def by_leaf(self) -> dict[int, Standing]:
+        """Give what stands there, by the key of the leaf."""
+        if self._by_leaf is None:
+            self._by_leaf = {}
+            for victim in self.victims:
+                leaf = victim.leaf
+                standing = self._by_leaf.get(leaf)
+                if standing is None:
+                    standing = self._by_leaf[leaf] = Standing()
+                standing.put(victim)
+        return self._by_leaf
+
+    def ladder(self) -> Ladder:
+        """Give how much could be taken, by priority."""
+        if self._ladder is None:
+            self._ladder = Ladder(self.victims)
+        return self._ladder
+
+    def change(self, gone: Sequence[Victim], come: Sequence[Victim]) -> None:
+        """Take note of who stands there no longer, and who does now.
+
+        Args:
+            gone: The former.
+            come: The latter.
+        """
+        self._by_leaf = self._ladder = self._parts = None
+        if len(gone) + len(come) > len(self.held) // _FEW:
+            self.victims = sorted(self.held.values(), key=_place)
             return
-        del counts[lowest]
-        if not counts:
-            del self._lowest[leaf]
+        for victim in gone:
+            take_out(self.victims, victim)
+        for victim in come:
+            insort(self.victims, victim, key=_place)
 
-    def _look_at(self, node: Node) -> dict[int, Standing]:
-        standings: dict[int, Standing] = {}
-        for key, name in node.held:
-            victim = victim_of(self._state, key, name)
-            leaf = victim.app.identity.leaf
-            if leaf not in standings:
-                standings[leaf] = Standing()
-            standings[leaf].put(victim)
-        for standing in standings.values():
-            standing.sort()
-        return standings
 
-    def on(self, node: Node) -> dict[int, Standing]:
-        """Give what stands on a node, by the key of the leaf."""
-        return self._known[node]
+_FEW = 8
+"""If fewer than one in so many change, each is sought by itself."""
 
-    def lowest_of(self, leaf: int) -> int | None:
-        """Give the lowest priority of all that a leaf has on nodes, or None if it has nothing."""
-        return min(self._lowest.get(leaf, ()), default=None)
 
-    def of_leaf(self, leaf: int, *, by_priority: bool) -> Iterator[Victim]:
-        """Give those of a leaf that stand for themselves, on all nodes, in order."""
-        lists = (
-            standings[leaf].in_order(by_priority=by_priority) for standings in self._of_all(leaf)
-        )
-        return merge(*lists, key=_place if by_priority else _age)
-
-    def members_of_leaf(self, leaf: int) -> Iterable[Victim]:
-        """Give the members of gangs of a leaf, on all nodes, in no order."""
-        for standings in self._of_all(leaf):
-            yield from standings[leaf].members
-
-    def _of_all(self, leaf: int) -> Iterator[dict[int, Standing]]:
-        for standings in self._known.values():
-            if leaf in standings:
-                yield standings
+def take_out(victims: list[Victim], victim: Victim, *, by_priority: bool = True) -> None:
+    """Take a victim out of a list that is in order."""
+    if by_priority:
+        position = bisect_left(victims, victim.place, key=_place)
+    else:
+        position = bisect_left(victims, victim.age, key=_age)
+    assert victims[position] is victim, "no two have the same place"
+    del victims[position]
 
 
 def _place(victim: Victim) -> Place:
@@ -214,4 +258,4 @@ def _place(victim: Victim) -> Place:
 
 
 def _age(victim: Victim) -> int:
-    return victim.age
+    return victim.place[1]

@@ -61,6 +61,16 @@ def test_there_is_no_log_in_yaml(tmp_path: Path) -> None:
     assert not (tmp_path / "x.yaml").exists()
 
 
+def test_in_steps() -> None:
+    stream = io.BytesIO()
+    many = 100 * BATCH
+    with DecisionLog(stream) as log:
+        assert len(list(log.write_in_steps(many))) > 1
+        assert not list(log.write_in_steps([]))
+
+    assert stream.getvalue().decode() == 100 * LINES
+
+
 def test_a_stream() -> None:
     stream = io.BytesIO()
     with DecisionLog(stream) as log:

@@ -11,13 +11,15 @@ from muster_core.config.model import QueueConfig
 from muster_core.events import AddAsk, AddNode, AddPriorityClass, Event
 from muster_core.messages import Ask, CommitApp
 from muster_core.resources import Resources
+from muster_core.steps import all_at_once
 from muster_core.view.apps import ViewApp
 from muster_core.view.claims import PreemptionScope, ReclaimScope, claimant_of
-from muster_core.view.plans import Plan, Planner
 from muster_core.view.leaves import LeafView
+from muster_core.view.plans import Plan, Planner
 from muster_core.view.scopes import Scope
+from muster_core.view.standings import Standings
 from muster_core.view.state import ViewState
-from muster_core.view.victims import Standings, Victim, victim_of
+from muster_core.view.victims import Victim, victim_of
 from tests.core.building import Queue, configuration, queue
 from tests.core.objects import story
 from tests.core.tree import Tree
@@ -135,13 +137,14 @@ class Contest(Tree):
         before = dict(touched)
         touched.update(dict.fromkeys(self.state.nodes.nodes.values()))
         standings = Standings(self.state)
-        standings.refresh()
+        all_at_once(standings.refresh())
+        all_at_once(standings.look())
         touched.update(before)
         return standings
 
     def plan(self, scope: Scope) -> Plan | None:
         planner = Planner(self.state, self.standings())
-        return planner.find(scope, self.state.shapes.find(scope.ask.shape) or 0)
+        return all_at_once(planner.find(scope, self.state.shapes.find(scope.ask.shape) or 0))
 
     def planned(self, scope: Scope) -> str | None:
         """Give the best plan in short: ``n1: b/x b/y``."""

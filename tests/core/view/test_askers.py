@@ -14,7 +14,8 @@ from muster_core.events import (
     RemoveAsk,
     UpdateNode,
 )
-from muster_core.view.askers import Means, Preemption, Reclaim
+from muster_core.view.askers import Means
+from muster_core.view.means import Preemption, Reclaim
 from tests.core.building import Queue, configuration, wish
 from tests.core.objects import LOOSE, gang, members
 from tests.core.view.contest import Contest, contest, contest_with, share, share_of, urgent
@@ -27,7 +28,10 @@ STRICT_ORDER = {"application_sort_blocking": "enabled"}
 def asked(made: Contest, means: Means, now_us: int = HOUR_US) -> list[str]:
     """Give who is looked at, if nobody can take anything."""
     found: list[str] = []
-    for app, ask in means.askers(now_us):
+    for asker in means.askers(now_us):
+        if asker is None:
+            continue
+        app, ask = asker
         found.append(f"{app.identity.name}/{ask.name}")
         gang = None if ask.gang is None else made.state.gangs[ask.gang]
         if gang is not None and not gang.satisfied:

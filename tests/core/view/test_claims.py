@@ -13,7 +13,7 @@ def in_order(made: Contest, scope: Scope, names: str, *, lost: str = "") -> list
     """Give asks in the order of victims, once others were taken."""
     losses = Losses()
     for victim in made.victims(lost):
-        losses.take(victim, made.state.leaf_of(victim.app))
+        losses.take(victim, made.state.leaf_of(victim.app).upward())
     keyed: list[tuple[Key, str]] = []
     for name in names.split():
         victim = made.victim(name)
@@ -53,7 +53,7 @@ def test_what_asks_are_worth_where_their_paths_meet(
     side = made.preempt("a/x").side(made.leaf("c").key)
 
     assert side is not None
-    assert (side.worth, side.effective(3)) == (worth, of_victim)
+    assert (side.worth(10), side.effective(3)) == (worth, of_victim)
 
 
 def test_offsets_of_queues_above_both_do_not_count() -> None:
@@ -61,7 +61,7 @@ def test_offsets_of_queues_above_both_do_not_count() -> None:
     side = made.preempt("a/x").side(made.leaf("q.p.b").key)
 
     assert side is not None
-    assert (side.worth, side.effective(3)) == (10, 3)
+    assert (side.worth(10), side.effective(3)) == (10, 3)
 
 
 def test_in_the_same_leaf_neither_offset_nor_fence_counts() -> None:
@@ -69,7 +69,7 @@ def test_in_the_same_leaf_neither_offset_nor_fence_counts() -> None:
     side = made.preempt("a/x").side(made.leaf("q.p.a").key)
 
     assert side is not None
-    assert (side.worth, side.effective(3), side.guards) == (10, 3, ())
+    assert (side.worth(10), side.effective(3), side.guards) == (10, 3, ())
 
 
 def test_it_is_not_clamped() -> None:
@@ -77,7 +77,7 @@ def test_it_is_not_clamped() -> None:
     side = made.preempt("a/x").side(made.leaf("c").key)
 
     assert side is not None
-    assert side.worth == 10 + 2 * 2147483647
+    assert side.worth(10) == 10 + 2 * 2147483647
 
 
 @pytest.mark.parametrize(("priority", "taken"), [(9, True), (10, False), (11, False)])

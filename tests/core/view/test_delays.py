@@ -13,6 +13,7 @@ from muster_core.config.model import PreemptionPolicy, Settings
 from muster_core.messages import AppIdentity, Ask
 from muster_core.resources import Resources
 from muster_core.shapes import Shape
+from muster_core.steps import all_at_once
 from muster_core.view.apps import ViewApp
 from muster_core.view.delays import Delays
 from muster_core.view.leaves import LeafView
@@ -62,7 +63,7 @@ class Waits:
 
     def refresh(self) -> None:
         self.delays.stale = True
-        self.delays.refresh()
+        all_at_once(self.delays.refresh())
         self.delays.check()
 
     def add(self, name: str = "x", at_us: int = 0, key: int = 3, **amounts: int) -> Ask:
@@ -72,6 +73,8 @@ class Waits:
     def put(self, one: Ask, key: int = 3) -> Ask:
         leaf, app = self.leaf(key), self.apps[key]
         app.add(one, 1)
+        if one.preempts:
+            leaf.count_preempting(one, 1, 1)
         if leaf.watches(one):
             self.delays.add(leaf, app.pending_since_us(one))
         self.delays.check()
@@ -80,6 +83,8 @@ class Waits:
     def remove(self, one: Ask, key: int = 3) -> None:
         leaf, app = self.leaf(key), self.apps[key]
         app.remove(one, 1)
+        if one.preempts:
+            leaf.count_preempting(one, 1, -1)
         if leaf.watches(one):
             self.delays.remove(leaf, app.pending_since_us(one))
         self.delays.check()
@@ -175,7 +180,7 @@ def test_settings_count_once_they_are_taken_over() -> None:
     made = waits()
     made.add()
     made.delays.enabled = False
-    made.delays.refresh()
+    all_at_once(made.delays.refresh())
     assert made.delays.next_us() == 100
 
     made.refresh()
@@ -227,6 +232,17 @@ def test_what_went_and_came_again_at_one_instant() -> None:
     made.add()
 
     assert made.delays.next_us() == 100
+
+
+def test_far_off_ends_for_asks_that_have_gone_are_not_kept() -> None:
+    made = Waits()
+    made.configure(delay_us=10**15, guaranteed=VCORE)
+    for at_us in range(1_000):
+        one = made.add(at_us=at_us)
+        assert made.delays.next_us() == at_us + 10**15
+        made.remove(one)
+
+    assert len(made.delays) < 100
 
 
 def test_it_begins_anew_for_what_lost_its_node() -> None:

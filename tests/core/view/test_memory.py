@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
+from muster_core.steps import all_at_once
 from muster_core.view.memory import Memory, Place
 
 WAITS: Place = (False, "n")
@@ -12,7 +13,7 @@ BOUND: Place = (True, "n")
 
 def begun() -> Memory:
     memory = Memory()
-    memory.start_anew()
+    all_at_once(memory.start_anew())
     memory.start_round()
     return memory
 
@@ -79,7 +80,7 @@ def test_what_was_undone_is_forgotten() -> None:
 def test_it_starts_anew() -> None:
     memory = begun()
     memory.note(1, "x", WAITS, None)
-    memory.start_anew()
+    all_at_once(memory.start_anew())
     memory.start_round()
     memory.note(1, "x", None, WAITS)
 
@@ -103,7 +104,7 @@ def test_a_state_is_known_that_a_round_has_begun_from(
     now: dict[tuple[int, str], Place], rounds: list[list[tuple[tuple[int, str], Place]]]
 ) -> None:
     memory, known = Memory(), list[dict[tuple[int, str], Place]]()
-    memory.start_anew()
+    all_at_once(memory.start_anew())
     for moves in rounds:
         memory.start_round()
         known.append(dict(now))

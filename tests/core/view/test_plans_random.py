@@ -97,7 +97,7 @@ class Plain:
         losses = Losses()
         for unit in taken:
             for victim in unit:
-                losses.take(victim, self.made.state.leaf_of(victim.app))
+                losses.take(victim, self.made.state.leaf_of(victim.app).upward())
         return losses
 
     def on_node(self, node: Node, taken: Sequence[Unit]) -> set[str]:

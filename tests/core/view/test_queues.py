@@ -11,6 +11,7 @@ from muster_core.lifecycle import AppState
 from muster_core.messages import Allocation, AppIdentity, Ask
 from muster_core.nodes import Node
 from muster_core.shapes import EVERY_SHAPE, ShapeTable, bits_of
+from muster_core.steps import all_at_once
 from muster_core.totals import add_to
 from muster_core.view.apps import ViewApp
 from muster_core.view.leaves import LeafView
@@ -85,7 +86,7 @@ class World:
     def refresh(self) -> World:
         for one in self.queues.values():
             if isinstance(one, LeafView):
-                one.reorder(self.total)
+                all_at_once(one.reorder(self.total))
         for one in sorted(self.queues.values(), key=lambda queue: -queue.depth):
             one.refresh(self.shapes, self.total)
         for one in self.queues.values():

@@ -23,7 +23,7 @@ def may_take(made: Contest, scope: Scope, unit: str, *, lost: str = "") -> bool:
     """Say whether asks may be taken together, once others were."""
     losses = Losses()
     for victim in made.victims(lost):
-        losses.take(victim, made.state.leaf_of(victim.app))
+        losses.take(victim, made.state.leaf_of(victim.app).upward())
     return scope.may_take(made.victims(unit), losses)
 
 
@@ -195,9 +195,9 @@ def test_where_headroom_is_lacking() -> None:
     assert parent is not None
     assert scope.lacking(losses) == {parent.key: {"vcore"}}
 
-    losses.take(made.victim("b/y"), made.leaf("p.b"))
+    losses.take(made.victim("b/y"), made.leaf("p.b").upward())
     assert scope.lacking(losses) == {}
-    losses.spare(made.victim("b/y"), made.leaf("p.b"))
+    losses.spare(made.victim("b/y"), made.leaf("p.b").upward())
     assert scope.lacking(losses) == {parent.key: {"vcore"}}
 
 
@@ -212,7 +212,7 @@ def test_a_type_that_the_ask_has_none_of_lacks_nowhere() -> None:
 def test_what_is_lost_counts_on_the_whole_path() -> None:
     made = contenders()
     losses, leaf = Losses(), made.leaf("p.b")
-    losses.take(made.victim("b/y"), leaf)
+    losses.take(made.victim("b/y"), leaf.upward())
 
     assert [losses.left(queue, "vcore") for queue in leaf.upward()] == [1, 1, 1]
     assert losses.left(made.leaf("p.c"), "vcore") == 0
@@ -224,9 +224,9 @@ def test_the_fair_share_with_losses() -> None:
     made.tell(wish("b", "x", vcore=3), wish("b", "y", memory=4))
     losses, leaf, total = Losses(), made.leaf("b"), made.state.total
     assert losses.share(leaf, total) == 0.75
-    losses.take(made.victim("b/x"), leaf)
+    losses.take(made.victim("b/x"), leaf.upward())
     assert losses.share(leaf, total) == 0.5
-    losses.spare(made.victim("b/x"), leaf)
+    losses.spare(made.victim("b/x"), leaf.upward())
 
     assert losses.share(leaf, total) == 0.75
 

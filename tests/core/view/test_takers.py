@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 import pytest
 
@@ -377,3 +379,34 @@ def test_three_that_take_from_one_another_in_a_circle_come_to_rest(in_gang: bool
     released = [line for line in said if line.startswith("released")]
     assert [line.split()[1] for line in released] == ["b/mild", "a/x", "b/low"]
     assert list(made.app("b").bound) == ["mild"]
+
+
+# Pauses
+
+
+def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it() -> None:
+    made = at_once(rich(), share("b"), share("c", guaranteed={"vcore": 1}), n=3)
+    made.tell(wish("b", "x"), wish("b", "y"), wish("c", "z"))
+    view, decide = made.conductor.view, made.conductor.decide
+    held = [made.victim(name) for name in ("b/x", "b/y", "c/z")]
+    seen: set[tuple[bool, ...]] = set()
+    unseated: set[int] = set()
+
+    def watched() -> Iterator[None]:
+        for _ in decide():
+            unseated.add(len(made.state.unseated))
+            seen.add(
+                tuple(
+                    view.is_bound(one.app.identity.key, one.allocation.ask.name, number)
+                    for one in held
+                    for number in (one.allocation.number, one.allocation.number + 1)
+                )
+            )
+            yield
+
+    vars(made.conductor)["decide"] = watched
+    made.tell(gang("g", 3), members("g", "m", 3, app="a"))
+
+    assert unseated == {0, 1, 2}
+    assert seen == {(True, False) * 3}
+    assert all(one.allocation.ask.name in one.app.bound for one in held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from muster_core.nodes import NodeIndex
 from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.shapes import VISIT_BIT, Shape, ShapeTable
+from muster_core.steps import all_at_once
 from muster_core.view.teams import Teams
 from tests.core.building import shape
 
@@ -29,7 +30,7 @@ class World:
         bit = self.shapes.add(of)
         self.shapes.acquire(bit)
         self.nodes.shape_added(bit)
-        self.nodes.place_shapes()
+        all_at_once(self.nodes.place_shapes())
         return bit
 
     def fits(self, bit: int) -> bool:

@@ -7,10 +7,11 @@ import pytest
 from muster_core.gangs.definition import GangDefinition
 from muster_core.lifecycle import AppState
 from muster_core.nodes import Node
+from muster_core.steps import all_at_once
 from muster_core.view.apps import ViewApp
 from muster_core.view.delays import Delays
 from muster_core.view.gangs import ViewGang
-from muster_core.view.timers import Completion, StateEnd, Timers, WaitEnd
+from muster_core.view.timers import Completion, Deadlines, StateEnd, Timers, WaitEnd
 from tests.core.building import allocation, ask, identity
 
 NODE = Node("n", {}, {}, schedulable=True)
@@ -207,3 +208,24 @@ def test_completions_first_then_applications_by_creation() -> None:
         StateEnd(2, AppState.COMPLETING),
         StateEnd(3, AppState.COMPLETING),
     ]
+
+
+def test_far_off_deadlines_that_no_longer_stand_are_not_kept() -> None:
+    standing: list[tuple[int]] = []
+    deadlines = Deadlines[tuple[int]](lambda deadline: deadline in standing)
+    for number in range(1_000):
+        standing[:] = [(10**15 - number,)]
+        deadlines.add((10**15 - number,))
+        assert deadlines.first() == (10**15 - number,)
+        all_at_once(deadlines.tidy())
+        assert len(deadlines) < 100
+
+
+def test_all_deadlines_that_stand_are_kept() -> None:
+    clock = Clock()
+    for number in range(1_000):
+        clock.bind(f"x{number}", 10**15, now_us=number)
+        all_at_once(clock.timers.tidy())
+        assert clock.timers.next_us() == 10**15
+
+    assert len(clock.timers.due(2 * 10**15)) == 1_000

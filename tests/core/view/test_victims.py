@@ -14,9 +14,11 @@ from muster_core.messages import Allocation
 from muster_core.nodes import Node
 from muster_core.resources import Resources
 from muster_core.shapes import Shape
+from muster_core.steps import all_at_once
 from muster_core.view.apps import ViewApp
 from muster_core.view.gangs import ViewGang
-from muster_core.view.victims import Standing, Standings, Victim, victim_of
+from muster_core.view.standings import Standings
+from muster_core.view.victims import Standing, Victim, victim_of
 from tests.core.building import ask, identity, wish
 from tests.core.objects import LOOSE, gang, members
 from tests.core.view.contest import Contest, contest, names, share
@@ -36,10 +38,23 @@ def victim(
 
 def standing(*victims: Victim) -> Standing:
     made = Standing()
-    for one in victims:
+    for one in sorted(victims, key=lambda one: one.place):
         made.put(one)
-    made.sort()
     return made
+
+
+def look(standings: Standings) -> None:
+    all_at_once(standings.refresh())
+    all_at_once(standings.look())
+
+
+def row_of(made: Contest, standings: Standings, leaf: str, *, by_priority: bool) -> list[Victim]:
+    row = all_at_once(standings.gather(made.leaf(leaf), by_priority=by_priority))
+    return list(row.in_order(by_priority=by_priority))
+
+
+def members_of(made: Contest, standings: Standings, leaf: str) -> list[Victim]:
+    return list(all_at_once(standings.gather(made.leaf(leaf), by_priority=True)).members)
 
 
 def asks_of(victims: list[Victim]) -> list[str]:
@@ -132,13 +147,13 @@ def test_how_much_there_is_and_the_most_of_one() -> None:
 def test_a_node_that_nobody_stands_on() -> None:
     made = contest(share("b"), n=1)
 
-    assert made.standings().on(made.state.nodes.nodes["n"]) == {}
+    assert made.standings().on(made.state.nodes.nodes["n"]).by_leaf() == {}
 
 
 def test_each_leaf_stands_for_itself() -> None:
     made = contest(share("a"), share("b"), n=3)
     made.tell(wish("a", "x"), wish("b", "y"), wish("b", "z", 1))
-    there = made.standings().on(made.state.nodes.nodes["n"])
+    there = made.standings().on(made.state.nodes.nodes["n"]).by_leaf()
 
     assert {key: asks_of(one.plain) for key, one in there.items()} == {
         made.leaf("a").key: ["x"],
@@ -150,10 +165,10 @@ def test_those_of_a_leaf_on_all_nodes_in_one_order() -> None:
     made = contest(share("b"), m=2, n=2)
     for name, priority, node in (("w", 1, "n"), ("x", 0, "m"), ("y", 1, "m"), ("z", 0, "n")):
         made.tell(wish("b", name, priority, node=node))
-    standings, key = made.standings(), made.leaf("b").key
+    standings = made.standings()
 
-    assert asks_of(list(standings.of_leaf(key, by_priority=True))) == ["z", "x", "y", "w"]
-    assert asks_of(list(standings.of_leaf(key, by_priority=False))) == ["z", "y", "x", "w"]
+    assert asks_of(row_of(made, standings, "b", by_priority=True)) == ["z", "x", "y", "w"]
+    assert asks_of(row_of(made, standings, "b", by_priority=False)) == ["z", "y", "x", "w"]
 
 
 def test_members_of_a_leaf_on_all_nodes() -> None:
@@ -161,20 +176,20 @@ def test_members_of_a_leaf_on_all_nodes() -> None:
     made.tell(gang("g", 2), members("g", "x", 2, app="b"), wish("b", "y"), wish("a", "z"))
     standings = made.standings()
 
-    assert set(asks_of(list(standings.members_of_leaf(made.leaf("b").key)))) == {"x-0", "x-1"}
-    assert list(standings.members_of_leaf(made.leaf("a").key)) == []
+    assert set(asks_of(members_of(made, standings, "b"))) == {"x-0", "x-1"}
+    assert members_of(made, standings, "a") == []
 
 
 def test_only_nodes_that_have_changed_are_looked_at_again() -> None:
     made = contest(share("b"), m=1, n=1)
     made.tell(wish("b", "x", node="m"), wish("b", "y", node="n"))
     standings, nodes, key = Standings(made.state), made.state.nodes.nodes, made.leaf("b").key
-    standings.refresh()
-    before = [standings.on(nodes[name])[key] for name in "mn"]
+    look(standings)
+    before = [standings.on(nodes[name]).by_leaf()[key] for name in "mn"]
     made.tell(Release("b", "y"), wish("b", "z", node="n"))
-    standings.refresh()
+    look(standings)
 
-    after = [standings.on(nodes[name])[key] for name in "mn"]
+    after = [standings.on(nodes[name]).by_leaf()[key] for name in "mn"]
     assert [one is other for one, other in zip(before, after, strict=True)] == [True, False]
     assert asks_of(after[1].plain) == ["z"]
 
@@ -184,25 +199,25 @@ def test_a_member_that_waited_and_is_bound_now() -> None:
     made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
     standings, key = Standings(made.state), made.leaf("b").key
     node = made.state.nodes.nodes["m"]
-    standings.refresh()
-    assert [one.bound for one in standings.on(node)[key].members] == [False]
+    look(standings)
+    assert [one.bound for one in standings.on(node).by_leaf()[key].members] == [False]
     made.tell(AddNode("n", Resources({"vcore": 1})))
-    standings.refresh()
+    look(standings)
 
-    assert [one.bound for one in standings.on(node)[key].members] == [True]
+    assert [one.bound for one in standings.on(node).by_leaf()[key].members] == [True]
 
 
 def test_a_node_that_is_lost_is_forgotten() -> None:
     made = contest(share("b"), n=1)
     made.tell(wish("b"))
     standings, key = Standings(made.state), made.leaf("b").key
-    standings.refresh()
+    look(standings)
     assert standings.lowest_of(key) == 0
     made.tell(RemoveNode("n"))
-    standings.refresh()
+    look(standings)
 
     assert standings.lowest_of(key) is None
-    assert list(standings.of_leaf(key, by_priority=True)) == []
+    assert row_of(made, standings, "b", by_priority=True) == []
 
 
 NODES = st.sampled_from("lmn")
@@ -253,27 +268,56 @@ class Histories(RuleBasedStateMachine):
             self.made.settle(RemoveNode(name))
 
     @rule()
-    def look(self) -> None:
+    def check(self) -> None:
         state = self.made.state
-        self.standings.refresh()
+        look(self.standings)
         everything = [
             victim_of(state, key, name)
             for key, app in state.apps.items()
             for name in (*app.bound, *app.waiting)
         ]
         assert self.shown() == self.fresh(everything)
-        for key in (self.made.leaf("a").key, self.made.leaf("b").key):
+        for leaf in "ab":
+            key = self.made.leaf(leaf).key
             here = [one for one in everything if one.app.identity.leaf == key]
             plain = sorted((one for one in here if one.gang is None), key=lambda one: one.place)
-            found = tuple(self.standings.of_leaf(key, by_priority=True))
+            found = tuple(row_of(self.made, self.standings, leaf, by_priority=True))
             assert names(found) == names(tuple(plain))
-            newest = tuple(self.standings.of_leaf(key, by_priority=False))
+            newest = tuple(row_of(self.made, self.standings, leaf, by_priority=False))
             assert names(newest) == names(tuple(sorted(plain, key=lambda one: one.age)))
-            assert {names((one,)) for one in self.standings.members_of_leaf(key)} == {
+            assert {names((one,)) for one in members_of(self.made, self.standings, leaf)} == {
                 names((one,)) for one in here if one.gang is not None
             }
             lowest = min((one.place[0] for one in here), default=None)
             assert self.standings.lowest_of(key) == lowest
+        amounts = [one.allocation.ask.resources["vcore"] for one in everything]
+        assert self.standings.largest("vcore") == max(amounts, default=0)
+        nodes = state.nodes.nodes.values()
+        free = [node.capacity["vcore"] - node.used.get("vcore", 0) for node in nodes]
+        assert self.standings.free.top("vcore") == max(free, default=0)
+        capacity = [node.capacity["vcore"] for node in nodes]
+        assert self.standings.capacity.top("vcore") == max(capacity, default=0)
+        for node in nodes:
+            self.check_ladder(node, [one for one in everything if one.node is node])
+
+    def check_ladder(self, node: Node, there: list[Victim]) -> None:
+        """Compare what a node could give with sums that are made anew."""
+        for wanted in range(1, 8):
+            ladder = self.standings.on(node).ladder()
+            rung = ladder.climb({"vcore": wanted})
+            found = None
+            if rung is not None:
+                found = (ladder.priorities[rung], ladder.fewest({"vcore": wanted}, rung))
+            enough: list[tuple[int, int]] = []
+            for priority in sorted({one.place[0] for one in there}):
+                amounts = [
+                    one.allocation.ask.resources["vcore"]
+                    for one in there
+                    if one.place[0] <= priority
+                ]
+                if sum(amounts) >= wanted:
+                    enough.append((priority, -(-wanted // max(amounts))))
+            assert found == (enough[0] if enough else None)
 
     def shown(self) -> Shown:
         return {
@@ -284,7 +328,7 @@ class Histories(RuleBasedStateMachine):
                 one.amounts["vcore"],
             )
             for node in self.made.state.nodes.in_order()
-            for leaf, one in self.standings.on(node).items()
+            for leaf, one in self.standings.on(node).by_leaf().items()
         }
 
     @staticmethod
@@ -313,9 +357,9 @@ def test_nodes_that_are_gone_are_forgotten() -> None:
     made = contest(share("a"), m=1, n=1)
     made.tell(wish("a", "x", node="m"), wish("a", "y", 5, node="n"))
     leaf, standings = made.leaf("a"), Standings(made.state)
-    standings.refresh()
+    look(standings)
     assert standings.lowest_of(leaf.key) == 0
     made.tell(RemoveNode("m"))
-    standings.refresh()
+    look(standings)
 
     assert standings.lowest_of(leaf.key) == 5
