@@ -76,11 +76,10 @@ format: $(VENV)/.lint ## Put the code into its form
 	@$(PY) -m ruff check --quiet --fix-only .
 	@$(PY) -m ruff format .
 
+# make bench ONLY="W1 growth" TRACE=all-jobs.csv.gz OPTIONS=--no-save
 .PHONY: bench
-bench: $(VENV)/.runtime ## Measure how fast decisions are made
-	@$(PY) benchmarks/run.py
-	@$(PY) benchmarks/evictions.py
-	@$(PY) benchmarks/bridge.py
+bench: $(VENV)/.bench ## Measure what decisions cost, and how that grows
+	@$(PY) -m benchmarks $(if $(TRACE),--trace $(TRACE)) $(OPTIONS) $(ONLY)
 
 .PHONY: mutants
 mutants: $(VENV)/.test ## Plant bugs, one at a time, and see that the fuzzing finds each of them
@@ -130,13 +129,19 @@ $(VENV)/.test: $(VENV)/.pip
 	@$(INSTALL) --group test
 	@touch $@
 
+$(VENV)/.bench: $(VENV)/.pip
+	@echo "Installing what Muster is compared with" >&2
+	@$(INSTALL) --group bench
+	@touch $@
+
 $(VENV)/.lint: $(VENV)/.test
 	@echo "Installing the tools for checks" >&2
 	@$(INSTALL) --group lint
 	@touch $@
 
 # Two pips in one environment would trip over each other under -j: this one comes last.
-$(VENV)/.docs: $(VENV)/.pip $(if $(filter test coverage,$(MAKECMDGOALS)),$(VENV)/.test) \
+$(VENV)/.docs: $(VENV)/.pip $(if $(filter bench,$(MAKECMDGOALS)),$(VENV)/.bench) \
+		$(if $(filter test coverage,$(MAKECMDGOALS)),$(VENV)/.test) \
 		$(if $(filter lint check-% format,$(MAKECMDGOALS)),$(VENV)/.lint)
 	@echo "Installing the tools for the documentation" >&2
 	@$(INSTALL) --group docs

@@ -1,8 +1,8 @@
 """What it costs to use the scheduler from asyncio, and what the host's loop feels of a round.
 
-    python benchmarks/bridge.py                 some seconds
-    python benchmarks/bridge.py --repeats 20    with less chance in it
-    python benchmarks/bridge.py --json          the same figures for a program
+    python -m benchmarks.bridge                 some seconds
+    python -m benchmarks.bridge --repeats 20    with less chance in it
+    python -m benchmarks.bridge --json          the same figures for a program
 
 Everything is measured in one run, by turns, several times; the figures are medians of that.
 ``trio`` is the scheduler without a bridge, in a trio program: what the others are compared with.
@@ -32,6 +32,7 @@ from rich.table import Table
 
 import muster
 import muster.asyncio
+from benchmarks.figures import Figure
 from muster import RefusedError
 from muster.asyncio import Mode
 from muster_core.events import AddApp, AddAsk, AddNode, Event, RemoveApp
@@ -43,6 +44,8 @@ NODES = 50
 BATCHES = 5
 """How many batches are decided in each turn."""
 TICK_S = 0.001
+ROUND_MS = 50.0
+"""How long a batch is to take, in milliseconds."""
 QUIET_S = 0.25
 """How long the lag is measured while nothing happens, in seconds."""
 
@@ -109,7 +112,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-async def measure(scheduler: Scheduler, host: Host, asks: int) -> Figures:
+async def measure_once(scheduler: Scheduler, host: Host, asks: int) -> Figures:
     """Measure everything once, in either kind of program."""
     await scheduler.submit_many(list(nodes()))
     for _ in range(50):
@@ -226,13 +229,13 @@ ASYNCIO = Host(asyncio.sleep, _together_asyncio, _beside_asyncio)
 async def in_trio(asks: int) -> Figures:
     """Measure the scheduler in a trio program."""
     async with muster.open_scheduler() as scheduler:
-        return await measure(scheduler, TRIO, asks)
+        return await measure_once(scheduler, TRIO, asks)
 
 
 async def in_asyncio(mode: Mode, asks: int) -> Figures:
     """Measure the scheduler in an asyncio program."""
     async with muster.asyncio.open_scheduler(mode=mode) as scheduler:
-        return await measure(scheduler, ASYNCIO, asks)
+        return await measure_once(scheduler, ASYNCIO, asks)
 
 
 def run_trio(asks: int) -> Figures:
@@ -251,6 +254,23 @@ def enough_asks(round_ms: float) -> int:
     for _ in range(3):
         asks = max(10, int(asks * round_ms / run_trio(asks).round_ms))
     return asks
+
+
+def measure(scale: float) -> list[Figure]:
+    """Compare the ways to use it once, for the table of all benchmarks."""
+    asks = enough_asks(ROUND_MS * max(0.1, scale))
+    base = run_trio(asks)
+    found: list[Figure] = []
+    for mode in Mode:
+        one = run_asyncio(mode, asks)
+        rounds = f"{one.round_ms:.1f} ms over {base.round_ms:.1f} ms"
+        ratio, added = one.round_ms / base.round_ms, one.p50_us - base.p50_us
+        found += [
+            Figure("bridge", f"{mode.value}: a batch", ratio, "× trio", raw=rounds),
+            Figure("bridge", f"{mode.value}: added to a call", added, "µs"),
+            Figure("bridge", f"{mode.value}: lag of the loop, 95 %", one.lag_p95_ms, "ms"),
+        ]
+    return found
 
 
 def middle(results: Sequence[Figures]) -> Figures:
@@ -301,7 +321,7 @@ def main(arguments: Sequence[str]) -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description="Measure the bridge between asyncio and trio.")
     parser.add_argument("--repeats", type=int, default=7, help="how often all is measured")
-    parser.add_argument("--round-ms", type=float, default=50, help="how long a batch is to take")
+    parser.add_argument("--round-ms", type=float, default=ROUND_MS, help="how long a batch takes")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
 

@@ -1,14 +1,17 @@
 """What reclaim and preemption cost: above all, finding that nothing can be taken.
 
-    python benchmarks/evictions.py                 100,000 allocations on 1,000 nodes
-    python benchmarks/evictions.py --scale 0.1     a tenth of that
-    python benchmarks/evictions.py starved taken   only these
+    python -m benchmarks.evictions                 100,000 allocations on 1,000 nodes
+    python -m benchmarks.evictions --scale 0.1     a tenth of that
+    python -m benchmarks.evictions starved         only these
 
 A cluster is full, and somebody waits who would take something. Then, in one batch after the
 other, an ask is released and another one takes its place, so that nothing that was found
 before holds any more. The time for such a batch is given in milliseconds of the processor,
 with ``preemption.enabled`` and without, in the same run; the cases in which something is taken
 give the time for each victim.
+
+What :func:`measure` gives is of another cluster, that of the workload W2 when it is too small:
+all asks that get a node have one of ten priorities and one of sixteen sizes, in a hundred leaves.
 """
 
 from __future__ import annotations
@@ -19,11 +22,15 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
 
 import attrs
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.contention import SETTINGS, Mixed, Stretches, vcores
+from benchmarks.figures import Figure
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.decisions import Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Event, Release
@@ -34,12 +41,6 @@ NODES = 1_000
 SLOTS = 100
 LEAVES = 10
 BATCHES = 30
-SETTINGS = Settings(preemption_delay_us=0)
-
-
-def vcores(amount: int) -> Resources:
-    """Give so many cores."""
-    return Resources({"vcore": amount})
 
 
 @attrs.frozen
@@ -213,7 +214,7 @@ def full_cluster(case: Case, nodes: int, *, enabled: bool) -> PlainScheduler:
     return scheduler
 
 
-def measure(case: Case, nodes: int, *, enabled: bool) -> tuple[float, float, int]:
+def time_case(case: Case, nodes: int, *, enabled: bool) -> tuple[float, float, int]:
     """Measure a case.
 
     Returns:
@@ -239,6 +240,65 @@ def measure(case: Case, nodes: int, *, enabled: bool) -> tuple[float, float, int
     return first, each, taken
 
 
+SIZES = (400, 1_000, 5_000)
+"""How much those want who take: of one victim or two, of a few, and of many."""
+
+
+def measure(scale: float) -> list[Figure]:
+    """Measure what plans cost, and for how long they are searched without a pause.
+
+    Args:
+        scale: The share of the full size.
+    """
+    gc.disable()  # Its pauses are no stretches of ours; they are the longer the more there is.
+    nodes = max(1, int(NODES * scale))
+    full = Mixed(nodes, SLOTS)
+    stretches = Stretches(full.scheduler)
+    first = full.take("urgent", SIZES[0])
+    figures = [Figure("evictions", "the first search", 1e3 * first, "ms")]
+    plans: dict[tuple[str, int], float] = {}
+    for app, means in (("owed", "reclaim"), ("urgent", "preemption")):
+        for size in SIZES:
+            plans[app, size] = full.plan(app, size)
+            figures.append(Figure("evictions", f"{means} of {size}", 1e3 * plans[app, size], "ms"))
+    before = median(full.change() for _ in range(BATCHES))
+    full.add_vain()
+    after = median(full.change() for _ in range(BATCHES))
+    added = f"{1e3 * (after - before):.2f} ms"
+    figures += [
+        Figure("evictions", "1,000 asks in vain, a batch", after / before, "× without", raw=added),
+        Figure("evictions", "longest stretch", 1e3 * stretches.longest_s, "ms", target=5),
+    ]
+    del full
+    few, known = max(1, nodes // 10), {(nodes, SLOTS): plans}
+    for what, sizes in (
+        ("allocations × 10", ((few, SLOTS // 10), (few, SLOTS), (few, 10 * SLOTS))),
+        ("nodes × 10", ((few, 10 * SLOTS), (nodes, SLOTS), (10 * nodes, SLOTS // 10))),
+    ):
+        figures += _growth(what, sizes, known)
+    return figures
+
+
+def _growth(
+    what: str,
+    sizes: Sequence[tuple[int, int]],
+    known: dict[tuple[int, int], dict[tuple[str, int], float]],
+) -> Iterator[Figure]:
+    """Give by how much a plan gets dearer with each step to ten times the size, at most."""
+    for nodes, asks in sizes:
+        if (nodes, asks) not in known:
+            made = Mixed(nodes, asks)
+            wanted = [(app, SIZES[0]) for app in ("owed", "urgent")]
+            known[nodes, asks] = {(app, size): made.plan(app, size) for app, size in wanted}
+    for app, means in (("owed", "reclaim"), ("urgent", "preemption")):
+        costs = [known[one][app, SIZES[0]] for one in sizes]
+        ratio = max(after / before for before, after in pairwise(costs))
+        raw = ", ".join(f"{1e3 * cost:.2f} ms" for cost in costs)
+        crowded = max(asks for _, asks in sizes) > SLOTS and what.startswith("allocations")
+        note = "with a thousand on a node, whose sums are made anew" if crowded else ""
+        yield Figure("evictions", f"{means}, {what}", ratio, "×", target=2, raw=raw, note=note)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description="Measure what reclaim and preemption cost.")
@@ -251,9 +311,9 @@ def main(arguments: Sequence[str]) -> None:
     for case in CASES:
         if options.names and case.name not in options.names:
             continue
-        first, each, taken = measure(case, nodes, enabled=True)
+        first, each, taken = time_case(case, nodes, enabled=True)
         gc.collect()
-        _, without, _ = measure(case, nodes, enabled=False)
+        _, without, _ = time_case(case, nodes, enabled=False)
         gc.collect()
         table.add_row(
             case.name,

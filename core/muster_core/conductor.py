@@ -125,11 +125,11 @@ class Conductor:
         #: The parent of each queue and the queue of each application, by key, for closing.
         self._parents: dict[int, int | None] = {}
         self._leaves: dict[int, int] = {}
-        #: What this batch said so far, each with its place, and what its rounds decided.
-        self._said: list[Say] = [
-            Say((0, 0, number), Decision(Kind.WARNING, message=warning))
-            for number, warning in enumerate(configuration.warnings)
-        ]
+        #: What this batch said so far, by the position in the input that it is about, and what
+        #: its rounds decided.
+        self._said: dict[int, list[Say]] = {}
+        for number, warning in enumerate(configuration.warnings):
+            self._say(Say((0, 0, number), Decision(Kind.WARNING, message=warning)))
         #: Whether this batch has anything new to decide on.
         self._is_new = False
         #: Why events of this batch were refused, by their positions.
@@ -221,7 +221,7 @@ class Conductor:
         self._say(Say((origin.seq, 0, 0), decision))
 
     def _say(self, said: Say) -> None:
-        self._said.append(said)
+        self._said.setdefault(said.order[0], []).append(said)
         if said.decision.kind is Kind.REJECTED:
             self._refused_at[said.order[0]] = said.decision.message or ""
 
@@ -247,7 +247,7 @@ class Conductor:
             for warning in config.warnings
         )
         for number, decision in enumerate(said):
-            self._said.append(Say((origin.seq, 0, number), decision))
+            self._say(Say((origin.seq, 0, number), decision))
 
     def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
         """Remember who will have to report."""
@@ -377,14 +377,10 @@ class Conductor:
 
     def finish(self) -> Steps[Outcome]:
         """End the batch."""
-        self._said.sort(key=attrgetter("order"))
-        decisions = [
-            *(said.decision for said in self._said),
-            *self.view.without_detours(self._decided),
-            *self.view.changed_priorities(),
-        ]
-        self._said.clear()
-        self._decided.clear()
+        decisions = yield from self._in_order()
+        decisions += self.view.without_detours(self._decided)
+        decisions += self.view.changed_priorities()
+        self._decided = []
         announced: list[Announced] = []
         for piece in in_pieces(decisions):
             yield
@@ -395,6 +391,18 @@ class Conductor:
                 self._refusals += decision.kind is Kind.REJECTED
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return Outcome(announced=tuple(announced), apps=apps, queues=queues, gangs=gangs)
+
+    def _in_order(self) -> Steps[list[Decision]]:
+        """Give what was said of the input, in the order of that, and forget it."""
+        decisions: list[Decision] = []
+        for piece in in_pieces(sorted(self._said)):
+            yield
+            for seq in piece:
+                said = self._said.pop(seq)
+                if len(said) > 1:
+                    said.sort(key=attrgetter("order"))
+                decisions.extend(one.decision for one in said)
+        return decisions
 
     # Reading
 

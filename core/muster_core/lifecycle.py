@@ -70,10 +70,11 @@ RUNNING_STATES: Final = frozenset({AppState.STARTING, AppState.RUNNING})
 SKIP_STARTING_TAG: Final = "application.stateaware.disable"
 """The tag whose value ``true`` lets an application go from Accepted to Running."""
 
-KEPT_COMPLETED: Final = 10_000
+KEPT_COMPLETED: Final = 100_000
 """How many names of applications that have completed are remembered at least, the latest ones.
 
-A name that is remembered no longer is as unknown as if it had never been.
+There are never more than twice as many, some 20 MB. A name that is remembered no longer is as
+unknown as if it had never been.
 """
 
 

@@ -16,7 +16,7 @@ import attrs
 
 from muster_core.config.model import NodeSortPolicy
 from muster_core.ranking import Ranked, Ranking
-from muster_core.shapes import Shape, ShapeTable, bits_of
+from muster_core.shapes import MaskCounts, Shape, ShapeTable, bits_of
 from muster_core.shares import Weighing
 from muster_core.steps import in_pieces
 
@@ -84,10 +84,8 @@ class NodeIndex:
         self._ranking: Ranking[Node] = Ranking()
         #: The shapes that are new and that no node has been compared with yet.
         self._unplaced: list[int] = []
-        #: How many nodes could take each shape now; no zeros.
-        self._counts: dict[int, int] = {}
-        #: The shapes that some node could take now: all and only the keys of ``_counts``.
-        self.fitting = 0
+        #: How many nodes could take each shape now.
+        self._counts = MaskCounts()
         #: How many asks of a shape there is room for, at least; all of it for those counted.
         #: It is forgotten whenever a node changes.
         self._room: dict[int, int] = {}
@@ -98,6 +96,11 @@ class NodeIndex:
         self.changes = 0
         #: The nodes there are that have changed, until somebody takes note of that.
         self.touched: dict[Node, None] = {}
+
+    @property
+    def fitting(self) -> int:
+        """The shapes that some node could take now."""
+        return self._counts.mask
 
     def configure(self, policy: NodeSortPolicy, weights: Weights) -> None:
         """Set the order of the nodes."""
@@ -266,11 +269,9 @@ class NodeIndex:
     def shapes_forgotten(self, bits: Iterable[int]) -> None:
         """Forget shapes that no pending ask has."""
         keep = ~sum(1 << bit for bit in bits)
-        for bit in bits:
-            self._counts.pop(bit, None)
+        self._counts.keep_only(keep)
         self._room.clear()
         self._counted.clear()
-        self.fitting &= keep
         for node in self.nodes.values():
             node.matching &= keep
             node.mask &= keep
@@ -311,21 +312,11 @@ class NodeIndex:
         return matching and matching & self._shapes.fitting_node(node.capacity, node.used)
 
     def _set_mask(self, node: Node, mask: int) -> None:
-        changed = node.mask ^ mask
         if self._room:
             self._room.clear()
             self._counted.clear()
-        if not changed:
-            return
+        self._counts.replace(node.mask, mask)
         node.mask = mask
-        for bit in bits_of(changed):
-            count = self._counts.get(bit, 0) + (1 if mask >> bit & 1 else -1)
-            if count:
-                self._counts[bit] = count
-                self.fitting |= 1 << bit
-            else:
-                del self._counts[bit]
-                self.fitting &= ~(1 << bit)
 
     def _rank(self, node: Node) -> tuple[float, str]:
         score = node.weighing.utilisation(node.used)
@@ -357,7 +348,6 @@ class NodeIndex:
         self._ranking.check()
         assert not self._unplaced
         # The masks are those that a fresh look gives.
-        counts: dict[int, int] = {}
         for node in order:
             free = self._free(node)
             fresh = {
@@ -368,10 +358,7 @@ class NodeIndex:
                 and shape.resources.fits_in(free)
             }
             assert set(bits_of(node.mask)) == fresh
-            for bit in fresh:
-                counts[bit] = counts.get(bit, 0) + 1
-        assert counts == self._counts
-        assert set(bits_of(self.fitting)) == set(counts)
+        self._counts.check(node.mask for node in order)
         # The total is the sum of the capacities.
         total: dict[str, int] = {}
         for node in order:

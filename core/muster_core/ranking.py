@@ -123,7 +123,11 @@ class Ranking(Generic[A]):
         ranks, items = block.ranks, block.items
         position = bisect_left(ranks, item.rank)
         last = len(ranks) - 1
-        if position == last or rank > ranks[last] or (rank < ranks[0] and block is not self._blocks[0]):
+        if (
+            position == last
+            or rank > ranks[last]
+            or (rank < ranks[0] and block is not self._blocks[0])
+        ):
             self.remove(item)
             self.add(item, rank)
             return

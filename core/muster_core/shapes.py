@@ -70,6 +70,75 @@ def bits_of(mask: int) -> Iterator[int]:
 
 
 @final
+class MaskCounts:
+    """How many of some masks have each bit, for all bits at once.
+
+    The counts are kept as binary numbers that stand upright: the first plane has the lowest
+    digit of the count of each bit, and so on. So a mask is added or taken out in a few
+    operations on integers, however many bits it has.
+
+    Attributes:
+        mask: The bits that at least one of the masks has.
+    """
+
+    __slots__ = ("_planes", "mask")
+
+    def __init__(self) -> None:
+        self._planes: list[int] = []
+        self.mask = 0
+
+    def replace(self, before: int, after: int) -> None:
+        """Put a mask in the place of another one, which was counted; 0 is none."""
+        gained = after & ~before
+        lost = before & ~after
+        if gained:
+            self.mask |= gained
+            self._add(gained)
+        if lost:
+            self._take(lost)
+
+    def _add(self, carry: int) -> None:
+        planes = self._planes
+        for digit, plane in enumerate(planes):
+            planes[digit] = plane ^ carry
+            carry &= plane
+            if not carry:
+                return
+        planes.append(carry)
+
+    def _take(self, borrow: int) -> None:
+        planes = self._planes
+        for digit, plane in enumerate(planes):
+            planes[digit] = plane ^ borrow
+            borrow &= ~plane
+            if not borrow:
+                break
+        assert not borrow, "took out a mask that was not counted"
+        while planes and not planes[-1]:
+            planes.pop()
+        mask = 0
+        for plane in planes:
+            mask |= plane
+        self.mask = mask
+
+    def keep_only(self, mask: int) -> None:
+        """Forget the counts of all other bits."""
+        self._planes = [plane & mask for plane in self._planes]
+        self.mask &= mask
+
+    def check(self, masks: Iterable[int]) -> None:
+        """Assert the invariants, given all masks that are counted; for tests."""
+        counts: dict[int, int] = {}
+        for mask in masks:
+            for bit in bits_of(mask):
+                counts[bit] = counts.get(bit, 0) + 1
+        assert set(bits_of(self.mask)) == set(counts)
+        for bit, count in counts.items():
+            planes = enumerate(self._planes)
+            assert count == sum((plane >> bit & 1) << digit for digit, plane in planes)
+
+
+@final
 class ShapeTable:
     """The live shapes and their bits.
 

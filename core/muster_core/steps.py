@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from muster_core.decisions import Decision
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -36,8 +39,8 @@ def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
         yield piece
 
 
-def in_pauses(steps: Steps[R]) -> Generator[list[T], None, R]:
-    """Do steps among others that give lists: each pause is an empty one."""
+def in_pauses(steps: Steps[R]) -> Generator[list[Decision], None, R]:
+    """Do steps among those of rounds, which give decisions: in a pause there are none."""
     while True:
         try:
             next(steps)

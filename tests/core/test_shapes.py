@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.resources import Resources
-from muster_core.shapes import EVERY_SHAPE, KEPT_IDLE, Shape, ShapeTable, bits_of
+from muster_core.shapes import EVERY_SHAPE, KEPT_IDLE, MaskCounts, Shape, ShapeTable, bits_of
 from tests.core.building import shape
 
 AMOUNTS = st.dictionaries(
@@ -37,6 +37,25 @@ def masks(table: ShapeTable, room: Mapping[str, int]) -> tuple[set[int], set[int
         fitting_node(table, room),
         set(bits_of(table.fitting_headroom(room) & everything)),
     )
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2**40 - 1)), max_size=40))
+def test_how_many_masks_have_each_bit(replacements: list[tuple[int, int]]) -> None:
+    masks, counts = [0] * 10, MaskCounts()
+    for at, mask in replacements:
+        counts.replace(masks[at], mask)
+        masks[at] = mask
+        counts.check(masks)
+    counts.keep_only(0b1010)
+    counts.check([mask & 0b1010 for mask in masks])
+
+
+def test_a_mask_that_was_not_counted_cannot_be_taken_out() -> None:
+    counts = MaskCounts()
+    counts.replace(0, 0b011)
+
+    with pytest.raises(AssertionError, match="was not counted"):
+        counts.replace(0b110, 0)
 
 
 @given(st.sets(st.integers(0, 300)))

@@ -64,8 +64,8 @@ MUTANTS: Final = (
     Mutant(
         "a lost wake: only what finds a mailbox empty wakes its owner",
         "muster._mailbox:Mailbox.put",
-        "if wake:",
-        "if wake and len(self._messages) == 1:",
+        "if wake and",
+        "if wake and len(self._messages) == 1 and",
     ),
     Mutant(
         "a lost wake: of two who wait for a value only the last is woken",
@@ -95,27 +95,25 @@ MUTANTS: Final = (
         "callers are answered before their batch is closed",
         "muster._live:LiveCoordinator._serve",
         "if self._index != before:",
-        "for call in self._serving:\n"
-        "            await self._answer(call)\n"
-        "        if self._index != before:",
+        "await self._pace.take(self._answer_all())\n        if self._index != before:",
     ),
     Mutant(
         "a commit is applied twice",
-        "muster._batches:Batches.end",
+        "muster._batches:Batches._commit",
         "self._apps[key].mailbox.put(app_commit, wake=False)",
         "self._apps[key].mailbox.put(app_commit, wake=False)\n"
-        "            self._apps[key].mailbox.put(app_commit, wake=False)",
+        "                self._apps[key].mailbox.put(app_commit, wake=False)",
     ),
     Mutant(
         "a commit to a gang is forgotten, unless it satisfies the gang",
-        "muster._batches:Batches.end",
+        "muster._batches:Batches._commit",
         "self._gangs[key].mailbox.put(gang_commit, wake=False)",
         "if gang_commit.satisfied:\n"
         "                self._gangs[key].mailbox.put(gang_commit, wake=False)",
     ),
     Mutant(
         "a release overtakes its commit: commits come a batch late",
-        "muster._batches:Batches.end",
+        "muster._batches:Batches._commit",
         "self._apps[key].mailbox.put(app_commit, wake=False)",
         "pass\n"
         "        for mailbox, late in self.__dict__.pop('_late', ()):\n"
@@ -169,8 +167,8 @@ MUTANTS: Final = (
     Mutant(
         "a release hits another allocation of the same ask",
         "muster._tracking:Tracker.holds",
-        "allocation.number == held.number",
-        "True",
+        "view.is_bound(key, ask.name, held.number)",
+        "view.apps[key].bound.get(ask.name) is not None",
     ),
     Mutant(
         "two releases of one allocation in one batch are both let in",
@@ -211,8 +209,8 @@ MUTANTS: Final = (
     Mutant(
         "an observer misses the first decision of a batch if it waits for it",
         "muster._audience:Decisions.offer",
-        "for one in announced:",
-        "for one in announced[self._waiter is not None and len(announced) > 3 :]:",
+        "for one in wanted:",
+        "for one in wanted[self._waiter is not None and len(wanted) > 3 :]:",
     ),
     Mutant(
         "bound does not wait until the binder has said that the work has started",
@@ -228,7 +226,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "of several reasons in one batch the last is told, not that of the own allocation",
-        "muster._tracking:Tracker.update",
+        "muster._tracking:Tracker._look_through",
         "touched.get(name) or decision.reason",
         "decision.reason or touched.get(name)",
     ),
@@ -247,8 +245,8 @@ MUTANTS: Final = (
     Mutant(
         "the refusals of many events are answered in reverse",
         "muster._live:LiveCoordinator._entered",
-        "Entered(refusals,",
-        "Entered(refusals[::-1],",
+        "tuple(refusals)",
+        "tuple(refusals[::-1])",
     ),
     Mutant(
         "the handles of many asks are answered in reverse",

@@ -13,8 +13,6 @@ from muster_core.totals import add_to, take_from
 from muster_core.view.moves import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from muster_core.messages import Ask
     from muster_core.view.apps import ViewApp
     from muster_core.view.moves import Moves

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 import attrs
 
 from muster_core.ranking import Ranked, Ranking
-from muster_core.shapes import bits_of
+from muster_core.shapes import MaskCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,15 +37,18 @@ A = TypeVar("A", bound=Listed)
 class AppOrder(Generic[A]):
     """Applications of one leaf in order, all and only those listed that have pending asks."""
 
-    __slots__ = ("_counts", "mask", "ranking")
+    __slots__ = ("_counts", "ranking")
 
     def __init__(self) -> None:
-        #: The shapes that some application of the order offers.
-        self.mask = 0
-        #: How many applications offer each shape, by the mask of that alone; no zeros.
-        self._counts: dict[int, int] = {}
+        #: How many applications offer each shape.
+        self._counts = MaskCounts()
         #: The applications, by what they offer.
         self.ranking: Ranking[A] = Ranking()
+
+    @property
+    def mask(self) -> int:
+        """The shapes that some application of the order offers."""
+        return self._counts.mask
 
     def add(self, app: A, rank: Rank) -> None:
         """List an application that is listed nowhere."""
@@ -56,20 +59,20 @@ class AppOrder(Generic[A]):
     def remove(self, app: A) -> None:
         """Take an application of this order out."""
         self.ranking.remove(app)
-        self._count(app.listed, 0)
+        self._counts.replace(app.listed, 0)
         app.order, app.listed = None, 0
 
     def move(self, app: A, rank: Rank) -> None:
         """Give an application of this order another place."""
         self.ranking.move(app, rank)
         if app.mask != app.listed:
-            self._count(app.listed, app.mask)
+            self._counts.replace(app.listed, app.mask)
             app.listed = app.mask
 
     def update(self, app: A) -> None:
         """Bring the shapes with which an application is listed up to date."""
         if app.mask != app.listed:
-            self._count(app.listed, app.mask)
+            self._counts.replace(app.listed, app.mask)
             app.listed = app.mask
             self.ranking.widen(app)
 
@@ -81,28 +84,10 @@ class AppOrder(Generic[A]):
         """Give the applications, best first."""
         return iter(self.ranking)
 
-    def _count(self, before: int, after: int) -> None:
-        counts, changed = self._counts, before ^ after
-        while changed:
-            low = changed & -changed
-            changed ^= low
-            left = counts.get(low, 0) + (1 if after & low else -1)
-            if left:
-                counts[low] = left
-                self.mask |= low
-            else:
-                del counts[low]
-                self.mask ^= low
-
     def check(self, apps: list[A]) -> None:
         """Assert the invariants, given the applications that should be listed; for tests."""
         assert all(app.order is self and app.listed == app.mask for app in apps)
-        counts: dict[int, int] = {}
-        for app in apps:
-            for bit in bits_of(app.mask):
-                counts[1 << bit] = counts.get(1 << bit, 0) + 1
-        assert counts == self._counts
-        assert self.mask == sum(counts)
+        self._counts.check(app.mask for app in apps)
         # All are ranked, in order.
         self.ranking.check()
         assert {id(app) for app in self} == {id(app) for app in apps}

@@ -25,7 +25,7 @@ from typing_extensions import override
 from muster_core.config.model import QueueConfig
 from muster_core.messages import Ask, Values
 from muster_core.priority import PriorityTally, current_priority
-from muster_core.shapes import EVERY_SHAPE, VISIT_BIT, ShapeTable, bits_of
+from muster_core.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
 from muster_core.shares import Denominators, dominant_share, fair_share
 from muster_core.totals import add_to
 
@@ -235,15 +235,13 @@ class ParentView(ViewQueue):
     _order: list[tuple[QueueKey, ViewQueue]] = attrs.field(
         factory=list["tuple[QueueKey, ViewQueue]"], init=False
     )
-    #: How many children could place each shape; no zeros.
-    _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
-    #: The shapes that some child could place.
-    _below: int = attrs.field(default=0, init=False)
+    #: How many children could place each shape.
+    _counts: MaskCounts = attrs.field(factory=MaskCounts, init=False)
 
     @override
     def below(self) -> int:
         """Give the shapes that some child could place."""
-        return self._below
+        return self._counts.mask
 
     @override
     def visits(self, below: int, *, exact: bool) -> int:
@@ -269,7 +267,7 @@ class ParentView(ViewQueue):
             if wanted:
                 insort(self._order, (order, child))
         if before != child.open:
-            self._count(before, child.open)
+            self._counts.replace(before, child.open)
         if child.visiting:
             self._visited[child.key] = child
         elif self._visited:
@@ -287,7 +285,7 @@ class ParentView(ViewQueue):
         self.tally.replace(child.counted, None)
         self.repriced = True
         self._unlist(child)
-        self._count(child.open, 0)
+        self._counts.replace(child.open, 0)
         self._visited.pop(child.key, None)
 
     def first(self, mask: int, entering: int) -> ViewQueue:
@@ -307,16 +305,6 @@ class ParentView(ViewQueue):
         if child.order:
             del self._order[bisect_left(self._order, (child.order,))]
 
-    def _count(self, before: int, after: int) -> None:
-        for bit in bits_of(before ^ after):
-            left = self._counts.get(bit, 0) + (1 if after >> bit & 1 else -1)
-            if left:
-                self._counts[bit] = left
-                self._below |= 1 << bit
-            else:
-                del self._counts[bit]
-                self._below &= ~(1 << bit)
-
     @override
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
         """Assert the invariants of a parent that is up to date; for tests."""
@@ -330,12 +318,7 @@ class ParentView(ViewQueue):
         listed = [child for child in children if child.open or child.visiting]
         order = sorted((child.key_in(self, total), child.key) for child in listed)
         assert [(key, child.key) for key, child in self._order] == order
-        counts: dict[int, int] = {}
-        for child in children:
-            for bit in bits_of(child.open):
-                counts[bit] = counts.get(bit, 0) + 1
-        assert counts == self._counts
-        assert set(bits_of(self._below)) == set(counts)
+        self._counts.check(child.open for child in children)
         assert set(self._visited) == {child.key for child in children if child.visiting}
 
 

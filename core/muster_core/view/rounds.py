@@ -9,7 +9,6 @@ and those that were tried before there was more room are known.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.decisions import Decision, Kind
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from muster_core.messages import Ask, CommitApp, CommitQueue
     from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
+    from muster_core.view.gangs import ViewGroup
     from muster_core.view.queues import ViewQueue
     from muster_core.view.state import ViewState
 
@@ -68,28 +68,13 @@ class Rounds:
             What each step decided; between two steps the caller may do other things,
             but must not touch the view.
         """
-        for _ in chain(self._state.catch_up(), self._state.delays.refresh()):
-            yield []
+        yield from in_pauses(self._state.catch_up())
+        yield from in_pauses(self._state.delays.refresh())
         changed = self._state.book.take_changed()
         self._takers.start_batch(is_new=is_new)
         while True:
-            for _ in self._moves.memory.start_anew():
-                yield []
-            again = True
-            while again:
-                self._start_round()
-                decisions = self._permits.bind_complete(changed, now_us)
-                if decisions:
-                    yield decisions
-                changed = []
-                yield from self._round(now_us)
-                again = self._moves.failed or not (
-                    self._is_settled() or self._moves.memory.knows_this()
-                )
-                if self._moves.failed:
-                    for _ in self._moves.memory.start_anew():
-                        yield []
-            self._end_round()
+            yield from self._rounds(changed, now_us)
+            changed = []
             taken = yield from in_pauses(self._takers.take(now_us))
             if taken:
                 yield taken
@@ -99,6 +84,28 @@ class Rounds:
                 yield decisions
             if not helped:
                 break
+        self._end_round()
+
+    def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[list[Decision]]:
+        """Run rounds until one changes nothing, or leads back to where one has begun.
+
+        Args:
+            changed: The groups of gangs in which something has changed.
+            now_us: The instant of the batch, in microseconds.
+        """
+        memory = self._moves.memory
+        yield from in_pauses(memory.start_anew())
+        again = True
+        while again:
+            self._start_round()
+            decisions = self._permits.bind_complete(changed, now_us)
+            if decisions:
+                yield decisions
+            changed = []
+            yield from self._round(now_us)
+            again = self._moves.failed or not (self._is_settled() or memory.knows_this())
+            if self._moves.failed:
+                yield from in_pauses(memory.start_anew())
         self._end_round()
 
     def _is_settled(self) -> bool:

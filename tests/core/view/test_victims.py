@@ -293,10 +293,11 @@ class Histories(RuleBasedStateMachine):
         amounts = [one.allocation.ask.resources["vcore"] for one in everything]
         assert self.standings.largest("vcore") == max(amounts, default=0)
         nodes = state.nodes.nodes.values()
-        free = [node.capacity["vcore"] - node.used.get("vcore", 0) for node in nodes]
-        assert self.standings.free.top("vcore") == max(free, default=0)
-        capacity = [node.capacity["vcore"] for node in nodes]
-        assert self.standings.capacity.top("vcore") == max(capacity, default=0)
+        capacity = [node.capacity.get("vcore", 0) for node in nodes]
+        assert self.standings.capacity.top("vcore") == max(0, 0, *capacity)
+        used = [node.used.get("vcore", 0) for node in nodes]
+        free = [most - there for most, there in zip(capacity, used, strict=True)]
+        assert self.standings.free.top("vcore") == max(0, 0, *free)
         for node in nodes:
             self.check_ladder(node, [one for one in everything if one.node is node])
 

@@ -1,0 +1,140 @@
+"""Runs a workload once, through the scheduler with its tasks or through the machines alone.
+
+Both functions here are run by ``benchmarks.child`` in a process of their own. They give
+
+- ``asks``: how many asks came, and ``entry_s``: in how many seconds they and all else were let in,
+- ``binds``: how many allocations were made, and ``rounds_s``: the seconds from the last event to
+  the last allocation,
+- ``whole_s``: both together.
+
+Where asks are released, ``binds`` and ``rounds_s`` are what comes of the releases, which is what
+the workload is about; ``entry_s`` are the seconds of all before, and ``whole_s`` are those of
+the releases alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from typing import Final, final
+
+import attrs
+import trio
+
+import muster
+from benchmarks.workloads import WORKLOADS, Workload
+from muster_core.decisions import Announced, Kind
+from muster_core.events import AddAsk, Configure, Event, Release
+from muster_core.plain import PlainScheduler
+
+RELEASES: Final = 2_000
+"""How many asks are released at the most."""
+
+
+@final
+@attrs.define
+class Counter:
+    """A journal that counts binds and remembers where asks run, and writes nothing."""
+
+    binds: int = 0
+    bound: list[tuple[str, str]] = attrs.field(factory=list[tuple[str, str]])
+
+    def write(self, batch: Sequence[Announced]) -> None:
+        """Count what a batch decided."""
+        for announced in batch:
+            decision = announced.decision
+            if decision.kind is Kind.BOUND and decision.app and decision.ask:
+                self.binds += 1
+                self.bound.append((decision.app, decision.ask))
+
+
+def asks_in(events: Sequence[Event]) -> int:
+    """Count the asks that come with events."""
+    return sum(event.count or 1 for event in events if isinstance(event, AddAsk))
+
+
+def with_tasks(name: str, scale: float) -> dict[str, float]:
+    """Run a workload through the scheduler with its tasks."""
+    return trio.run(_with_tasks, WORKLOADS[name], scale)
+
+
+async def _with_tasks(workload: Workload, scale: float) -> dict[str, float]:
+    counter = Counter()
+    events = list(workload.events(scale))
+    async with muster.open_simulation(workload.config, journal=counter) as scheduler:
+        await scheduler.submit(Configure(config=workload.config))
+        gc.collect()
+        start = time.process_time()
+        for event in events[:-1]:
+            await scheduler.submit(event)
+        await scheduler.request(events[-1])  # what came before it is let in by now
+        entered = time.process_time()
+        await scheduler.settle()
+        settled = time.process_time()
+        if not workload.releases:
+            return _measured(events, counter.binds, start, entered, settled)
+        first, before_s = counter.binds, settled - start
+        gc.collect()
+        start = time.process_time()
+        for number in range(0, min(first, RELEASES), workload.releases):
+            for app, ask in counter.bound[number : number + workload.releases]:
+                await scheduler.submit(Release(app=app, ask=ask))
+            await scheduler.settle()
+        rounds_s = time.process_time() - start
+        return _released(events, counter.binds - first, before_s, rounds_s)
+
+
+def without_tasks(name: str, scale: float) -> dict[str, float]:
+    """Run a workload through the machines of the core, driven by one loop."""
+    workload = WORKLOADS[name]
+    events = list(workload.events(scale))
+    scheduler = PlainScheduler(workload.config)
+    scheduler.submit(Configure(config=workload.config))
+    gc.collect()
+    start = time.process_time()
+    for event in events:
+        scheduler.submit(event)
+    entered = time.process_time()
+    scheduler.settle()
+    settled = time.process_time()
+    counter = Counter()
+    counter.write(scheduler.announced)
+    if not workload.releases:
+        return _measured(events, counter.binds, start, entered, settled)
+    first, before_s = counter.binds, settled - start
+    scheduler.announced.clear()
+    gc.collect()
+    start = time.process_time()
+    for number in range(0, min(first, RELEASES), workload.releases):
+        for app, ask in counter.bound[number : number + workload.releases]:
+            scheduler.submit(Release(app=app, ask=ask))
+        scheduler.settle()
+        counter.write(scheduler.announced)
+        scheduler.announced.clear()
+    rounds_s = time.process_time() - start
+    return _released(events, counter.binds - first, before_s, rounds_s)
+
+
+def _measured(
+    events: Sequence[Event], binds: int, start: float, entered: float, settled: float
+) -> dict[str, float]:
+    return {
+        "asks": asks_in(events),
+        "binds": binds,
+        "entry_s": entered - start,
+        "rounds_s": settled - entered,
+        "whole_s": settled - start,
+    }
+
+
+def _released(
+    events: Sequence[Event], binds: int, before_s: float, rounds_s: float
+) -> dict[str, float]:
+    return {
+        "asks": asks_in(events),
+        "binds": binds,
+        "entry_s": before_s,
+        "rounds_s": rounds_s,
+        "whole_s": rounds_s,
+    }

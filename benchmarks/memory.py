@@ -1,0 +1,196 @@
+"""How much memory asks take, how fast they come in, and whether anything grows for ever.
+
+    python -m benchmarks.memory              all of it
+    python -m benchmarks.memory --scale 0.1  a tenth
+
+W5 of the design: a million pending asks in 10,000 applications, ten priorities and sixteen
+shapes, on no node at all; once with an event for each ask and once with a hundred asks an event.
+Memory is what the process has in the end beyond what it had before, in its residence; the time
+is that of making the events, letting them in and bringing them into the view.
+
+Then a day, of which every second brings an application (see ``churn.py``), and some hours of
+the same through the scheduler with its tasks. The names of the latest applications that are over
+are remembered, so that memory goes up and down by itself. What stays of an application is how
+much more there was at the most in the last third of the time than in the second, for each one
+that came in a third.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import muster
+from benchmarks import churn
+from benchmarks.figures import Better, Figure, cells, with_unit
+from benchmarks.processes import python
+from benchmarks.workloads import tree
+from muster_core.config.model import SortPolicy
+from muster_core.decisions import Announced
+from muster_core.events import AddApp, AddAsk, Configure
+from muster_core.plain import PlainScheduler
+from muster_core.resources import Resources
+
+APPS: Final = 10_000
+EACH: Final = 100
+"""How many asks an application has."""
+
+DAY: Final = 86_400
+SOME_HOURS: Final = 9 * 3_600
+"""How long it goes on with tasks, in seconds; and at least without, however small the scale.
+
+In less than three hours not as many applications come as are remembered.
+"""
+
+EVERY: Final = 900
+"""How often it is looked how much memory there is, in seconds."""
+
+PAGE: Final = 4_096
+
+
+def _resident() -> int:
+    """Give how much memory the process has, in bytes; 0 where that cannot be told."""
+    gc.collect()
+    known = Path("/proc/self/statm")
+    return int(known.read_text(encoding="ascii").split()[1]) * PAGE if known.exists() else 0
+
+
+def asks(scale: float, at_once: int) -> dict[str, float]:
+    """Let many asks come that stay pending.
+
+    Args:
+        scale: The share of the full size.
+        at_once: How many of them come with one event.
+    """
+    config = tree(10, 10, SortPolicy.FIFO)
+    scheduler = PlainScheduler(config)
+    scheduler.submit(Configure(config=config))
+    scheduler.settle()
+    sizes = [
+        Resources({"vcore": 100 + 25 * at, "memory": (1 + at % 4) * 2**28}) for at in range(16)
+    ]
+    before, start = _resident(), time.process_time()
+    apps = max(1, round(APPS * scale))
+    for at in range(apps):
+        name = f"app-{at:05}"
+        scheduler.submit(AddApp(name, f"root.p{at % 10}.l{at // 10 % 10}"))
+        for ask in range(0, EACH, at_once):
+            count = at_once if at_once > 1 else None
+            priority, size = (at * 7 + ask * 3) % 10, sizes[(at + ask) % 16]
+            scheduler.submit(AddAsk(name, f"ask-{ask}", size, priority, count=count))
+    scheduler.settle()
+    seconds = time.process_time() - start
+    scheduler.announced.clear()
+    number = apps * EACH
+    return {"bytes": (_resident() - before) / number, "a_second": number / seconds}
+
+
+def day(scale: float) -> dict[str, float]:
+    """Let applications come and go for a day, in the core alone."""
+    last = max(SOME_HOURS, round(DAY * scale))
+    scheduler = PlainScheduler(churn.configuration())
+    samples: list[int] = []
+    for at_us, events in churn.seconds(last):
+        if at_us % (EVERY * churn.SECOND) == 0:
+            samples.append(_resident())
+        for event in events:
+            scheduler.submit(event, at_us)
+        scheduler.announced.clear()
+    scheduler.finish()
+    return _growth(samples)
+
+
+def some_hours(_: float) -> dict[str, float]:
+    """Let applications come and go for some hours, through the scheduler with its tasks."""
+    return trio.run(_some_hours)
+
+
+class Nowhere:
+    """A journal that writes nothing."""
+
+    def write(self, batch: Sequence[Announced]) -> None:
+        """Let a batch pass."""
+
+
+async def _some_hours() -> dict[str, float]:
+    samples: list[int] = []
+    async with muster.open_simulation(churn.configuration(), journal=Nowhere()) as scheduler:
+        for at_us, events in churn.seconds(SOME_HOURS):
+            if at_us % (EVERY * churn.SECOND) == 0:
+                await scheduler.settle()
+                samples.append(_resident())
+            for event in events:
+                await scheduler.submit(event, at_us=at_us)
+        await scheduler.finish()
+    return _growth(samples)
+
+
+def _growth(samples: Sequence[int]) -> dict[str, float]:
+    """Say how much there was at the most in the second third, and how much more in the last."""
+    third = len(samples) // 3
+    before, after = max(samples[third:-third]), max(samples[-third:])
+    return {"bytes": before, "more": after - before, "each": (after - before) / (third * EVERY)}
+
+
+PARTS: Final[dict[str, Callable[[float], dict[str, float]]]] = {
+    "one-by-one": lambda scale: asks(scale, 1),
+    "in-rows": lambda scale: asks(scale, EACH),
+    "day": day,
+    "some-hours": some_hours,
+}
+"""What is measured, each in a process of its own, as what is given back is not all gone."""
+
+
+def measure(scale: float) -> list[Figure]:
+    """Measure everything.
+
+    Args:
+        scale: The share of a million asks, and of a day.
+    """
+    figures: list[Figure] = []
+    for part, what in (("one-by-one", "an event each"), ("in-rows", "a hundred an event")):
+        found = _run(part, scale)
+        rate = found["a_second"]
+        figures += [
+            Figure("W5", f"an ask, {what}", found["bytes"], "bytes", 500),
+            Figure("W5", f"ingest, {what}", rate, "asks a second", 100_000, Better.HIGHER),
+        ]
+    for part, what in (("day", "a day"), ("some-hours", "nine hours with tasks")):
+        found = _run(part, scale)
+        raw = f"{with_unit(found['more'] / 2**10, 'KiB')} on {with_unit(found['bytes'] / 2**20, 'MiB')}"
+        # Its name is remembered: of the latest ones, which are bounded in number.
+        figures.append(
+            Figure("churn", f"{what}, left of an application", found["each"], "bytes", 128, raw=raw)
+        )
+    return figures
+
+
+def _run(part: str, scale: float) -> dict[str, float]:
+    cost = python("-m", "benchmarks.memory", "--part", part, "--scale", scale)
+    found: dict[str, float] = json.loads(cost.out)
+    return found
+
+
+def main() -> None:
+    """Print all figures, or those of one part as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--scale", type=float, default=1.0, help="the share of the full size")
+    parser.add_argument("--part", choices=PARTS, help="only this, here, as JSON")
+    arguments = parser.parse_args()
+    if arguments.part is not None:
+        gc.set_threshold(100_000, 50, 100)  # as the program has it
+        print(json.dumps(PARTS[arguments.part](arguments.scale)))
+        return
+    for figure in measure(arguments.scale):
+        print(" | ".join(cells(figure)))
+
+
+if __name__ == "__main__":
+    main()

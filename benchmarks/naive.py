@@ -1,0 +1,99 @@
+"""The naive algorithm on what it can finish, and the machines of Muster on the same.
+
+The naive model of the tests does what the specification says as it reads: it sorts everything
+anew for every allocation. Its input is a workload shrunk so far that this ends. Its decisions
+have to be those of Muster, one by one.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from benchmarks.workloads import WORKLOADS, Workload
+from muster_core.decisions import Announced, Decision, Kind
+from muster_core.events import Configure, Release
+from muster_core.plain import PlainScheduler
+from tests.naive.harness import SETTLE, Batch, Drive, Marker, Step, What, comparable
+from tests.naive.scheduler import NaiveScheduler
+
+SHRUNK: Final = {"W1": 0.04, "W2": 0.004, "W3a": 0.003, "W3b": 0.004, "W4": 0.004}
+"""Which share of the full size the naive model is given."""
+
+RELEASES: Final = 20
+"""How many asks are released at the most, and all at once where a workload says more."""
+
+
+def measure(name: str, scale: float) -> dict[str, float]:
+    """Run a workload with both.
+
+    Args:
+        name: Which one.
+        scale: The share of what :data:`SHRUNK` says.
+
+    Returns:
+        How many asks there were, ``binds``: how many allocations either has made,
+        ``naive_s`` and ``muster_s``: the seconds that all of it took.
+
+    Raises:
+        AssertionError: They have not decided the same.
+    """
+    steps = story(WORKLOADS[name], max(0.002, SHRUNK[name] * scale))
+    gc.collect()
+    start = time.process_time()
+    batches = Drive(NaiveScheduler()).run(steps)
+    between = time.process_time()
+    gc.collect()
+    again = time.process_time()
+    announced = run(PlainScheduler(), steps)
+    end = time.process_time()
+    check(batches, announced)
+    binds = sum(one.decision.kind is Kind.BOUND for one in announced)
+    return {"binds": binds, "naive_s": between - start, "muster_s": end - again}
+
+
+def story(workload: Workload, scale: float) -> list[Step]:
+    """Write a workload down: all that comes, and the releases of what Muster has bound."""
+    heard: list[What] = [Configure(config=workload.config), *workload.events(scale), SETTLE]
+    if workload.releases:
+        announced = run(PlainScheduler(), [Step(0, what) for what in heard])
+        decisions = [one.decision for one in announced]
+        bound = [
+            Release(app=one.app, ask=one.ask)
+            for one in decisions
+            if one.kind is Kind.BOUND and one.app and one.ask
+        ]
+        for at in range(0, min(len(bound), RELEASES), workload.releases):
+            heard += [*bound[at : at + workload.releases], SETTLE]
+    return [Step(0, what) for what in heard]
+
+
+def run(scheduler: PlainScheduler, steps: Sequence[Step]) -> list[Announced]:
+    """Take steps with the machines of Muster."""
+    for index, step in enumerate(steps):
+        if isinstance(step.what, Marker):
+            scheduler.settle(step.at_us)
+        else:
+            scheduler.submit(step.what, step.at_us, index)
+    scheduler.finish()
+    return scheduler.announced
+
+
+def check(batches: Sequence[Batch], announced: Sequence[Announced]) -> None:
+    """See that both have decided the same.
+
+    Raises:
+        AssertionError: They have not.
+    """
+    wanted: list[tuple[int, Decision]] = [
+        (batch.at_us, comparable(decision)) for batch in batches for decision in batch.decisions
+    ]
+    found = [(one.at_us, comparable(one.decision)) for one in announced]
+    if wanted != found:
+        place = next(
+            (at for at, pair in enumerate(zip(wanted, found, strict=False)) if pair[0] != pair[1]),
+            min(len(wanted), len(found)),
+        )
+        raise AssertionError(f"they differ from decision {place + 1} on")

@@ -1,0 +1,69 @@
+"""How many jobs a second are replayed of a trace of a real cluster.
+
+What ``muster replay`` takes as a whole, with its start, in time of the processor. Two virtual
+clusters of the trace are in the repository, and are what ``make demo`` replays. The table of the
+whole trace is not; see ``examples/philly/README.md`` for where it comes from.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import Better, Figure
+from benchmarks.processes import PROJECT, python
+
+PHILLY: Final = PROJECT / "examples" / "philly"
+SHIPPED: Final = (("0e4a51", 32, "fifo"), ("0e4a51", 32, "sjf"), ("2869ce", 16, "fifo"))
+"""Virtual cluster, its nodes, and the policy."""
+
+WHOLE: Final = ("--nodes", 352, "--wide", "gang", "--config", PHILLY / "clusters.yaml")
+
+
+def measure(scale: float) -> list[Figure]:
+    """Replay what is in the repository."""
+    figures: list[Figure] = []
+    for name, nodes, policy in SHIPPED:
+        with tempfile.TemporaryDirectory() as folder:
+            table = _some(PHILLY / f"jobs-{name}.csv", Path(folder), scale)
+            options = ("--nodes", nodes, "--priority", "sjf", "--wide", "gang")
+            found = _replay(table, *options, "--config", PHILLY / f"{policy}.yaml")
+            figures.append(_figure(f"cluster {name}, {policy}", *found))
+    return figures
+
+
+def whole(table: str, scale: float) -> list[Figure]:
+    """Replay the whole trace, from a table that is not in the repository."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [_figure("whole trace", *_replay(_some(Path(table), Path(folder), scale), *WHOLE))]
+
+
+def _figure(what: str, jobs: int, took_s: float) -> Figure:
+    raw = f"{jobs:,} jobs in {took_s:.1f} s"
+    return Figure("philly", what, jobs / took_s, "jobs/s", better=Better.HIGHER, raw=raw)
+
+
+def _some(table: Path, folder: Path, scale: float) -> Path:
+    """Give the first part of a table, at least some jobs, as a file."""
+    raw = table.read_bytes()
+    text = gzip.decompress(raw).decode() if table.suffix == ".gz" else raw.decode()
+    lines = text.splitlines(keepends=True)
+    kept = lines[: 1 + max(50, int((len(lines) - 1) * scale))]
+    found = folder / "jobs.csv"
+    found.write_text("".join(kept), encoding="utf-8")
+    return found
+
+
+def _replay(table: Path, *options: object) -> tuple[int, float]:
+    """Make the feed and replay it; give the number of jobs and the seconds of the processor."""
+    feed = table.with_suffix(".jsonl")
+    python(PHILLY / "to_feed.py", table, *options, "--out", feed)
+    decisions = table.with_suffix(".decisions.jsonl")
+    cost = python("-m", "muster", "replay", feed, "--decisions", decisions, "--format", "json")
+    with io.StringIO(table.read_text(encoding="utf-8")) as stream:
+        jobs = sum(1 for _ in csv.DictReader(stream))
+    return jobs, cost.processor_s

@@ -1,0 +1,269 @@
+"""Everything that is measured: by which functions, and what is said of what they find.
+
+A part is one or several contenders, which run by turns, each in a process of its own; of
+what they have found in one turn figures are made.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+
+from benchmarks import growth, instructions
+from benchmarks.child import Measured
+from benchmarks.figures import Figure, with_unit
+from benchmarks.workloads import WORKLOADS
+
+LB: Final = "× LB"
+CORE: Final = "× core"
+TASKS: Final = 1.5
+"""What everything may cost with tasks, as a multiple of what it costs without."""
+
+MEMBER: Final = 4.5
+"""What a member of a gang may cost beyond an ask: 5 µs where the yardstick was 1.1 µs."""
+
+SIMPY: Final = 0.1
+"""The share of W3 that the model in SimPy can finish: it sorts all that waits for each ask."""
+
+TARGETS: Final = {"W1": 7, "W2": 15, "W3a": 70, "W3b": 42, "W4": 18}
+"""What an allocation may cost, in multiples of the yardstick."""
+
+Found = Mapping[str, Measured]
+
+
+@final
+@attrs.frozen
+class Contender:
+    """What is run in a process of its own.
+
+    Attributes:
+        name: What it is called among the contenders of its part.
+        target: The function: `MODULE:NAME`.
+        arguments: What it is given, besides the scale.
+        share: Of the scale, what it is given.
+    """
+
+    name: str
+    target: str
+    arguments: tuple[str, ...] = ()
+    share: float = 1.0
+
+
+@final
+@attrs.frozen
+class Part:
+    """What is measured together.
+
+    Attributes:
+        name: What it is called on the command line.
+        about: What it is.
+        contenders: What is run, by turns.
+        figures: Says what was found in one turn.
+        most: In how many turns it runs at the most: more would find the same, or take too long.
+        is_long: However small the scale, it takes long; a quick run leaves it out.
+        missing: Why it cannot be measured here, or None.
+    """
+
+    name: str
+    about: str
+    contenders: tuple[Contender, ...]
+    figures: Callable[[Found], list[Figure]]
+    most: int = 100
+    is_long: bool = False
+    missing: str | None = None
+
+
+def parts(scale: float, trace: Path | None = None) -> list[Part]:
+    """Give everything that can be measured, in the order in which it is told.
+
+    Args:
+        scale: The share of the full size.
+        trace: The table of all jobs of Philly, if it is there.
+    """
+    return [
+        *(_workload(name) for name in TARGETS),
+        _gangs(),
+        *(_growth(one, scale) for one in growth.DIMENSIONS.values()),
+        attrs.evolve(
+            _module("memory", "how much memory asks take, and what a day leaves behind"),
+            most=1,
+            is_long=True,
+        ),
+        _module("latency", "how long other tasks wait"),
+        _module("evictions", "what reclaim and preemption cost"),
+        _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
+        _module("philly", "replaying two clusters of the Philly trace"),
+        _whole_trace(trace),
+        _module("startup", "starting the command"),
+        attrs.evolve(_module("bridge", "the scheduler in an asyncio program"), is_long=True),
+        _instructions(),
+    ]
+
+
+def _each(found: Measured, seconds: str = "rounds_s") -> float:
+    """Give the seconds for an allocation."""
+    return found[seconds] / max(1, found["binds"])
+
+
+def _in_lb(found: Measured) -> float:
+    return _each(found) / found["lb_s"]
+
+
+def _a_second(found: Measured) -> str:
+    each = _each(found)
+    return f"{1 / each:,.0f} a second, {with_unit(each * 1e6, 'µs')} each" if each else ""
+
+
+def _over_core(tasks: Measured, core: Measured) -> float:
+    """Say how much more the tasks cost, each as a multiple of the yardstick beside it."""
+    return (tasks["whole_s"] / tasks["lb_s"]) / (core["whole_s"] / core["lb_s"])
+
+
+def _mib(found: Measured) -> float:
+    return found["peak_bytes"] / 2**20
+
+
+def _workload(name: str) -> Part:
+    workload = WORKLOADS[name]
+    contenders = [
+        Contender("tasks", "benchmarks.drive:with_tasks", (name,)),
+        Contender("core", "benchmarks.drive:without_tasks", (name,)),
+        Contender("naive", "benchmarks.naive:measure", (name,)),
+    ]
+    missing_simpy = importlib.util.find_spec("simpy") is None
+    if name == "W1" and not missing_simpy:
+        contenders.append(Contender("simpy", "benchmarks.simpy_model:w1"))
+    if workload.releases and not missing_simpy:
+        contenders.append(Contender("simpy", "benchmarks.simpy_model:w3", (name,), SIMPY))
+    return Part(name, workload.about, tuple(contenders), partial(_of_workload, name))
+
+
+def _of_workload(name: str, found: Found) -> list[Figure]:
+    tasks, core, naive = found["tasks"], found["core"], found["naive"]
+    seconds = f"{tasks['whole_s']:.2f} s over {core['whole_s']:.2f} s"
+    times = f"{naive['naive_s']:.2f} s over {naive['muster_s']:.2f} s"
+    few = f"naive algorithm, {naive['binds']:,.0f} allocations"
+    figures = [
+        Figure(name, "with tasks", _in_lb(tasks), LB, TARGETS[name], raw=_a_second(tasks)),
+        Figure(name, "core without tasks", _in_lb(core), LB, raw=_a_second(core)),
+        Figure(name, "tasks over core", _over_core(tasks, core), CORE, TASKS, raw=seconds),
+        Figure(name, few, naive["naive_s"] / naive["muster_s"], CORE, raw=times),
+    ]
+    simpy = found.get("simpy")
+    if simpy is not None:
+        figures += _of_simpy(name, simpy, core)
+    note = f"without tasks {_mib(core):,.0f} MiB"
+    return [*figures, Figure(name, "peak memory with tasks", _mib(tasks), "MiB", note=note)]
+
+
+def _of_simpy(name: str, simpy: Measured, core: Measured) -> list[Figure]:
+    if name == "W1":
+        each, ours = _each(simpy, "whole_s"), _each(core, "whole_s")
+        raw = f"{with_unit(each * 1e6, 'µs')} over {with_unit(ours * 1e6, 'µs')} each"
+        return [Figure(name, "SimPy model, all of it", each / ours, CORE, raw=raw)]
+    each, ours = _each(simpy), simpy["muster_s"] / max(1, simpy["muster_binds"])
+    raw = f"{with_unit(each * 1e6, 'µs')} over {with_unit(ours * 1e6, 'µs')} each"
+    entry, our_entry = simpy["entry_s"], simpy["muster_entry_s"]
+    seconds = f"{entry:.2f} s over {our_entry:.2f} s"
+    return [
+        Figure(name, "SimPy model of a tenth, releases", each / ours, CORE, raw=raw),
+        Figure(name, "SimPy model of a tenth, before", entry / our_entry, CORE, raw=seconds),
+    ]
+
+
+_GANGS: Final = {"W6a": "asks-110", "W6b": "asks-60", "W6c": "asks-60"}
+"""Each workload with gangs, and the same members as plain asks."""
+
+
+def _gangs() -> Part:
+    ways = {"tasks": "with_tasks", "core": "without_tasks"}
+    names = dict.fromkeys(name for pair in _GANGS.items() for name in pair)
+    contenders = tuple(
+        Contender(f"{name} {way}", f"benchmarks.drive:{function}", (name,))
+        for name in names
+        for way, function in ways.items()
+    )
+    return Part(
+        "W6", "1,000 gangs of 8 to 64, beside the same members as asks", contenders, _of_gangs
+    )
+
+
+def _of_gangs(found: Found) -> list[Figure]:
+    figures: list[Figure] = []
+    for name, asks in _GANGS.items():
+        tasks, core = found[f"{name} tasks"], found[f"{name} core"]
+        about = WORKLOADS[name].about
+        for way, target in (("tasks", MEMBER), ("core", None)):
+            gang, plain = found[f"{name} {way}"], found[f"{asks} {way}"]
+            more_s = (gang["whole_s"] - plain["whole_s"]) / gang["asks"]
+            lb_s = (gang["lb_s"] + plain["lb_s"]) / 2
+            what = f"{about}: a member beyond an ask, {_WAYS[way]}"
+            raw = with_unit(more_s * 1e6, "µs")
+            figures.append(Figure(name, what, more_s / lb_s, LB, target, raw=raw))
+        what = f"{about}: tasks over core"
+        figures.append(Figure(name, what, _over_core(tasks, core), CORE, TASKS))
+    return figures
+
+
+_WAYS: Final = {"tasks": "with tasks", "core": "core"}
+
+
+def _growth(dimension: growth.Dimension, scale: float) -> Part:
+    contenders = tuple(
+        Contender(str(size), "benchmarks.growth:measure", (dimension.name, str(size)))
+        for size in growth.sizes(dimension, scale)
+    )
+
+    def figures(found: Found) -> list[Figure]:
+        costs = {int(size): (_each(one), _in_lb(one)) for size, one in found.items()}
+        return [growth.figure(dimension, costs)]
+
+    return Part(f"growth {dimension.name}", dimension.about, contenders, figures, most=2)
+
+
+def _module(name: str, about: str) -> Part:
+    """Give the part of a module that makes figures by itself."""
+    contender = Contender(name, f"benchmarks.{name}:measure")
+    return Part(name, about, (contender,), partial(_as_they_are, name))
+
+
+def _as_they_are(name: str, found: Found) -> list[Figure]:
+    return list(found[name].figures)
+
+
+def _whole_trace(trace: Path | None) -> Part:
+    part = _module("philly-whole", "replaying all of the Philly trace")
+    contender = Contender(part.name, "benchmarks.philly:whole", (str(trace),))
+    missing = None if trace is not None else "no --trace FILE was given (make bench TRACE=FILE)"
+    return attrs.evolve(part, contenders=(contender,), most=1, missing=missing)
+
+
+def _instructions() -> Part:
+    part = _module("instructions", "what callgrind counts for W2 with 1,000 asks")
+    missing = None if instructions.available() else "valgrind is not installed"
+    return attrs.evolve(part, most=1, is_long=True, missing=missing)
+
+
+def chosen(names: Sequence[str], available: Sequence[Part], *, is_quick: bool) -> list[Part]:
+    """Give the parts whose names begin with one of these; all if there are none.
+
+    Args:
+        names: What is wanted.
+        available: All parts.
+        is_quick: Leave out those that take long, unless they are named.
+
+    Raises:
+        ValueError: No part's name does.
+    """
+    for name in names:
+        if not any(part.name.startswith(name) for part in available):
+            known = ", ".join(part.name for part in available)
+            raise ValueError(f"{name!r} is none of: {known}")
+    if names:
+        return [part for part in available if part.name.startswith(tuple(names))]
+    return [part for part in available if not (is_quick and part.is_long)]
