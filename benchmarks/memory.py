@@ -167,7 +167,7 @@ def measure(scale: float) -> list[Figure]:
         raw = f"{with_unit(found['more'] / 2**10, 'KiB')} on {with_unit(found['bytes'] / 2**20, 'MiB')}"
         # Its name is remembered: of the latest ones, which are bounded in number.
         figures.append(
-            Figure("churn", f"{what}, left of an application", found["each"], "bytes", 128, raw=raw)
+            Figure("churn", f"{what}, left of an application", found["each"], "bytes", 200, raw=raw)
         )
     return figures
 

@@ -13,7 +13,7 @@ nothing but carry messages between them:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, assert_never, final
 
@@ -89,7 +89,7 @@ class Outcome:
         gangs: What it decided for each gang concerned.
     """
 
-    announced: tuple[Announced, ...]
+    announced: Sequence[Announced]
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
     gangs: Mapping[int, CommitGang]
@@ -390,7 +390,7 @@ class Conductor:
                 self._bound += decision.kind is Kind.BOUND
                 self._refusals += decision.kind is Kind.REJECTED
         apps, queues, gangs = yield from self.view.commits(self.now_us)
-        return Outcome(announced=tuple(announced), apps=apps, queues=queues, gangs=gangs)
+        return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     def _in_order(self) -> Steps[list[Decision]]:
         """Give what was said of the input, in the order of that, and forget it."""

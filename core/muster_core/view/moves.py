@@ -238,23 +238,23 @@ class Moves:
         for hold in holds:
             yield from self._bind_hold(hold, now_us)
 
-    def _bind_hold(self, hold: Hold, now_us: int) -> Iterator[Decision]:
+    def _bind_hold(self, hold: Hold, now_us: int) -> list[Decision]:
         app, ask, node = hold.app, hold.allocation.ask, hold.node
         leaf = self._state.leaf_of(app)
         if app.spoilt.get(ask.name):
-            yield self.release(hold, Reason.BIND_FAILED)
+            released = self.release(hold, Reason.BIND_FAILED)
             self._spend_failure(app, ask)
             bit = self._state.shapes.find(ask.shape)
             assert bit is not None, "the shape of a pending ask is not in the table"
             self.tried(app, ask, bit)
-            return
+            return [released]
         self.ledger.touch(app, ask, hold.allocation)
         self._state.end_wait(app, ask)
         self._state.release_shape(ask)
         self._state.nodes.touch(node)
         self.memory.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
         assigned = hold.allocation.age
-        yield from self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
+        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
 
 
 def say(

@@ -298,6 +298,12 @@ class Permits:
             group: The group.
             missing_only: Leave out gangs that hold enough.
         """
+        if len(group.gangs) == 1 and len(group.gangs[0].slots) == 1:  # As most are.
+            (gang,) = group.gangs
+            if gang.satisfied or not gang.admits() or (missing_only and not gang.missing):
+                return None
+            (slot,) = gang.slots.values()
+            return None if slot.first() is None else slot
         slots = [
             slot
             for gang in group.gangs
