@@ -44,11 +44,14 @@ class Interrupt:
         return self._scope
 
     def reads(self, items: Iterable[T]) -> Iterator[T]:
-        """Give the same items; Ctrl-C raises KeyboardInterrupt while one is read."""
+        """Give the same items; after Ctrl-C there is KeyboardInterrupt instead of the next one."""
         iterator = iter(items)
         while True:
             self._reading = True
             try:
+                # It came since the last read, and the scope might be looked at too late.
+                if self.hit:
+                    raise KeyboardInterrupt
                 item = next(iterator)
             except StopIteration:
                 return
