@@ -23,8 +23,9 @@ T = TypeVar("T")
 BOUND: Final = 1024
 """How much may wait at an entry; who comes then waits for a place."""
 
-IN_A_ROW: Final = 32
-"""How much is put in before others run."""
+IN_A_ROW: Final = 1
+"""How much is put in before others run. A replay of a pipe may wait for its next line, with the
+whole program: so whoever takes things out has its turn after each."""
 
 
 @final
