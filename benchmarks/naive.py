@@ -15,8 +15,8 @@ from typing import Final
 from benchmarks.workloads import WORKLOADS, Workload
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import Configure, Release
-from muster_core.plain import PlainScheduler
-from tests.naive.harness import SETTLE, Batch, Drive, Marker, Step, What, comparable
+from tests.naive.harness import SETTLE, Batch, Drive, Step, What, comparable
+from tests.naive.plain import run_plainly
 from tests.naive.scheduler import NaiveScheduler
 
 SHRUNK: Final = {"W1": 0.04, "W2": 0.004, "W3a": 0.003, "W3b": 0.004, "W4": 0.004}
@@ -47,7 +47,7 @@ def measure(name: str, scale: float) -> dict[str, float]:
     between = time.process_time()
     gc.collect()
     again = time.process_time()
-    announced = run(PlainScheduler(), steps)
+    announced = run_plainly(steps)
     end = time.process_time()
     check(batches, announced)
     binds = sum(one.decision.kind is Kind.BOUND for one in announced)
@@ -58,7 +58,7 @@ def story(workload: Workload, scale: float) -> list[Step]:
     """Write a workload down: all that comes, and the releases of what Muster has bound."""
     heard: list[What] = [Configure(config=workload.config), *workload.events(scale), SETTLE]
     if workload.releases:
-        announced = run(PlainScheduler(), [Step(0, what) for what in heard])
+        announced = run_plainly([Step(0, what) for what in heard])
         decisions = [one.decision for one in announced]
         bound = [
             Release(app=one.app, ask=one.ask)
@@ -68,17 +68,6 @@ def story(workload: Workload, scale: float) -> list[Step]:
         for at in range(0, min(len(bound), RELEASES), workload.releases):
             heard += [*bound[at : at + workload.releases], SETTLE]
     return [Step(0, what) for what in heard]
-
-
-def run(scheduler: PlainScheduler, steps: Sequence[Step]) -> list[Announced]:
-    """Take steps with the machines of Muster."""
-    for index, step in enumerate(steps):
-        if isinstance(step.what, Marker):
-            scheduler.settle(step.at_us)
-        else:
-            scheduler.submit(step.what, step.at_us, index)
-    scheduler.finish()
-    return scheduler.announced
 
 
 def check(batches: Sequence[Batch], announced: Sequence[Announced]) -> None:

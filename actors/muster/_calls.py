@@ -10,7 +10,7 @@ import outcome
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster._requests import Examined
+from muster._requests import Examined, opened
 from muster._tracking import GangStatus, Held, TrackedAsk
 from muster._watched import Watched
 from muster_core.errors import MusterError, RefusedError
@@ -81,12 +81,7 @@ class Answer(Generic[A]):
             self._waiter = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
         error, self._error = self._error, None
-        if error is None:
-            return self._values[0]
-        try:
-            raise error
-        finally:
-            del error  # Else it would hold itself, by its own traceback.
+        return opened(self._values, error)
 
     def _abort(self, raise_cancel: RaiseCancelT) -> trio.lowlevel.Abort:
         if self._taken:

@@ -1,8 +1,8 @@
 """The entry of a scheduler: many put something in, one task takes it out, in order.
 
-It is what a memory channel of trio would be, but for one thing: who puts something in goes on
-at once, and lets others run only now and then. In a feed there are many events to let in, one
-by one, and to run every task that is ready after each of them costs more than the event.
+It is what a memory channel of trio would be, but for what it costs: the one that takes out is
+woken once, and then finds all that has come meanwhile. A replay of a pipe may wait for its next
+line, with the whole program: so whoever puts something in lets others run each time.
 """
 
 from __future__ import annotations
@@ -23,16 +23,12 @@ T = TypeVar("T")
 BOUND: Final = 1024
 """How much may wait at an entry; who comes then waits for a place."""
 
-IN_A_ROW: Final = 1
-"""How much is put in before others run. A replay of a pipe may wait for its next line, with the
-whole program: so whoever takes things out has its turn after each."""
-
 
 @final
 class Entry(Generic[T]):
     """Where requests come in."""
 
-    __slots__ = ("_in_a_row", "_is_closed", "_parked", "_taker", "_things")
+    __slots__ = ("_is_closed", "_parked", "_taker", "_things")
 
     def __init__(self) -> None:
         self._things: deque[T] = deque()
@@ -40,7 +36,6 @@ class Entry(Generic[T]):
         self._parked: dict[trio.lowlevel.Task, T] = {}
         self._taker: trio.lowlevel.Task | None = None
         self._is_closed = False
-        self._in_a_row = 0
 
     # For those who put something in
 
@@ -60,10 +55,7 @@ class Entry(Generic[T]):
             return
         self._things.append(thing)
         self._wake()
-        self._in_a_row += 1
-        if self._in_a_row >= IN_A_ROW:
-            self._in_a_row = 0
-            await trio.lowlevel.cancel_shielded_checkpoint()
+        await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def _put_later(self, thing: T) -> None:
         task = trio.lowlevel.current_task()

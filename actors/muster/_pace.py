@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import trio
 
+from muster_core.steps import Driven
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -89,14 +91,11 @@ class Pace:
             steps: The steps.
             shield: No cancellation is to come between them.
         """
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                value: R = end.value
-                return value
+        driven = Driven(steps)
+        for _ in driven:
             if perf_counter() >= self._until:
                 await self.rest(shield=shield)
+        return driven.value
 
     async def let_go(self, things: list[T], *, shield: bool = False) -> None:
         """Empty a list a few things at a time: to free many objects takes its time as well.

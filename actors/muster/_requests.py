@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar, final
 
 import attrs
@@ -19,6 +19,24 @@ from muster_core.records import record
 from muster_core.snapshots import Snapshot
 
 A = TypeVar("A")
+
+
+def opened(values: Sequence[A], error: MusterError | None) -> A:
+    """Give what an answer holds, which is no longer to hold the error.
+
+    Args:
+        values: The value, if there is no error.
+        error: The error, or None.
+
+    Raises:
+        MusterError: The error.
+    """
+    if error is None:
+        return values[0]
+    try:
+        raise error
+    finally:
+        del error  # Else it would hold itself, by its own traceback.
 
 
 @final
@@ -54,12 +72,7 @@ class Reply(Generic[A]):
         """
         await self._event.wait()
         error, self._error = self._error, None
-        if error is None:
-            return self._values[0]
-        try:
-            raise error
-        finally:
-            del error  # Else it would hold itself, by its own traceback.
+        return opened(self._values, error)
 
 
 @final

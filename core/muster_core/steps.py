@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 if TYPE_CHECKING:
     from muster_core.decisions import Decision
@@ -22,14 +22,32 @@ SIZE: Final = 64
 """How much is done in a step where it is of many small things that are alike."""
 
 
+@final
+class Driven(Generic[R]):
+    """Steps that a loop takes one by one; afterwards it has what came of them.
+
+    Args:
+        steps: The steps.
+    """
+
+    __slots__ = ("_steps", "value")
+
+    def __init__(self, steps: Steps[R]) -> None:
+        self._steps = steps
+        #: What came of them, when they have all been taken.
+        self.value: R
+
+    def __iter__(self) -> Iterator[None]:
+        """Take the steps."""
+        self.value = yield from self._steps
+
+
 def all_at_once(steps: Steps[R]) -> R:
     """Do all steps without a pause, and give what comes of them."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            value: R = end.value
-            return value
+    driven = Driven(steps)
+    for _ in driven:
+        pass
+    return driven.value
 
 
 def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
@@ -41,10 +59,7 @@ def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
 
 def in_pauses(steps: Steps[R]) -> Generator[list[Decision], None, R]:
     """Do steps among those of rounds, which give decisions: in a pause there are none."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            value: R = end.value
-            return value
+    driven = Driven(steps)
+    for _ in driven:
         yield []
+    return driven.value

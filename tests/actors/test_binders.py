@@ -84,7 +84,7 @@ async def test_a_group_of_errors_and_cancellations_when_the_scheduler_is_closed(
 
 async def test_an_exit_of_a_binder_comes_out_as_it_is(worker: Worker) -> None:
     error = SystemExit(3)
-    with pytest.raises(SystemExit) as caught:  # noqa: PT012 - the block is what is tested
+    with pytest.raises(SystemExit) as caught:
         async with service(binder=worker) as scheduler:
             await scheduler.add_ask("a", "k", ONE)
             await wait_all_tasks_blocked()
@@ -194,7 +194,7 @@ async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
 
     async with service(binder=Cancels(), bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", {"vcore": 1})
-        with pytest.raises(muster.BindFailedError) as caught:  # noqa: PT012 - it may start first
+        with pytest.raises(muster.BindFailedError) as caught:
             await (await ask.bound()).ended()
             await ask.bound()
 

@@ -146,7 +146,7 @@ async def set_later(event: trio.Event) -> None:
 async def test_an_error_of_the_body_ends_the_work() -> None:
     worker = Worker(starts=True)
     error = ValueError("mine")
-    with pytest.raises(ValueError, match="mine") as caught:  # noqa: PT012
+    with pytest.raises(ValueError, match="mine") as caught:
         async with service(binder=worker) as scheduler:
             await (await scheduler.add_ask("a", "k", ONE)).bound()
             raise error

@@ -160,7 +160,7 @@ async def test_whoever_waits_is_told_when_the_body_fails(name: str) -> None:
     waiting: list[Later[object]] = []
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(ValueError, match="mine"):  # noqa: PT012 - the block is tested
+            with pytest.raises(ValueError, match="mine"):
                 async with service(interleave=gate.wait) as scheduler:
                     gate.shut()
                     Later(nursery, add_app(scheduler, 0))

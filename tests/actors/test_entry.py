@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 import muster
-from muster._entry import BOUND, IN_A_ROW, Entry
+from muster._entry import BOUND, Entry
 from tests.actors.program import settled, watchdog
 
 
@@ -61,7 +61,7 @@ async def test_one_that_was_cancelled_while_it_waited_can_wait_again() -> None:
     assert await entry.wait()
 
 
-async def test_others_run_now_and_then_while_much_is_put_in() -> None:
+async def test_others_run_each_time_that_something_is_put_in() -> None:
     entry: Entry[int] = Entry()
     turns: list[int] = []
 
@@ -73,11 +73,11 @@ async def test_others_run_now_and_then_while_much_is_put_in() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(count_turns)
         await trio.lowlevel.checkpoint()
-        await fill(entry, 4 * IN_A_ROW)
+        await fill(entry, 4)
         nursery.cancel_scope.cancel()
 
-    # Which of two tasks that are ready comes first is chance.
-    assert set(turns) <= {IN_A_ROW * times for times in range(5)}
+    # Which of two tasks that are ready comes first is chance, so that it may lag by one.
+    assert all(abs(turn - number) <= 1 for number, turn in enumerate(turns))
     assert len(turns) >= 4
 
 

@@ -61,7 +61,7 @@ async def test_a_lag_comes_out_of_a_loop_too() -> None:
         await bind(scheduler, 2)
 
         seen: list[str | None] = []
-        with pytest.raises(muster.LaggedError):  # noqa: PT012 - the loop is what is tested
+        with pytest.raises(muster.LaggedError):
             async for one in observer:
                 seen.append(one.decision.ask)  # noqa: PERF401 - what comes before the error
         assert seen == ["k0"]
@@ -257,7 +257,7 @@ class Reader:
 async def test_an_observer_ends_when_the_body_fails() -> None:
     reader = Reader()
     async with trio.open_nursery() as nursery:
-        with pytest.raises(ValueError, match="mine"):  # noqa: PT012 - the block is what is tested
+        with pytest.raises(ValueError, match="mine"):
             async with service() as scheduler:
                 nursery.start_soon(reader.read, scheduler.decisions())
                 await wait_all_tasks_blocked()
@@ -271,7 +271,7 @@ async def test_an_observer_is_told_that_the_scheduler_broke(
 ) -> None:
     reader = Reader()
     async with trio.open_nursery() as nursery:
-        with pytest.raises(muster.BrokenSchedulerError):  # noqa: PT012
+        with pytest.raises(muster.BrokenSchedulerError):
             async with service() as scheduler:
                 nursery.start_soon(reader.read, scheduler.decisions())
                 await wait_all_tasks_blocked()

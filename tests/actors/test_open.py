@@ -264,7 +264,7 @@ async def open_later(gate: trio.Event) -> None:
 async def test_an_error_of_the_body_comes_out_as_itself(error: BaseException) -> None:
     before = tasks()
 
-    with pytest.raises(type(error)) as caught:  # noqa: PT012 - the block is what is tested
+    with pytest.raises(type(error)) as caught:
         async with muster.open_scheduler() as scheduler:
             await scheduler.submit(APP)
             raise error
@@ -279,7 +279,7 @@ async def test_whoever_waits_is_told_of_an_error(name: str) -> None:
     caller = Caller()
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(ValueError, match="mine"):  # noqa: PT012
+            with pytest.raises(ValueError, match="mine"):
                 async with muster.open_scheduler() as scheduler:
                     await prepare(scheduler)
                     nursery.start_soon(caller.call, name, scheduler)
@@ -296,7 +296,7 @@ async def test_the_error_of_a_journal_comes_out(batch: int) -> None:
     caller = Caller()
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(OSError, match="No space") as caught:  # noqa: PT012
+            with pytest.raises(OSError, match="No space") as caught:
                 async with muster.open_scheduler(journal=FailingJournal(error, batch)) as scheduler:
                     nursery.start_soon(caller.call, "satisfied", scheduler)
                     for event in (APP, NODE, ask(), ask("l")):
@@ -309,14 +309,14 @@ async def test_the_error_of_a_journal_comes_out(batch: int) -> None:
 
 async def test_an_observer_learns_that_there_may_be_more() -> None:
     observers: list[muster.Decisions] = []
-    with pytest.raises(OSError, match="full"):  # noqa: PT012
+    with pytest.raises(OSError, match="full"):
         async with muster.open_scheduler(journal=FailingJournal(OSError("full"), 2)) as scheduler:
             observers.append(scheduler.decisions())
             await scheduler.submit(APP)
             await scheduler.submit_many([NODE, ask()])
 
     seen: list[Announced] = []
-    with pytest.raises(muster.ClosedSchedulerError):  # noqa: PT012
+    with pytest.raises(muster.ClosedSchedulerError):
         async for one in observers[0]:
             seen.append(one)  # noqa: PERF401 - it raises
     assert seen
@@ -334,7 +334,7 @@ async def test_an_owner_that_fails_ends_the_scheduler(monkeypatch: pytest.Monkey
     caller = Caller()
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(muster.BrokenSchedulerError, match="application 'bad'"):  # noqa: PT012
+            with pytest.raises(muster.BrokenSchedulerError, match="application 'bad'"):
                 async with muster.open_scheduler() as scheduler:
                     await prepare(scheduler)
                     nursery.start_soon(caller.call, "never bound", scheduler)

@@ -250,7 +250,7 @@ async def test_a_queue_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyP
     def handle(self: QueueMachine, message: object) -> None:
         raise ArithmeticError(self.path)
 
-    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:
         async with muster.open_simulation() as scheduler:
             await scheduler.settle()
             monkeypatch.setattr(QueueMachine, "handle", handle)
@@ -291,7 +291,7 @@ async def test_a_gang_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyPa
     def handle(self: GangMachine, message: object) -> None:
         raise ArithmeticError(self.name)
 
-    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:
         async with muster.open_simulation() as scheduler:
             await scheduler.settle()
             monkeypatch.setattr(GangMachine, "handle", handle)

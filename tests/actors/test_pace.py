@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from math import inf
 from typing import Final
 
@@ -54,6 +54,23 @@ class Passes(trio.abc.Instrument):
             yield
         finally:
             trio.lowlevel.remove_instrument(self)
+
+
+@asynccontextmanager
+async def turns_of_others() -> AsyncGenerator[list[None]]:
+    """Give a list that is one longer with each turn of another task in the block."""
+    turns: list[None] = []
+
+    async def count() -> None:
+        while True:
+            turns.append(None)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        await trio.lowlevel.checkpoint()
+        yield turns
+        nursery.cancel_scope.cancel()
 
 
 @pytest.fixture
@@ -122,21 +139,10 @@ async def test_rest_can_be_cancelled_unless_it_is_shielded() -> None:
 
 @pytest.mark.usefixtures("always_up")
 async def test_steps_are_paused_where_they_yield() -> None:
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await trio.lowlevel.checkpoint()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(count_turns)
-        await trio.lowlevel.checkpoint()
-        before = turns
+    async with turns_of_others() as turns:
+        before = len(turns)
         assert await Pace().take(steps(10)) == 10
-        assert abs(turns - before - 10) <= 1
-        nursery.cancel_scope.cancel()
+        assert abs(len(turns) - before - 10) <= 1
 
 
 @pytest.mark.parametrize("number", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
@@ -207,14 +213,6 @@ async def test_what_is_decided_does_not_depend_on_the_pace(monkeypatch: pytest.M
 @pytest.mark.usefixtures("always_up")
 async def test_others_run_while_events_are_made_of_many_maps() -> None:
     maps = [{"op": "add_app", "app": f"a{number}", "queue": "q"} for number in range(8 * A_FEW)]
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await trio.lowlevel.checkpoint()
-
     async with muster.open_scheduler() as scheduler:
         with pytest.raises(muster.EventError, match="no event"):
             await scheduler.submit_many([*maps, "nothing"])  # type: ignore[list-item]
@@ -222,13 +220,10 @@ async def test_others_run_while_events_are_made_of_many_maps() -> None:
             await scheduler.submit_many(maps)
         assert scope.cancelled_caught
         assert not (await scheduler.snapshot()).apps
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(count_turns)
-            await trio.lowlevel.checkpoint()
+        async with turns_of_others() as turns:
             assert await scheduler.submit_many(maps) == (None,) * len(maps)
-            nursery.cancel_scope.cancel()
 
-    assert turns > 8
+    assert len(turns) > 8
 
 
 # What is announced

@@ -150,7 +150,7 @@ async def test_what_the_body_raises_comes_out_as_it_is(error: BaseException) -> 
     context, cause = KeyError("context"), KeyError("cause")
     async with service() as scheduler:
         allocation = await start(scheduler)
-        with pytest.raises(type(error)) as caught:  # noqa: PT012 - the block is what is tested
+        with pytest.raises(type(error)) as caught:
             async with allocation.running():
                 error.__cause__, error.__context__ = cause, context
                 raise error
@@ -164,7 +164,7 @@ async def test_what_the_body_raises_when_it_is_cut_short() -> None:
     async with service() as scheduler:
         allocation = await start(scheduler)
         error = ValueError("mine")
-        with pytest.raises(ValueError, match="mine") as caught:  # noqa: PT012
+        with pytest.raises(ValueError, match="mine") as caught:
             async with allocation.running():
                 await scheduler.remove_app("a")
                 raise error

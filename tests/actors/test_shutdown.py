@@ -176,7 +176,7 @@ async def test_an_error_of_the_body_comes_out_as_itself(error: BaseException) ->
     cause = KeyError("why")
     log = Recording()
 
-    with pytest.raises(type(error)) as caught:  # noqa: PT012 - the block is what is tested
+    with pytest.raises(type(error)) as caught:
         async with muster.open_simulation(journal=log) as scheduler:
             await scheduler.submit(APP)
             await scheduler.submit(ask())
@@ -190,7 +190,7 @@ async def test_an_error_of_the_body_comes_out_as_itself(error: BaseException) ->
 
 
 async def test_an_error_is_not_lost_under_a_cancellation() -> None:
-    with trio.CancelScope() as scope, pytest.raises(ValueError, match="mine"):  # noqa: PT012
+    with trio.CancelScope() as scope, pytest.raises(ValueError, match="mine"):
         async with muster.open_simulation() as scheduler:
             await scheduler.submit(APP)
             scope.cancel()
@@ -205,7 +205,7 @@ async def test_whoever_waits_is_told(name: str) -> None:
     gate = trio.Event()
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(ValueError, match="mine"):  # noqa: PT012
+            with pytest.raises(ValueError, match="mine"):
                 async with muster.open_simulation(interleave=gate.wait) as scheduler:
                     await scheduler.submit(APP)
                     nursery.start_soon(caller.call, name, scheduler)
@@ -221,7 +221,7 @@ async def test_all_that_wait_at_a_full_entry_are_told() -> None:
     gate = trio.Event()
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(ValueError, match="mine"):  # noqa: PT012
+            with pytest.raises(ValueError, match="mine"):
                 async with muster.open_simulation(interleave=gate.wait) as scheduler:
                     for _ in range(ENTRY_BOUND + 50):
                         nursery.start_soon(caller.call, "settle", scheduler)
@@ -355,7 +355,7 @@ async def test_the_error_of_a_journal_comes_out(error: BaseException, batch: int
     error.__cause__, error.__context__ = cause, context = KeyError("cause"), KeyError("context")
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(type(error)) as caught:  # noqa: PT012
+            with pytest.raises(type(error)) as caught:
                 journal = FailingJournal(error, batch)
                 async with muster.open_simulation(journal=journal) as scheduler:
                     nursery.start_soon(caller.call, "settle", scheduler)
@@ -382,7 +382,7 @@ async def test_a_group_of_one_from_a_journal_stays_a_group() -> None:
 
 async def test_an_error_of_the_journal_is_not_hidden_by_what_the_body_makes_of_it() -> None:
     error = OSError("full")
-    with pytest.raises(OSError, match="full") as caught:  # noqa: PT012
+    with pytest.raises(OSError, match="full") as caught:
         async with muster.open_simulation(journal=FailingJournal(error)) as scheduler:
             await scheduler.submit(APP)
             with trio.CancelScope(shield=True), pytest.raises(muster.ClosedSchedulerError):
@@ -401,7 +401,7 @@ async def test_what_is_written_before_the_journal_fails_stays_written() -> None:
             super().write(batch)
             log.write(batch)
 
-    with pytest.raises(OSError, match="full"):  # noqa: PT012
+    with pytest.raises(OSError, match="full"):
         async with muster.open_simulation(journal=Both(OSError("full"), 2)) as scheduler:
             await scheduler.submit(NODE)
             await scheduler.submit(APP)
@@ -434,7 +434,7 @@ async def test_an_owner_that_fails_ends_the_scheduler(
     name: str, broken_on_close: ZeroDivisionError
 ) -> None:
     before = tasks()
-    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:
         async with muster.open_simulation(interleave=Interleaving(1)) as scheduler:
             await scheduler.submit(APP)
             await CALLS[name](scheduler)
@@ -445,7 +445,7 @@ async def test_an_owner_that_fails_ends_the_scheduler(
 
 
 async def test_several_owners_that_fail_at_once(broken_on_close: ZeroDivisionError) -> None:
-    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:  # noqa: PT012
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:
         async with muster.open_simulation() as scheduler:
             for number in range(20):
                 await scheduler.submit(AddApp(f"a{number}", "root.q"))
@@ -459,7 +459,7 @@ async def test_callers_outside_are_told_that_an_owner_failed(
     caller = Caller()
     with watchdog():
         async with trio.open_nursery() as nursery:
-            with pytest.raises(muster.BrokenSchedulerError):  # noqa: PT012
+            with pytest.raises(muster.BrokenSchedulerError):
                 async with muster.open_simulation() as scheduler:
                     await scheduler.submit(APP)
                     for name in CALLS:

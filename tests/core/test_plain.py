@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hypothesis import given
 
-from muster_core.decisions import Announced, Kind
+from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, RemoveApp
 from muster_core.plain import PlainScheduler
 from muster_core.resources import Resources
-from tests.naive.harness import Marker, Scenario, compare
+from tests.naive.harness import Scenario, compare
+from tests.naive.plain import run_plainly
 from tests.naive.strategies import scenarios
 
 ONE = Resources({"vcore": 1})
 S = 1_000_000
-
-
-def run(scenario: Scenario) -> Sequence[Announced]:
-    scheduler = PlainScheduler()
-    for index, step in enumerate(scenario):
-        if isinstance(step.what, Marker):
-            scheduler.settle(step.at_us)
-        else:
-            scheduler.submit(step.what, step.at_us, index)
-    scheduler.finish()
-    return scheduler.announced
 
 
 def kinds(scheduler: PlainScheduler) -> list[tuple[int, Kind]]:
@@ -34,7 +22,7 @@ def kinds(scheduler: PlainScheduler) -> list[tuple[int, Kind]]:
 
 @given(scenarios())
 def test_same_decisions(scenario: Scenario) -> None:
-    compare(scenario, run)
+    compare(scenario, run_plainly)
 
 
 def test_nothing_is_decided_before_the_batch_is_closed() -> None:

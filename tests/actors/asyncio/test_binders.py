@@ -111,7 +111,7 @@ def test_closing_in_the_middle_of_everything(mode: Mode, k: int) -> None:
                 async with allocation.running():
                     await asyncio.Event().wait()
 
-        with pytest.raises(ValueError, match="no"):  # noqa: PT012
+        with pytest.raises(ValueError, match="no"):
             async with open_scheduler(mode=mode, binder=binder) as scheduler:
                 await scheduler.add_node("n", {"vcore": 3})
                 tasks += [

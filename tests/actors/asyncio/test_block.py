@@ -169,7 +169,7 @@ def test_cancelled_while_it_is_left(mode: Mode) -> None:
 def test_what_waits_when_it_is_left_by_an_error_is_refused(mode: Mode) -> None:
     async def main() -> None:
         tasks: list[asyncio.Task[None]] = []
-        with pytest.raises(ValueError, match="no"):  # noqa: PT012
+        with pytest.raises(ValueError, match="no"):
             async with bridged(mode) as bridge:
                 tasks.append(asyncio.create_task(bridge.call(forever)))
                 await turns(5)
@@ -270,7 +270,7 @@ def test_a_failure_while_the_body_calls(mode: Mode) -> None:
     side.failure = ValueError("broken")
 
     async def main() -> None:
-        with pytest.raises(ValueError, match="broken"):  # noqa: PT012
+        with pytest.raises(ValueError, match="broken"):
             async with bridged(mode, side.block) as bridge:
                 bridge.post(side.fail.set)
                 await bridge.call(forever)
@@ -288,7 +288,7 @@ def test_a_failure_while_the_body_is_cancelled_from_outside(mode: Mode) -> None:
         inside = asyncio.Event()
 
         async def body() -> None:
-            with pytest.raises(ValueError, match="broken"):  # noqa: PT012
+            with pytest.raises(ValueError, match="broken"):
                 async with bridged(mode, side.block) as bridge:
                     try:
                         inside.set()
@@ -344,7 +344,7 @@ def test_a_failure_outdoes_what_the_body_was_left_by(mode: Mode) -> None:
 def test_an_error_is_raised_without_what_was_going_on() -> None:
     error = ValueError("no")
 
-    with pytest.raises(ValueError, match="no") as caught:  # noqa: PT012
+    with pytest.raises(ValueError, match="no") as caught:
         try:
             raise OSError
         except OSError:

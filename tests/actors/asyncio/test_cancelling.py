@@ -94,7 +94,7 @@ def test_a_deadline(mode: Mode) -> None:
         assert task is not None
         async with bridged(mode) as bridge:
             forever = Forever()
-            with pytest.raises(TimeoutError):  # noqa: PT012 - the block is what is tested
+            with pytest.raises(TimeoutError):
                 async with asyncio.timeout(None) as deadline, asyncio.TaskGroup() as group:
                     group.create_task(let_pass([deadline], bridge, forever, end=False))
                     await bridge.call(forever.do)
@@ -198,7 +198,7 @@ def test_a_deadline_in_vain_ends_what_comes_next_in_its_block(mode: Mode) -> Non
             forever = Forever(shielded=True)
             deadline = asyncio.timeout(None)
             passing = asyncio.create_task(let_pass([deadline], bridge, forever))
-            with pytest.raises(TimeoutError):  # noqa: PT012
+            with pytest.raises(TimeoutError):
                 async with deadline:
                     assert await bridge.call(forever.do) == "done"
                     await asyncio.Event().wait()
@@ -234,7 +234,7 @@ def test_two_deadlines_in_vain_and_the_outer_one_counts(mode: Mode) -> None:
             forever = Forever(shielded=True)
             outer, inner = asyncio.timeout(None), asyncio.timeout(None)
             passing = asyncio.create_task(let_pass([outer, inner], bridge, forever))
-            with pytest.raises(TimeoutError):  # noqa: PT012
+            with pytest.raises(TimeoutError):
                 async with outer:
                     async with inner:
                         await bridge.call(forever.do)

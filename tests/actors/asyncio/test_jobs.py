@@ -152,7 +152,7 @@ def test_it_is_ended_when_the_block_is_left(mode: Mode) -> None:
 
     async def main() -> None:
         tasks: list[asyncio.Task[None]] = []
-        with pytest.raises(ValueError, match="no"):  # noqa: PT012 - the block is what is tested
+        with pytest.raises(ValueError, match="no"):
             async with bridged(mode) as bridge:
                 tasks.append(asyncio.create_task(bridge.call(job(bridge, work))))
                 await until(lambda: log == ["begun"])

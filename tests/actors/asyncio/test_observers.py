@@ -103,7 +103,7 @@ def test_what_is_decided_while_the_scheduler_closes_is_read_all_the_same(mode: M
 def test_an_observer_learns_that_the_scheduler_was_broken_off(mode: Mode) -> None:
     async def main() -> None:
         opened: list[Decisions] = []
-        with pytest.raises(ValueError, match="no"):  # noqa: PT012
+        with pytest.raises(ValueError, match="no"):
             async with open_scheduler(mode=mode) as scheduler:
                 opened.append(scheduler.decisions(kinds=["bound"]))
                 await small(scheduler)

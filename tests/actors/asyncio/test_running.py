@@ -83,7 +83,7 @@ def test_it_ends_from_outside(mode: Mode) -> None:
         assert task is not None
         async with bridged(mode) as bridge:
             block = Block()
-            with pytest.raises(AllocationEndedError) as caught:  # noqa: PT012 - the block is what is tested
+            with pytest.raises(AllocationEndedError) as caught:
                 async with hold(bridge, block):
                     bridge.post(block.end.set)
                     await asyncio.Event().wait()
@@ -99,7 +99,7 @@ def test_it_ends_while_the_body_calls(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
             block = Block()
-            with pytest.raises(AllocationEndedError):  # noqa: PT012
+            with pytest.raises(AllocationEndedError):
                 async with hold(bridge, block):
                     bridge.post(block.end.set)
                     await bridge.call(trio.sleep_forever)
@@ -117,7 +117,7 @@ def test_a_body_that_does_not_care_is_left_as_it_is_left(mode: Mode) -> None:
                 with pytest.raises(asyncio.CancelledError):
                     await asyncio.Event().wait()
             block = Block()
-            with pytest.raises(OSError, match="no"):  # noqa: PT012
+            with pytest.raises(OSError, match="no"):
                 async with hold(bridge, block):
                     bridge.post(block.end.set)
                     try:
@@ -133,7 +133,7 @@ def test_the_body_is_cancelled_otherwise(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
             block = Block()
-            with pytest.raises(TimeoutError):  # noqa: PT012
+            with pytest.raises(TimeoutError):
                 async with asyncio.timeout(None) as deadline, hold(bridge, block):
                     deadline.reschedule(-1)
                     await asyncio.Event().wait()
@@ -191,7 +191,7 @@ def test_cancelled_at_any_time(mode: Mode, k: int) -> None:
 def test_the_whole_trio_side_ends(mode: Mode) -> None:
     async def main() -> None:
         tasks: list[asyncio.Task[None]] = []
-        with pytest.raises(ValueError, match="no"):  # noqa: PT012
+        with pytest.raises(ValueError, match="no"):
             async with bridged(mode) as bridge:
                 inside = asyncio.Event()
 

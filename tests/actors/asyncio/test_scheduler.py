@@ -216,7 +216,7 @@ def test_the_body_is_cancelled_when_its_allocation_is_preempted(mode: Mode) -> N
             await small(scheduler)
             ask = await scheduler.add_ask("a", "k", {"vcore": 1})
             allocation = await ask.bound()
-            with pytest.raises(PreemptedError) as caught:  # noqa: PT012
+            with pytest.raises(PreemptedError) as caught:
                 async with allocation.running():
                     await scheduler.add_ask("a", "urgent", {"vcore": 1}, priority_class="high")
                     await asyncio.Event().wait()
@@ -238,7 +238,7 @@ def test_the_body_is_cancelled_when_its_node_is_lost(mode: Mode) -> None:
             await small(scheduler)
             ask = await scheduler.add_ask("a", "k", {"vcore": 1})
             allocation = await ask.bound()
-            with pytest.raises(AllocationEndedError) as caught:  # noqa: PT012
+            with pytest.raises(AllocationEndedError) as caught:
                 async with allocation.running():
                     await scheduler.remove_node("n")
                     await asyncio.Event().wait()
@@ -261,7 +261,7 @@ def test_a_body_that_fails_or_is_cancelled_gives_back_what_it_held(mode: Mode) -
                     raise OSError("no")
             assert (await scheduler.snapshot()).nodes["n"].used == {}
             ask = await scheduler.add_ask("a", "l", {"vcore": 1})
-            with pytest.raises(TimeoutError):  # noqa: PT012
+            with pytest.raises(TimeoutError):
                 async with asyncio.timeout(None) as deadline, (await ask.bound()).running():
                     deadline.reschedule(-1)
                     await asyncio.Event().wait()
@@ -287,7 +287,7 @@ def test_a_journal_that_fails_ends_the_block(mode: Mode) -> None:
         journal = Full()
         observed: list[object] = []
         observing: list[asyncio.Task[object]] = []
-        with pytest.raises(OSError, match="full"):  # noqa: PT012
+        with pytest.raises(OSError, match="full"):
             async with open_scheduler(mode=mode, journal=journal) as scheduler:
                 await small(scheduler)
                 observing.append(asyncio.create_task(outcome(read(scheduler.decisions()))))
