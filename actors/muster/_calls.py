@@ -10,7 +10,7 @@ import outcome
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster._requests import Examined, opened
+from muster._requests import Examined, Sealed
 from muster._tracking import GangStatus, Held, TrackedAsk
 from muster._watched import Watched
 from muster_core.errors import MusterError, RefusedError
@@ -24,7 +24,7 @@ A = TypeVar("A")
 
 
 @final
-class Answer(Generic[A]):
+class Answer(Sealed[A]):
     """An answer that will come exactly once: a value, or an error.
 
     A caller that is cancelled while it waits withdraws what it has asked, as long as that
@@ -32,11 +32,10 @@ class Answer(Generic[A]):
     what was cancelled was not done, and what was done is not lost.
     """
 
-    __slots__ = ("_error", "_given", "_raise_cancel", "_taken", "_values", "_waiter", "_withdrawn")
+    __slots__ = ("_given", "_raise_cancel", "_taken", "_waiter", "_withdrawn")
 
     def __init__(self) -> None:
-        self._values: list[A] = []
-        self._error: MusterError | None = None
+        super().__init__()
         self._waiter: trio.lowlevel.Task | None = None
         #: What raises the cancellation of a caller that waits on.
         self._raise_cancel: RaiseCancelT | None = None
@@ -80,8 +79,7 @@ class Answer(Generic[A]):
         else:
             self._waiter = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
-        error, self._error = self._error, None
-        return opened(self._values, error)
+        return self._open()
 
     def _abort(self, raise_cancel: RaiseCancelT) -> trio.lowlevel.Abort:
         if self._taken:

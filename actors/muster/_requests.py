@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar, final
 
 import attrs
@@ -21,37 +21,42 @@ from muster_core.snapshots import Snapshot
 A = TypeVar("A")
 
 
-def opened(values: Sequence[A], error: MusterError | None) -> A:
-    """Give what an answer holds, which is no longer to hold the error.
+class Sealed(Generic[A]):
+    """What an answer holds until it is opened, once: a value, or an error."""
 
-    Args:
-        values: The value, if there is no error.
-        error: The error, or None.
+    __slots__ = ("_error", "_values")
 
-    Raises:
-        MusterError: The error.
-    """
-    if error is None:
-        return values[0]
-    try:
-        raise error
-    finally:
-        del error  # Else it would hold itself, by its own traceback.
+    def __init__(self) -> None:
+        self._values: list[A] = []
+        self._error: MusterError | None = None
+
+    def _open(self) -> A:
+        """Give the value.
+
+        Raises:
+            MusterError: The error, if that is what there is.
+        """
+        error, self._error = self._error, None
+        if error is None:
+            return self._values[0]
+        try:
+            raise error
+        finally:
+            del error  # Else it would hold itself, by its own traceback.
 
 
 @final
-class Reply(Generic[A]):
+class Reply(Sealed[A]):
     """An answer that will come exactly once: a value, or an error.
 
     A caller that is cancelled while it waits loses its answer and nothing else.
     """
 
-    __slots__ = ("_error", "_event", "_values")
+    __slots__ = ("_event",)
 
     def __init__(self) -> None:
+        super().__init__()
         self._event = trio.Event()
-        self._values: list[A] = []
-        self._error: MusterError | None = None
 
     def answer(self, value: A) -> None:
         """Give the value."""
@@ -71,8 +76,7 @@ class Reply(Generic[A]):
             MusterError: The error that was given.
         """
         await self._event.wait()
-        error, self._error = self._error, None
-        return opened(self._values, error)
+        return self._open()
 
 
 @final
