@@ -50,7 +50,7 @@ from muster_core.snapshots import (
     Snapshot,
     Statistics,
 )
-from muster_core.steps import Steps, in_pieces
+from muster_core.steps import PART, Steps, in_order, in_pieces
 from muster_core.view import DecisionView
 from muster_core.view.timers import Completion, StateEnd, WaitEnd
 
@@ -450,9 +450,14 @@ class Conductor:
         for queue in queues:
             yield
             shares[queue.path] = self.view.share_of(queue.key)
+        by_name: dict[str, AppSnapshot] = {}
+        for app in (yield from in_order(apps, attrgetter("name"))):
+            by_name[app.name] = app
+            if not len(by_name) % PART:
+                yield
         return Snapshot(
             at_us=self.now_us,
-            apps={app.name: app for app in sorted(apps, key=attrgetter("name"))},
+            apps=by_name,
             completed=self.directory.completed.seen(),
             queues={queue.path: queue for queue in queues},
             shares=shares,

@@ -5,7 +5,8 @@ The core knows no clock: it offers places to pause, and the caller decides which
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 Steps = Generator[None, None, R]
 """Work that may be paused wherever it yields, and what comes of it."""
+
+PART: Final = 1024
+"""How much is done in a step of what takes next to nothing for each."""
 
 SIZE: Final = 64
 """How much is done in a step where it is of many small things that are alike."""
@@ -55,6 +59,24 @@ def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(things)
     while piece := list(islice(iterator, SIZE)):
         yield piece
+
+
+def in_order(things: Iterable[T], key: Callable[[T], str]) -> Steps[list[T]]:
+    """Sort things, however many there are.
+
+    Args:
+        things: The things.
+        key: What they are sorted by.
+    """
+    iterator, runs = iter(things), list[list[T]]()
+    while run := list(islice(iterator, PART)):
+        yield
+        runs.append(sorted(run, key=key))
+    found: list[T] = []
+    for piece in in_pieces(merge(*runs, key=key)):
+        yield
+        found += piece
+    return found
 
 
 def in_pauses(steps: Steps[R]) -> Generator[list[Decision], None, R]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from muster_core.decisions import Decision
-from muster_core.steps import SIZE, Steps, all_at_once, in_pauses, in_pieces
+from muster_core.steps import PART, SIZE, Driven, Steps, all_at_once, in_order, in_pauses, in_pieces
 
 
 def test_all_steps_are_taken_and_what_comes_of_them_is_given() -> None:
@@ -39,6 +39,16 @@ def test_pieces_are_everything_in_order_and_none_is_empty_or_too_large(size: int
     assert [thing for piece in pieces for thing in piece] == list(range(size))
     assert all(0 < len(piece) <= SIZE for piece in pieces)
     assert len(pieces) == -(-size // SIZE)
+
+
+@pytest.mark.parametrize("number", [0, 1, PART, PART + 1, 5 * PART])
+def test_things_are_sorted_with_a_pause_now_and_then(number: int) -> None:
+    names = [str(7 * place % 10007) for place in range(number)]
+    steps = Driven(in_order(names, str))
+    pauses = sum(1 for _ in steps)
+
+    assert steps.value == sorted(names)
+    assert pauses == -(-number // PART) + -(-number // SIZE)
 
 
 def test_in_a_pause_of_rounds_nothing_is_decided() -> None:
