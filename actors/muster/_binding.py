@@ -175,8 +175,9 @@ class Bindings:
         try:
             with job.scope:
                 await job.wait_for_earlier()
-                job.has_begun = True
-                await self._binder.run(self._allocate(job.ask, job.held), job.start)
+                if not job.scope.cancel_called:  # Else it is over, or was given up as never begun.
+                    job.has_begun = True
+                    await self._binder.run(self._allocate(job.ask, job.held), job.start)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the work failed
             error = raised
         except BaseExceptionGroup as group:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
+from typing_extensions import override
 
 import muster
 from muster import AskPlace, Kind, Reason
@@ -63,6 +64,35 @@ async def test_what_never_starts_is_removed(worker: Worker, mock_clock: MockCloc
         assert isinstance(caught.value.__cause__, TimeoutError)
         assert str(caught.value.__cause__) == "the work had not started after 5 s"
         assert [run.begun_s for run in worker.runs] == [0, 5]
+
+
+class Jump(trio.abc.Instrument):
+    """Lets time pass when a run is watched over, and has not had its first turn."""
+
+    def __init__(self, clock: MockClock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+
+    @override
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task.name.endswith("Bindings._run"):
+            self._clock.jump(self._seconds)
+            trio.lowlevel.remove_instrument(self)
+
+
+@pytest.mark.parametrize("_time", range(20))  # Which of two tasks comes first is chance.
+async def test_work_of_which_it_was_said_that_it_never_began_does_not_begin(
+    worker: Worker, mock_clock: MockClock, _time: int
+) -> None:
+    async with service(binder=worker, bind_timeout=5, bind_attempts=1) as scheduler:
+        trio.lowlevel.add_instrument(Jump(mock_clock, 5))
+        ask = await scheduler.add_ask("a", "k", ONE)
+        await pass_time(mock_clock, 0)
+        await pass_time(mock_clock, 5)
+
+        with pytest.raises(muster.BindFailedError):
+            await ask.bound()
+        assert len(worker.runs) == 1
 
 
 async def test_started_that_comes_too_late(worker: Worker, mock_clock: MockClock) -> None:
