@@ -37,6 +37,7 @@ if _TYPE_CHECKING:
     from muster._simulation import Simulation, open_simulation
     from muster_core.decisions import Announced, Decision, Kind, Reason
     from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
+    from muster_core.reasons import Code, ComparedKey, Explanation, Level, PendingReason
     from muster_core.resources import Resources
     from muster_core.snapshots import AskPlace, Snapshot, Statistics
 
@@ -55,10 +56,13 @@ __all__ = [
     "BrokenSchedulerError",
     "Clock",
     "ClosedSchedulerError",
+    "Code",
+    "ComparedKey",
     "ConfigError",
     "Decision",
     "Decisions",
     "EventError",
+    "Explanation",
     "Gang",
     "GangRemovedError",
     "GangTimedOutError",
@@ -66,7 +70,9 @@ __all__ = [
     "Kind",
     "Lag",
     "LaggedError",
+    "Level",
     "MusterError",
+    "PendingReason",
     "PreemptedError",
     "Reason",
     "Record",
@@ -128,6 +134,13 @@ _HOMES: _Final = {
         "EventError",
         "MusterError",
         "RefusedError",
+    ),
+    "muster_core.reasons": (
+        "Code",
+        "ComparedKey",
+        "Explanation",
+        "Level",
+        "PendingReason",
     ),
     "muster_core.resources": ("Resources",),
     "muster_core.snapshots": (

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from muster_core.conductor import Outcome
     from muster_core.events import Event
+    from muster_core.reasons import Explanation
     from muster_core.steps import Steps
 
 
@@ -336,10 +337,9 @@ class Batches:
 
     # Reading
 
-    def why_pending(self, app: str, ask: str) -> str | None:
-        """Say why an ask is pending; None if it is not, or unknown. Between two batches."""
-        self._settle_cycles()
-        return self.conductor.why_pending(app, ask)
+    def explain(self, app: str, ask: str) -> Explanation | None:
+        """Say why an ask is not running; None if it is, or is unknown. Between two batches."""
+        return self.conductor.explain(app, ask)
 
     def _settle_cycles(self) -> None:
         for key, commit in self.conductor.settle_cycles().items():

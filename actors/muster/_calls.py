@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar, final
+from typing import TYPE_CHECKING, TypeVar, final
 
 import attrs
 import outcome
@@ -15,6 +15,7 @@ from muster._tracking import GangStatus, Held, TrackedAsk
 from muster._watched import Watched
 from muster_core.errors import MusterError, RefusedError
 from muster_core.events import Event
+from muster_core.reasons import Explanation
 from muster_core.snapshots import Snapshot
 
 if TYPE_CHECKING:
@@ -177,11 +178,11 @@ class Survey:
 @final
 @attrs.frozen(eq=False)
 class Why:
-    """Say why an ask is pending."""
+    """Say why an ask is not running."""
 
     app: str
     ask: str
-    answer: Answer[str | None] = attrs.field(factory=Answer["str | None"])
+    answer: Answer[Explanation | None] = attrs.field(factory=Answer["Explanation | None"])
 
 
 @final

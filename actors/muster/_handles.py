@@ -26,6 +26,7 @@ from muster._errors import (
 from muster._tracking import AskStatus, Closed, Held, TrackedAsk
 from muster._wording import Amounts, event_of, gang_name
 from muster_core.decisions import Reason
+from muster_core.reasons import Explanation
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 
@@ -223,11 +224,13 @@ class Ask:
             call = WithdrawAsk(self._tracked)
             await self._desk.call(call, call.answer)
 
-    async def why(self) -> str | None:
-        """Say why it is pending.
+    async def why(self) -> Explanation | None:
+        """Say why it is not running.
 
         Returns:
-            A code, a colon and the reason in words; None if it is not pending.
+            All reasons that hold at the end of the last batch, the one that matters most first;
+            None if it is bound, or there is no such ask. As text it is the first reason: a
+            code, a colon and a sentence.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.

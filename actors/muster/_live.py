@@ -288,7 +288,7 @@ class LiveCoordinator:
             case Survey():
                 call.answer.give(await self._batches.snapshot())
             case Why():
-                call.answer.give(self._batches.why_pending(call.app, call.ask))
+                call.answer.give(self._batches.explain(call.app, call.ask))
             case LookInto():
                 call.answer.give(await self._batches.examine(call.examiner))
             case _:

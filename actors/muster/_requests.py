@@ -15,6 +15,7 @@ from muster_core.errors import MusterError
 from muster_core.events import Event
 from muster_core.gang import GangMachine
 from muster_core.queue import QueueMachine
+from muster_core.reasons import Explanation
 from muster_core.records import record
 from muster_core.snapshots import Snapshot
 
@@ -128,11 +129,11 @@ class TakeSnapshot:
 @final
 @attrs.frozen
 class AskWhy:
-    """Close the batch and say why an ask is pending."""
+    """Close the batch and say why an ask is not running."""
 
     app: str
     ask: str
-    reply: Reply[str | None]
+    reply: Reply[Explanation | None]
 
 
 @final

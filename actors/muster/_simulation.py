@@ -24,12 +24,13 @@ from muster_core.conductor import Conductor
 from muster_core.config import default_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from muster._mailbox import Interleave
     from muster._requests import Examined
-    from muster_core.config.model import Configuration
+    from muster_core.config.model import Configuration, QueueConfig
     from muster_core.events import Event
+    from muster_core.reasons import Explanation
     from muster_core.snapshots import Snapshot, Statistics
 
 
@@ -151,20 +152,22 @@ class Simulation:
         await self._entry.put(TakeSnapshot(reply))
         return await reply.wait()
 
-    async def why_pending(self, app: str, ask: str) -> str | None:
-        """Close the batch and say why an ask is pending.
+    async def why_pending(self, app: str, ask: str) -> Explanation | None:
+        """Close the batch and say why an ask is not running.
 
         Args:
             app: The name of the application.
             ask: The name of the ask.
 
         Returns:
-            A code, a colon and the reason in words; None if the ask is not pending.
+            All reasons that hold, the one that matters most first; None if the ask is bound,
+            or there is no such ask. As text it is the first reason: a code, a colon and a
+            sentence.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        reply: Reply[str | None] = Reply()
+        reply: Reply[Explanation | None] = Reply()
         await self._entry.put(AskWhy(app, ask, reply))
         return await reply.wait()
 
@@ -189,6 +192,14 @@ class Simulation:
     def statistics(self) -> Statistics:
         """Give how much was done so far."""
         return self._conductor.statistics()
+
+    def queues(self) -> Mapping[str, QueueConfig]:
+        """Give the settings of every queue there is by its path; they never change in place."""
+        return {path: entry.config for path, entry in self._conductor.directory.queues.items()}
+
+    def next_timer_us(self) -> int | None:
+        """Give the instant of the next timer in microseconds, or None if none is left."""
+        return self._conductor.next_deadline_us()
 
 
 @asynccontextmanager

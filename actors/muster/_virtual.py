@@ -101,7 +101,7 @@ class VirtualCoordinator:
                 reply.answer(await batches.snapshot())
             case AskWhy(app, ask, reply):
                 await batches.end()
-                reply.answer(batches.why_pending(app, ask))
+                reply.answer(batches.explain(app, ask))
             case Examine(examiner, reply):
                 await batches.end()
                 reply.answer(await batches.examine(examiner))

@@ -52,10 +52,13 @@ from muster_core.snapshots import (
 )
 from muster_core.steps import PART, Steps, in_order, in_pieces
 from muster_core.view import DecisionView
+from muster_core.view.reasons.notes import notes
 from muster_core.view.timers import Completion, StateEnd, WaitEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from muster_core.reasons import Explanation
 
 
 @final
@@ -420,10 +423,30 @@ class Conductor:
         """Work out which cycles of gangs are invalid, for owners that are about to be seen."""
         return self.view.settle_cycles()
 
-    def why_pending(self, app: str, ask: str) -> str | None:
-        """Say why an ask is pending; None if it is not, or unknown. Between two batches."""
+    def explain(self, app: str, ask: str, now_us: int | None = None) -> Explanation | None:
+        """Say why an ask is not running. Between two batches; nothing is changed by it.
+
+        Args:
+            app: Its application.
+            ask: Its name.
+            now_us: The present instant, in microseconds; default: that of the last batch.
+
+        Returns:
+            All reasons that hold, or None if the ask is bound or unknown.
+        """
         key = self.directory.locate(app)
-        return None if key is None else self.view.why_pending(key, ask)
+        if key is None:
+            return None
+        said = tuple(notes(self.directory, self.view.apps[key].identity))
+        return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
+
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Give every ask that is pending, parked or waiting. Between two batches.
+
+        Yields:
+            Application and ask: applications by creation, the asks of each in order.
+        """
+        return self.view.pending()
 
     def snapshot(
         self,

@@ -325,7 +325,8 @@ class Directory:
         self._names[origin.seq] = event.app
         self.completed.discard(event.app)
         skip = event.tags.get(SKIP_STARTING_TAG) == "true"
-        identity = AppIdentity(origin.seq, event.app, nearest.key, nearest.config.path, skip)
+        path_there, user = nearest.config.path, (event.user, event.groups)
+        identity = AppIdentity(origin.seq, event.app, nearest.key, path_there, skip, user)
         yield StartApp(identity)
         yield TellApp(origin.seq, Enlist(origin))
 

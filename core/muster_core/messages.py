@@ -3,9 +3,8 @@
 All are frozen. The coordinator talks to applications and queues directly; what
 they have to say travels upward, from child to parent, as reports.
 
-Identity: every application and every queue has a number of its own (``key``),
-since a name can come again while the one that had it before is still leaving.
-An application's key is the position of the event that created it.
+Every application and every queue has a number of its own (``key``), since a name can come again
+while its last bearer is leaving. An application's is the position of the event that created it.
 """
 
 from __future__ import annotations
@@ -133,6 +132,7 @@ class AppIdentity:
         leaf: The key of its queue.
         path: The path of its queue.
         skip_starting: It goes from Accepted to Running.
+        user: Who submitted it, or None, and the groups of that user.
     """
 
     key: int
@@ -140,6 +140,7 @@ class AppIdentity:
     leaf: int
     path: str
     skip_starting: bool = False
+    user: tuple[str | None, tuple[str, ...]] = (None, ())
 
 
 # What an application is told.
@@ -326,8 +327,7 @@ class CommitApp:
     Attributes:
         bound: What is bound now, in the order in which it was bound.
         failed: The asks whose bind failed, once for each time.
-        released: The asks that waited or were bound before and lost that node. They may be
-            bound or wait again.
+        released: Those that waited or were bound before and lost that node; some have another.
         waiting: What waits now, in the order in which it began to wait.
         parked: The asks of those released that are not pending but parked.
     """

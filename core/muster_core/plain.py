@@ -19,12 +19,16 @@ from muster_core.register import StartGang, TellGang
 from muster_core.steps import all_at_once
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from muster_core.admission import AnyRoute
     from muster_core.conductor import Closing
     from muster_core.config.model import Configuration
     from muster_core.decisions import Announced
     from muster_core.events import Event
     from muster_core.messages import QueueReport
+    from muster_core.reasons import Explanation
+    from muster_core.snapshots import AppSnapshot, Snapshot
 
 
 @final
@@ -46,7 +50,11 @@ class PlainScheduler:
         self._deliver(self._conductor.start())
 
     def submit(
-        self, event: Event | str, at_us: int | None = None, index: int | None = None
+        self,
+        event: Event | str,
+        at_us: int | None = None,
+        index: int | None = None,
+        line: int | None = None,
     ) -> None:
         """Let an event in, or the message of a refusal.
 
@@ -54,15 +62,16 @@ class PlainScheduler:
             event: The event.
             at_us: When, in microseconds, never earlier than before; default: now.
             index: Its index in a feed, or None.
+            line: Its line in a feed, or None.
         """
         self._advance(at_us)
         self._begin()
         if self._conductor.must_hear_first(event):
             self._hear()
         if isinstance(event, str):
-            self._conductor.refuse(event, index)
+            self._conductor.refuse(event, index, line)
         else:
-            self._deliver(self._conductor.enter(event, index))
+            self._deliver(self._conductor.enter(event, index, line))
 
     def settle(self, at_us: int | None = None) -> None:
         """Close the batch and run its rounds.
@@ -78,6 +87,47 @@ class PlainScheduler:
         """Close the batch and let time pass until no timer is left."""
         self._end()
         self._run_timers(None)
+
+    def pass_until(self, until_us: int) -> None:
+        """Close the batch, and let the timers go off that are due up to an instant.
+
+        Args:
+            until_us: The instant, in microseconds; those that are due just then go off as well.
+        """
+        self._end()
+        self._run_timers(until_us + 1)
+
+    # Reading, between two batches
+
+    @property
+    def conductor(self) -> Conductor:
+        """The coordinator's machine, which is to be read only."""
+        return self._conductor
+
+    def app(self, name: str) -> AppSnapshot | None:
+        """Give an application as it is now; None if it is unknown, or has completed."""
+        key = self._conductor.directory.locate(name)
+        return None if key is None else self._apps[key].snapshot()
+
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Give every ask that is pending, parked or waiting, as ``(application, ask)``."""
+        return self._conductor.pending()
+
+    def explain(self, app: str, ask: str) -> Explanation | None:
+        """Say why an ask is not running; None if it is bound, or unknown."""
+        return self._conductor.explain(app, ask)
+
+    def snapshot(self) -> Snapshot:
+        """Give everything as it is now."""
+        for key, commit in self._conductor.settle_cycles().items():
+            self._gangs[key].handle(commit)
+        return all_at_once(
+            self._conductor.snapshot(
+                (app.snapshot() for app in self._apps.values()),
+                (queue.snapshot() for queue in self._queues.values()),
+                (gang.snapshot() for gang in self._gangs.values()),
+            )
+        )
 
     def _advance(self, at_us: int | None) -> None:
         if at_us is not None and at_us > self._conductor.now_us:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import chain, pairwise
 from math import isqrt
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final
 
 import attrs
 
@@ -38,7 +38,8 @@ class Ranked:
 
     mask: int = attrs.field(default=0, init=False)
     rank: Rank = attrs.field(default=(), init=False)
-    block: _Block[Any] = attrs.field(init=False, repr=False)
+    # None before it is first ranked, which nobody asks about but whoever copies the whole state.
+    block: _Block[Any] = attrs.field(default=cast("Any", None), init=False, repr=False)
 
 
 A = TypeVar("A", bound=Ranked)

@@ -151,7 +151,7 @@ class Runner:
         apps = (await scheduler.snapshot()).apps.values()
         if all(ask.place is not muster.AskPlace.BOUND for app in apps for ask in app.asks):
             for ask in [scheduler.ask(app.name, ask.name) for app in apps for ask in app.asks]:
-                self.say(ask.app, ask.name, "drop", await ask.why())
+                self.say(ask.app, ask.name, "drop", f"{await ask.why()}")
                 await ask.remove()
 
 

@@ -89,8 +89,9 @@ async def show_job(request: Request) -> Response:
     if app is None:
         return JSONResponse({"error": f"there is no job {name!r}"}, status_code=404)
     (job,) = app.asks
-    place = job.place.value
-    return JSONResponse({"name": name, "state": place, "node": job.node, "why": await ask.why()})
+    place, explanation = job.place.value, await ask.why()
+    why = None if explanation is None else str(explanation)
+    return JSONResponse({"name": name, "state": place, "node": job.node, "why": why})
 
 
 async def delete_job(request: Request) -> Response:

@@ -106,4 +106,4 @@ async def test_a_gang_is_all_there_or_not_at_all() -> None:
         assert not snapshot.gangs["default/large"].bound
         assert len(snapshot.gangs["default/small"].bound) == 3
         reason = await scheduler.why_pending("a", "large-0")
-        assert (reason or "").startswith("GangCycleInvalid")
+        assert str(reason).startswith("GangCycleInvalid")

@@ -242,7 +242,15 @@ async def test_why() -> None:
         (bound, pending) = await scheduler.app("a").add_asks("k", ONE, 2)
 
         assert await bound.why() is None
-        assert (await pending.why() or "").startswith("NoNodeFits: ")
+        explanation = await pending.why()
+        assert explanation is not None
+        assert (explanation.app, explanation.ask, explanation.place) == (
+            "a",
+            pending.name,
+            "pending",
+        )
+        assert explanation.dominant.code is muster.Code.NO_NODE_FITS
+        assert str(explanation).startswith("NoNodeFits: ")
         assert await scheduler.ask("a", "nothing").why() is None
 
 

@@ -396,7 +396,9 @@ async def test_why_pending() -> None:
         assert await scheduler.why_pending("a", "unknown") is None
         assert await scheduler.why_pending("unknown", "k-0") is None
         reason = await scheduler.why_pending("a", "k-4")
-    assert reason == "NoNodeFits: of 1 nodes 1 have too little vcore"
+    assert str(reason) == (
+        "NoNodeFits: of 1 node 1 has too little vcore; n is the closest and lacks 1m vcore"
+    )
 
 
 async def test_statistics() -> None:

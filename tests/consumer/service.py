@@ -13,6 +13,7 @@ import muster
 from muster import testing
 from muster.config_files import parse_configuration, read_configuration
 from muster_core.events import AddNode, Release
+from muster_core.reasons import Fact
 from muster_core.snapshots import (
     AppSnapshot,
     AskSnapshot,
@@ -65,11 +66,32 @@ async def applications(scheduler: muster.Scheduler) -> None:
     await scheduler.remove_app("app")
 
 
+def why(explanation: muster.Explanation) -> None:
+    """Look into what keeps an ask from running."""
+    assert_type((explanation.app, explanation.ask, explanation.queue), tuple[str, str, str])
+    assert_type((explanation.place, explanation.since_us), tuple[muster.AskPlace, int])
+    assert_type(explanation.reasons, tuple[muster.PendingReason, ...])
+    assert_type(explanation.dominant, muster.PendingReason)
+    assert_type(explanation.first, str | None)
+    for reason in explanation.reasons:
+        assert_type((reason.code, reason.message), tuple[muster.Code, str])
+        assert_type(reason.facts.get("left_us"), Fact | None)
+    for level in explanation.levels:
+        assert_type(level, muster.Level)
+        assert_type((level.at, level.own, level.other), tuple[str, str, str])
+        for key in level.keys:
+            assert_type(key, muster.ComparedKey)
+            assert_type((key.name, key.own, key.other, key.decides), tuple[str, str, str, bool])
+
+
 async def work(ask: muster.Ask) -> None:
     """Hold what an ask is given, for as long as it lasts."""
     assert_type(ask.app, str)
     assert_type(ask.name, str)
-    assert_type(await ask.why(), str | None)
+    explanation = await ask.why()
+    assert_type(explanation, muster.Explanation | None)
+    if explanation is not None:
+        why(explanation)
     allocation = await ask.bound()
     assert_type(allocation, muster.Allocation)
     assert_type((allocation.app, allocation.ask), tuple[str, str])

@@ -70,7 +70,7 @@ async def ask(scheduler: muster.asyncio.Scheduler) -> None:
 async def work(wanted: muster.asyncio.Ask) -> None:
     """Hold what an ask is given, for as long as it lasts."""
     assert_type((wanted.app, wanted.name), tuple[str, str])
-    assert_type(await wanted.why(), str | None)
+    assert_type(await wanted.why(), muster.Explanation | None)
     allocation = await wanted.bound()
     assert_type(allocation, muster.asyncio.Allocation)
     assert_type((allocation.app, allocation.ask, allocation.node), tuple[str, str, str])

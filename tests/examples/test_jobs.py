@@ -125,7 +125,7 @@ def test_a_job_that_fails_is_told_in_the_exit_status(
     assert ("end", "bad", "exit status 3") in log
     assert ("end", "good", "exit status 0") in log
     assert [more for what, name, more in log if (what, name) == ("drop", "large")] == [
-        "NeverFits: none of 1 nodes could hold it even if empty"
+        "NeverFits: it asks for 2 vcore, and the most on the only node is 1 vcore"
     ]
     assert ("end", "next", "exit status 0") in log
     assert done.stdout.splitlines()[-1] == "4 jobs, 2 failed, 0 killed and run again"

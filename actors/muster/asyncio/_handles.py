@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from muster._wording import Amounts
     from muster.asyncio._bridge import Bridge
     from muster_core.decisions import Reason
+    from muster_core.reasons import Explanation
     from muster_core.resources import Resources
 
 
@@ -131,8 +132,8 @@ class Ask:
         """Withdraw it; it must not be bound; see :meth:`muster.Ask.remove`."""
         await self._bridge.call(self._inner.remove)
 
-    async def why(self) -> str | None:
-        """Say why it is pending; see :meth:`muster.Ask.why`."""
+    async def why(self) -> Explanation | None:
+        """Say why it is not running; see :meth:`muster.Ask.why`."""
         return await self._bridge.call(self._inner.why)
 
     @override

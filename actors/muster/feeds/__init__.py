@@ -26,6 +26,7 @@ from muster.feeds._ops import AT, OPS, Op
 from muster.feeds._parse import parse, read_feed
 from muster.feeds._raw import Encoding, Plain, Raw, RawEvent
 from muster.feeds._read import read_raw
+from muster.feeds._target import Output
 
 __all__ = [
     "APP_FIELDS",
@@ -45,6 +46,7 @@ __all__ = [
     "FeedItem",
     "Field",
     "Op",
+    "Output",
     "Plain",
     "Raw",
     "RawEvent",

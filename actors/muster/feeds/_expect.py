@@ -206,7 +206,7 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
     field(
         "reasons",
         mapped(ASK, TEXT, "map from `app/ask` to a text"),
-        "a part of the reason for which an ask is pending",
+        "a part of one of the reasons for which an ask is pending",
     ),
 )
 """The fields of ``expect``."""

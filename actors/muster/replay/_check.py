@@ -71,8 +71,8 @@ class Check:
         asks = asks_of(snapshot) if expect.reasons else {}
         for name, part in (expect.reasons or {}).items():
             app, _, ask = name.partition("/")
-            reason = await scheduler.why_pending(app, ask)
-            for found in compare_reason(name, part, reason, place_of(asks.get(name))):
+            why = await scheduler.why_pending(app, ask)
+            for found in compare_reason(name, part, why, place_of(asks.get(name))):
                 self._differs(item, found)
 
     def _differs(self, place: FeedItem | Remark, found: Found) -> None:

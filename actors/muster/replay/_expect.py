@@ -18,6 +18,7 @@ from muster_core.config.names import canonical_path
 from muster_core.gangs.names import canonical_gang
 from muster_core.lifecycle import AppState
 from muster_core.quantities import format_quantity
+from muster_core.reasons import Explanation
 from muster_core.snapshots import AskSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
@@ -123,19 +124,23 @@ def compare_refusals(
     yield from ((None, found) for found in _in_parts("rejected", parts, messages))
 
 
-def compare_reason(name: str, part: str, reason: str | None, place: str) -> Iterator[Found]:
-    """Compare why an ask is pending.
+def compare_reason(
+    name: str, part: str, explanation: Explanation | None, place: str
+) -> Iterator[Found]:
+    """Compare why an ask is not running.
 
     Args:
         name: The ask, as ``app/ask``.
-        part: What the reason is expected to contain.
-        reason: The reason, or None if it is not pending.
-        place: Where it is, if it is not pending.
+        part: What one of the reasons is expected to contain, each a code, a colon and a sentence.
+        explanation: All reasons, or None if it is bound or unknown.
+        place: Where it is, if it is bound or unknown.
     """
-    if reason is None:
+    if explanation is None:
         yield Found(f"reasons.{name}", part, place)
-    elif part not in reason:
-        yield Found(f"reasons.{name}", part, reason)
+        return
+    reasons = [str(reason) for reason in explanation.reasons]
+    if not any(part in reason for reason in reasons):
+        yield Found(f"reasons.{name}", part, reasons if len(reasons) > 1 else reasons[0])
 
 
 def place_of(ask: AskSnapshot | None) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from muster._requests import Examined
 from muster_core.priority import current_priority
+from muster_core.reasons import Code
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot, Snapshot
 from muster_core.totals import add_to
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 
 _HOLDING: Final = frozenset({AskPlace.WAITING, AskPlace.BOUND})
+_KEPT_OUT: Final = frozenset(list(Code)[: list(Code).index(Code.BIND_FAILED)])
+"""The codes of asks that are not placed though a node may have room for them."""
 """The places in which an ask has a node."""
 
 
@@ -140,12 +143,12 @@ def _check_view(state: Examined) -> None:
 def _check_nothing_fits(state: Examined) -> None:
     """No pending ask could be placed as things are."""
     view = state.conductor.view
-    for key, app in view.apps.items():
+    for app in view.apps.values():
         for ask in app.pending.values():
-            reason = view.why_pending(key, ask.name)
-            assert reason is not None
+            explanation = state.conductor.explain(app.identity.name, ask.name)
+            assert explanation is not None
             leaf = view.queues[app.identity.leaf]
-            if not reason.startswith("NoNodeFits") or leaf.may_be_blocked_by_members():
+            if explanation.dominant.code in _KEPT_OUT or leaf.may_be_blocked_by_members():
                 continue
             for node in view.nodes.in_order():
                 may = node.schedulable and ask.shape.matches(node.name, node.attributes)

@@ -47,6 +47,8 @@ class ViewApp(Listed):
         counted: The priority with which it counts in its leaf.
         since_us: Since when asks count as pending that were bound once and lost their node,
             in microseconds; all others do since they came.
+        failed_on: The nodes of the last binds that failed, of asks that have held none since,
+            by name; perhaps of asks of these names that are gone.
     """
 
     identity: AppIdentity
@@ -67,6 +69,7 @@ class ViewApp(Listed):
     allocated: dict[str, int] = attrs.field(factory=dict[str, int])
     counted: int | None = None
     since_us: dict[str, int] = attrs.field(factory=dict[str, int])
+    failed_on: dict[str, tuple[Ask, str]] = attrs.field(factory=dict[str, "tuple[Ask, str]"])
     #: All untried plain asks; the top is always one. So are those of each shape, once the
     #: first of all did not fit and another was asked for; that is None until then.
     _plain: list[Ask] = attrs.field(factory=list["Ask"], init=False)
@@ -347,6 +350,8 @@ class ViewApp(Listed):
         # Only asks that exist can have binds that will fail.
         assert set(self.spoilt) <= set(names)
         assert all(self.spoilt.values())
+        # Nothing is kept of asks that are gone, and of those that hold a node.
+        assert set(self.failed_on) <= {*self.pending, *self.parked}
         # The maximum and the sums are those that a fresh look gives.
         assert self.tally.top() == max(
             (ask.priority for ask in self.pending.values()), default=None

@@ -8,7 +8,7 @@ from muster_core.decisions import Decision, Kind
 from muster_core.totals import add_to
 from muster_core.view.intake import Intake
 from muster_core.view.leaves import LeafView
-from muster_core.view.reasons import why_parked, why_pending, why_waiting
+from muster_core.view.reasons import Explainer
 from muster_core.view.rounds import Rounds
 from muster_core.view.state import ViewState
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from muster_core.gang_messages import CommitGang, GangReport
     from muster_core.messages import CommitApp, CommitQueue, QueueReport
     from muster_core.nodes import Holder
+    from muster_core.reasons import Explanation, PendingReason
     from muster_core.resources import Resources
     from muster_core.steps import Steps
     from muster_core.view.apps import ViewApp
@@ -40,6 +41,9 @@ class DecisionView:
         self.timers = self._state.timers
         #: The priorities that were announced last, by path; no Nones.
         self._announced: dict[str, int] = {}
+        #: What was found out for those who wanted to know why asks are pending, since the last
+        #: batch.
+        self._explainer: Explainer | None = None
 
     @property
     def steps(self) -> int:
@@ -135,6 +139,7 @@ class DecisionView:
             An iterator of what each step decided; between two steps the caller may do
             other things, but must not touch the view.
         """
+        self._explainer = None
         return self._rounds.decide(now_us, is_new=is_new)
 
     def commits(
@@ -154,19 +159,31 @@ class DecisionView:
         """
         return self._rounds.settle_cycles()
 
-    def why_pending(self, key: int, name: str) -> str | None:
-        """Say why an ask is pending, parked or waiting; None if it is not."""
-        app = self.apps[key]
-        if name in app.parked:
-            return why_parked(self.gangs[app.parked[name].gang or ""])
-        if name in app.waiting:
-            gang = self.gangs[app.waiting[name][0].ask.gang or ""]
-            return why_waiting(gang, self._state.book.group_of(gang))
-        ask = app.pending.get(name)
-        if ask is None:
-            return None
-        group = None if ask.gang is None else self._state.book.group_of(self.gangs[ask.gang])
-        return why_pending(self._state.leaf_of(app), app, ask, self.nodes, group)
+    def explain(
+        self, key: int, name: str, now_us: int, notes: tuple[PendingReason, ...]
+    ) -> Explanation | None:
+        """Say why an ask is not running. Between two batches.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+            now_us: The present instant, in microseconds.
+            notes: What is to be said of every pending ask of the application besides.
+
+        Returns:
+            All reasons, or None if it is bound or unknown.
+        """
+        return self._explained.explain(self.apps[key], name, now_us, notes)
+
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Give application and name of every ask that is not bound, in order."""
+        return ((app.identity.name, ask.name) for app, ask in self._explained.pending())
+
+    @property
+    def _explained(self) -> Explainer:
+        if self._explainer is None:
+            self._explainer = Explainer(self._state, self._rounds.permits)
+        return self._explainer
 
     def share_of(self, key: int) -> float:
         """Give the fair share of a queue."""

@@ -14,8 +14,9 @@ from muster_core.view.slots import Offer, Slot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from muster_core.messages import Allocation
+    from muster_core.messages import Allocation, Ask
     from muster_core.nodes import Node
+    from muster_core.view.queues import ViewQueue
 
 
 @final
@@ -126,6 +127,26 @@ class ViewGang:
     def rank(self) -> tuple[bool, int, str]:
         """Give its place in the order of creation; those that are not defined are last."""
         return (self.creation is None, self.creation or 0, self.name)
+
+
+@final
+@attrs.frozen(eq=False)
+class CycleFailure:
+    """How a cycle of a Strict group became invalid.
+
+    Attributes:
+        app: The application of the member that fitted nowhere.
+        ask: The member.
+        blocked: Its leaf was blocked.
+        full: The nearest queue whose ``max`` had no room for it, or None.
+        held: How many members of the group held nodes then.
+    """
+
+    app: ViewApp
+    ask: Ask
+    blocked: bool
+    full: ViewQueue | None
+    held: int
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never, final
 
+from muster_core.decisions import Reason
 from muster_core.gang_messages import GangReport
 from muster_core.lifecycle import AppState
 from muster_core.messages import (
@@ -51,6 +52,8 @@ class Intake:
         self._state = state
         #: The paths of queues that have ceased to exist in this batch.
         self.left: set[str] = set()
+        #: The ask whose allocation was freed last.
+        self._freed: Ask | None = None
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
         """Take over what an epoch changed.
@@ -153,6 +156,8 @@ class Intake:
                 yield
         for name in [name for name in app.since_us if not app.knows(name)]:
             del app.since_us[name]
+        for name in [name for name in app.failed_on if not app.knows(name)]:
+            del app.failed_on[name]
         if report.gone:
             self._remove_app(app, leaf)
         else:
@@ -178,9 +183,18 @@ class Intake:
                 if not times:
                     del app.spoilt[name]
             case Say() | Moved():
-                pass  # That is for the log, or for the gang.
+                self._note_failure(app, action)
             case _:
                 assert_never(action)
+
+    def _note_failure(self, app: ViewApp, action: Say | Moved) -> None:
+        """Take note if the work of a bound ask, freed right before, could not be started.
+
+        Everything else that is said is for the log, or for the gang.
+        """
+        if isinstance(action, Say) and action.decision.reason is Reason.BIND_FAILED:
+            assert self._freed is not None, "the bind of an ask has failed that was not bound"
+            app.failed_on[self._freed.name] = self._freed, action.decision.node or ""
 
     def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
         if app.running:
@@ -199,7 +213,7 @@ class Intake:
                 yield
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:
-        ask = allocation.ask
+        self._freed = ask = allocation.ask
         if ask.name in app.waiting:
             _, node = self._state.end_wait(app, ask)
             self._state.release_shape(ask)

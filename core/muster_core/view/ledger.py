@@ -173,6 +173,9 @@ class Ledger:
         if app.since_us:
             for name in fresh:  # Its delay begins anew if it loses this place.
                 app.since_us.pop(name, None)
+        if app.failed_on:
+            for name in (*fresh, *app.waiting):
+                app.failed_on.pop(name, None)
         return CommitApp(
             bound=tuple(sorted(fresh.values(), key=attrgetter("number"))),
             failed=tuple(self._failed.get(key, ())),

@@ -90,7 +90,7 @@ class Moves:
 
     def fail(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node) -> Decision:
         """Give up an assignment whose bind fails: the ask stays pending, tried in this round."""
-        self._spend_failure(app, ask)
+        self._spend_failure(app, ask, node)
         self.tried(app, ask, bit)
         return say(Kind.RELEASED, leaf, app, ask, node.name, Reason.BIND_FAILED)
 
@@ -116,7 +116,8 @@ class Moves:
         assert bit is not None, "the shape of a pending ask is not in the table"
         return self.assign(leaf, app, ask, bit, node, now_us)[1:]
 
-    def _spend_failure(self, app: ViewApp, ask: Ask) -> None:
+    def _spend_failure(self, app: ViewApp, ask: Ask, node: Node) -> None:
+        app.failed_on[ask.name] = ask, node.name
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
             del app.spoilt[ask.name]
@@ -243,7 +244,7 @@ class Moves:
         leaf = self._state.leaf_of(app)
         if app.spoilt.get(ask.name):
             released = self.release(hold, Reason.BIND_FAILED)
-            self._spend_failure(app, ask)
+            self._spend_failure(app, ask, node)
             bit = self._state.shapes.find(ask.shape)
             assert bit is not None, "the shape of a pending ask is not in the table"
             self.tried(app, ask, bit)

@@ -16,7 +16,7 @@ import attrs
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.shapes import VISIT_BIT
 from muster_core.view.fitting import find_hopeless
-from muster_core.view.gangs import holds_of
+from muster_core.view.gangs import CycleFailure, holds_of
 from muster_core.view.leaves import LeafView
 from muster_core.view.moves import say
 from muster_core.view.queues import ParentView
@@ -73,6 +73,9 @@ class Permits:
         self._blocked: list[LeafView] = []
         #: Whether everything was tried in its turn in the last round.
         self.was_exact = False
+        #: How cycles became invalid in the last round, by the names of the groups; not those of
+        #: groups that were sure not to fit.
+        self.failures: dict[tuple[str, ...], CycleFailure] = {}
 
     # Rounds
 
@@ -84,6 +87,7 @@ class Permits:
     def start_round(self) -> None:
         """Begin a round: nothing is blocked or given up, and every cycle is valid."""
         self.end_round()
+        self.failures.clear()
         self._state.book.start_cycles()
 
     def end_round(self) -> None:
@@ -177,8 +181,21 @@ class Permits:
         if self.was_exact:
             return
         for group in book.groups_of(book.strict):
-            if self._may_be_left_out(group) and self._has_turn(group):
+            if self._is_left_out(group):
                 book.invalidate(group)
+
+    def is_cycle_invalid(self, gang: ViewGang) -> bool:
+        """Say whether the last round left the cycle of a gang invalid; changes nothing."""
+        if not gang.cycle_valid:
+            return True
+        book = self._state.book
+        group = book.group_of(gang)
+        tried = self.was_exact or not any(one.name in book.strict for one in group.gangs)
+        return not tried and self._is_left_out(group)
+
+    def _is_left_out(self, group: ViewGroup) -> bool:
+        """Say whether a group had a turn, but was not tried since it was sure not to fit."""
+        return self._may_be_left_out(group) and self._has_turn(group)
 
     @staticmethod
     def _may_be_left_out(group: ViewGroup) -> bool:
@@ -247,6 +264,8 @@ class Permits:
         if not leaf.blocked and leaf.has_room(ask):
             node = self._state.nodes.find(bit)
         if node is None:
+            if group.strict:
+                self._note_failure(group, leaf, app, ask)
             if leaf.config.settings.blocking:
                 self.block(leaf)
             if group.strict:
@@ -261,6 +280,12 @@ class Permits:
             attempt.over = True
         else:
             attempt.decisions.append(say(Kind.WAITING, leaf, app, ask, node.name))
+
+    def _note_failure(self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
+        """Take note of which member fitted nowhere, for those who want to know."""
+        full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
+        held = sum(gang.held for gang in group.gangs)
+        self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, held)
 
     def _give_up(self, attempt: _Attempt) -> None:
         """Release all that a Strict group holds, and try none of its members in this round."""

@@ -122,12 +122,15 @@ class ViewQueue(ABC):
 
     def has_room(self, ask: Ask) -> bool:
         """Say whether an ask fits in the headroom of the queue and all above it."""
-        resources = ask.resources
-        for queue in self.line:
-            for name, most in queue.config.max.amounts:
-                amount = resources[name]
-                if amount and queue.allocated.get(name, 0) + amount > most:
-                    return False
+        return all(queue.admits_more(ask) for queue in self.line if queue.config.max.amounts)
+
+    def admits_more(self, ask: Ask) -> bool:
+        """Say whether an ask fits in the headroom left by the queue's own ``max``."""
+        resources, allocated = ask.resources, self.allocated
+        for name, most in self.config.max.amounts:
+            amount = resources[name]
+            if amount and allocated.get(name, 0) + amount > most:
+                return False
         return True
 
     def values(self) -> Values:

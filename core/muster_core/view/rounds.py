@@ -194,6 +194,11 @@ class Rounds:
         self._moves.list_apps()
         return decisions
 
+    @property
+    def permits(self) -> Permits:
+        """What became of members of gangs in the last round."""
+        return self._permits
+
     def settle_cycles(self) -> dict[int, CommitGang]:
         """Work out which cycles the last round left invalid; give what owners do not know."""
         self._permits.invalidate_left_out()

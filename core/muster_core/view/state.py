@@ -53,7 +53,8 @@ class ViewState:
         self.queues: dict[int, ViewQueue] = {}
         self.apps: dict[int, ViewApp] = {}
         self.teams = Teams(self.shapes, self.nodes)
-        self.book = GangBook(self.teams, lambda app: self.leaf_of(app).config.settings.blocking)
+        # A method, and no function of this place: a copy of the state is to ask itself.
+        self.book = GangBook(self.teams, self._is_blocking)
         #: Every gang that is defined or has members, by its full name.
         self.gangs = self.book.gangs
         #: The leaves in which asks are pending that may preempt, by key.
@@ -99,6 +100,9 @@ class ViewState:
         leaf = self.queues[app.identity.leaf]
         assert type(leaf) is LeafView, "an application in a parent queue"
         return leaf
+
+    def _is_blocking(self, app: ViewApp) -> bool:
+        return self.leaf_of(app).config.settings.blocking
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
         """Give the leaves in a queue, itself included if it is one."""

@@ -71,7 +71,7 @@ def test_every_method(mode: Mode) -> None:
             await scheduler.update_node("n", schedulable=False)
             asks = await scheduler.add_asks("a", "k", {"vcore": 1}, 3, priority_class="high")
             assert names(asks) == ["k-0", "k-1", "k-2"]
-            assert (await asks[0].why() or "").startswith("No")
+            assert str(await asks[0].why()).startswith("No")
             await asks[2].remove()
             await scheduler.remove_ask("a", "k-1")
             await scheduler.update_node("n", schedulable=True)

@@ -100,10 +100,27 @@ async def test_not_as_it_is(expect: str, difference: str) -> None:
     assert await differences(expect) == [difference]
 
 
+async def test_any_reason_that_holds_will_do() -> None:
+    for part in ("NoNodeFits: of 1 node", "ReclaimInsufficient: ", "what root.q is guaranteed"):
+        assert await differences(f"reasons: {{a/x: '{part}'}}") == []
+
+
 async def test_a_reason_that_is_another() -> None:
+    """All that hold are shown, the dominant one first."""
     (difference,) = await differences("reasons: {a/x: QueueMax}")
 
-    assert difference.startswith("reasons.a/x: QueueMax / NoNodeFits: ")
+    assert difference.startswith("reasons.a/x: QueueMax / ['NoNodeFits: of 1 node ")
+    assert "vcore', 'ReclaimInsufficient: it may reclaim what " in difference
+
+
+async def test_the_only_reason_is_shown_as_a_text() -> None:
+    setup = SETUP + "- {op: add_ask, app: b, ask: x, gang: g, resources: {vcore: 0.5}}\n"
+    (difference,) = await differences("reasons: {b/x: QueueMax}", setup)
+
+    assert difference == (
+        "reasons.b/x: QueueMax / GangUndefined: gang default/g is not defined: "
+        "nothing says how many members it needs"
+    )
 
 
 async def test_an_infinite_share() -> None:

@@ -1,0 +1,148 @@
+"""Why a Strict group gave up in the last round (SPEC section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster_core.reasons import Code, PendingReason
+from muster_core.totals import add_to
+from muster_core.view.fitting import needs_of
+from muster_core.view.reasons.words import amounts, counted, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.messages import Ask
+    from muster_core.reasons import Fact
+    from muster_core.resources import Resources
+    from muster_core.shapes import Shape
+    from muster_core.view.apps import ViewApp
+    from muster_core.view.fitting import Need
+    from muster_core.view.gangs import CycleFailure, ViewGang, ViewGroup
+    from muster_core.view.state import ViewState
+
+
+def gave_up(
+    state: ViewState, gang: ViewGang, group: ViewGroup, failure: CycleFailure | None
+) -> PendingReason:
+    """Say why the cycle of a gang is invalid.
+
+    Args:
+        state: The view.
+        gang: The gang.
+        group: Its group.
+        failure: Which member fitted nowhere in the last round; None if none was tried, since
+            the group was sure not to fit.
+    """
+    facts: dict[str, Fact] = {"gang": gang.name}
+    if failure is not None:
+        facts["failed"], facts["held"] = named(failure.app, failure.ask), failure.held
+        facts["queue"] = None if failure.full is None else failure.full.config.path
+        why = _why_failed(state, failure)
+    else:
+        why = _why_hopeless(state, group, facts)
+    message = f"the Strict group of gang {gang.name} gave up, as {why}"
+    return PendingReason(Code.GANG_CYCLE_INVALID, message, facts)
+
+
+def _why_failed(state: ViewState, failure: CycleFailure) -> str:
+    app, ask = failure.app, failure.ask
+    path, wanted = app.identity.path, amounts(ask.resources)
+    if failure.blocked:
+        return f"{named(app, ask)} stands in {path}, where an ask before it was not placed"
+    beside = ""
+    if failure.held:
+        beside = f" beside {counted(failure.held, 'member', 'members')} on nodes"
+    if failure.full is not None:
+        most = failure.full.config.path
+        return f"{named(app, ask)}, which asks for {wanted}, was over the max of {most}{beside}"
+    return f"{named(app, ask)}, which asks for {wanted}, fitted no node{beside}"
+
+
+def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) -> str:
+    """Say what all that a group lacks could not have, one beside another."""
+    gangs = [gang for gang in group.gangs if gang.missing and gang.admits()]
+    needs = [need for gang in gangs for need in needs_of(state, gang)]
+    failed = _first_to_fail(state, gangs, needs)
+    beside = "" if failed is None else f": {named(*failed)} is the first that fits nowhere"
+    if failed is not None:
+        facts["failed"] = named(*failed)
+    for shape, wanted, room in _short_of_nodes(state, needs):
+        facts["needed"], facts["room"] = wanted, room
+        return (
+            f"{counted(wanted, 'member', 'members')} of {amounts(shape.resources)} are needed "
+            f"and nodes have room for {room}{beside}"
+        )
+    for path, lacks in _short_of_max(state, needs):
+        facts["queue"], facts["lacks"] = path, lacks
+        return f"all that it needs is {amounts(lacks)} over the max of {path}{beside}"
+    return "not all of its members that are needed fit"
+
+
+def _first_to_fail(
+    state: ViewState, gangs: list[ViewGang], needs: list[Need]
+) -> tuple[ViewApp, Ask] | None:
+    """Give the member that would be the first to fail, if all are alike and in one place."""
+    if len(gangs) != 1 or len(gangs[0].slots) != 1 or len(needs) != 1:
+        return None
+    (slot,), ((_, bit, _),) = gangs[0].slots.values(), needs
+    shape = state.shapes.shapes[bit]
+    room = min(_room_on_nodes(state, shape), *_rooms_in_queues(state, slot.app, shape.resources))
+    members = sorted((ask for ask, _ in slot.members.values()), key=slot.order_of)
+    return (slot.app, members[room]) if room < len(members) else None
+
+
+def _room_on_nodes(state: ViewState, shape: Shape) -> int:
+    """Count how many asks of a shape the nodes have room for, one beside another."""
+    return sum(
+        _times(
+            shape.resources,
+            {name: most - node.used.get(name, 0) for name, most in node.capacity.items()},
+        )
+        for node in state.nodes.nodes.values()
+        if node.schedulable and shape.matches(node.name, node.attributes)
+    )
+
+
+def _rooms_in_queues(state: ViewState, app: ViewApp, resources: Resources) -> Iterator[int]:
+    """Give how many asks the ``max`` of each queue on the path has room for."""
+    yield len(app.pending)
+    for queue in state.leaf_of(app).upward():
+        for name, most in queue.config.max.amounts:
+            if resources[name]:
+                yield max((most - queue.allocated.get(name, 0)) // resources[name], 0)
+
+
+def _times(resources: Resources, room: dict[str, int]) -> int:
+    return max(min(room.get(name, 0) // amount for name, amount in resources.items()), 0)
+
+
+def _short_of_nodes(state: ViewState, needs: list[Need]) -> Iterator[tuple[Shape, int, int]]:
+    """Give each shape of which more are needed than the nodes have room for, and both numbers."""
+    counts: dict[int, int] = {}
+    for _, bit, count in needs:
+        counts[bit] = counts.get(bit, 0) + count
+    for bit, count in counts.items():
+        shape = state.shapes.shapes[bit]
+        room = _room_on_nodes(state, shape)
+        if room < count:
+            yield shape, count, room
+
+
+def _short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Give each queue whose ``max`` has too little left for all, and how much it lacks."""
+    wanted: dict[int, dict[str, int]] = {}
+    for leaf, bit, count in needs:
+        each = state.shapes.shapes[bit].resources.items()
+        for queue in () if leaf is None else leaf.upward():
+            every = {name: amount * count for name, amount in each}
+            add_to(wanted.setdefault(queue.key, {}), every)
+    for key, needed in wanted.items():
+        queue = state.queues[key]
+        lacks = {
+            name: needed[name] + queue.allocated.get(name, 0) - most
+            for name, most in queue.config.max.amounts
+            if needed.get(name) and needed[name] + queue.allocated.get(name, 0) > most
+        }
+        if lacks:
+            yield queue.config.path, lacks

@@ -1,0 +1,159 @@
+"""All reasons for an ask that hold at the end of a batch, and what it is compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.reasons import Code, Explanation, PendingReason
+from muster_core.snapshots import AskPlace
+from muster_core.view.reasons import gangs, room
+from muster_core.view.reasons.cycles import gave_up
+from muster_core.view.reasons.keys import compare, not_your_turn
+from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
+from muster_core.view.reasons.takings import taking
+from muster_core.view.reasons.turns import Turn, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.messages import Ask, AskOrder
+    from muster_core.reasons import Level
+    from muster_core.shapes import Shape
+    from muster_core.view.apps import ViewApp
+    from muster_core.view.gangs import ViewGang, ViewGroup
+    from muster_core.view.permits import Permits
+    from muster_core.view.state import ViewState
+
+
+@final
+class Explainer:
+    """Explains asks between two batches; another one is needed once anything has changed.
+
+    What several asks have in common is found once.
+
+    Args:
+        state: The view, which is only read.
+        permits: What became of members of gangs in the last round.
+    """
+
+    def __init__(self, state: ViewState, permits: Permits) -> None:
+        self._state = state
+        self._permits = permits
+        self._turns = Turns(state)
+        self._surveys: dict[Shape, room.Survey] = {}
+
+    def pending(self) -> Iterator[tuple[ViewApp, Ask]]:
+        """Give every ask that is pending, parked or waiting.
+
+        Yields:
+            Applications by creation, the asks of each in order.
+        """
+        for _, app in sorted(self._state.apps.items()):
+            waiting = [allocation.ask for allocation, _ in app.waiting.values()]
+            asks = [*app.pending.values(), *app.parked.values(), *waiting]
+            for ask in sorted(asks, key=self._order_of):
+                yield app, ask
+
+    def _order_of(self, ask: Ask) -> AskOrder:
+        """Give the place of an ask among those of its application, wherever it is."""
+        rank, creation, group, submission, number = ask[:5]
+        defined = None if ask.gang is None else self._state.gangs[ask.gang].creation
+        return (rank, creation if defined is None else defined, group, submission, number)
+
+    def explain(
+        self, app: ViewApp, name: str, now_us: int, notes: tuple[PendingReason, ...]
+    ) -> Explanation | None:
+        """Say why an ask is not running.
+
+        Args:
+            app: Its application.
+            name: Its name.
+            now_us: The present instant, in microseconds.
+            notes: What is to be said of every pending ask of the application besides.
+
+        Returns:
+            All reasons, or None if it is bound or unknown.
+        """
+        ask, levels = app.find(name), tuple["Level", ...]()
+        if ask is None or name in app.bound:
+            return None
+        turn, first = Turn(self._state.leaf_of(app), app, ask), self._turns.first()
+        if name in app.parked:
+            place, reasons = AskPlace.PARKED, gangs.timed_out(ask.gang or "")
+        elif name in app.waiting:
+            place, reasons = AskPlace.WAITING, self._waiting(ask, now_us)
+        else:
+            place = AskPlace.PENDING
+            if first is not None and first.ask is not ask and self._competes(turn):
+                levels = compare(turn, first, self._state.total)
+            reasons = (*self._reasons(turn, now_us), *_turn(first, levels))
+            # The next round would begin with the first, and change something.
+            assert reasons, "an ask is pending at rest for no reason"
+            reasons += notes
+        return Explanation(
+            app=app.identity.name,
+            ask=name,
+            queue=turn.leaf.config.path,
+            place=place,
+            since_us=app.pending_since_us(ask),
+            reasons=reasons,
+            first=None if first is None else first.name,
+            levels=levels,
+        )
+
+    def _competes(self, turn: Turn) -> bool:
+        return turn.leaf.enters() and self._turns.has(turn)
+
+    def _gang_of(self, ask: Ask) -> tuple[ViewGang, ViewGroup] | None:
+        """Give the gang of an ask and its group if that gang constrains it."""
+        gang = None if ask.gang is None else self._state.gangs[ask.gang]
+        if gang is None or gang.satisfied:
+            return None
+        return gang, self._state.book.group_of(gang)
+
+    def _waiting(self, ask: Ask, now_us: int) -> tuple[PendingReason, ...]:
+        gang = self._state.gangs[ask.gang or ""]
+        group, wait_us = self._state.book.group_of(gang), self._state.timers.gang_wait_us
+        return gangs.waiting(gang, group, wait_us, now_us)
+
+    def _reasons(self, turn: Turn, now_us: int) -> Iterator[PendingReason]:
+        """Give the reasons that hold for a pending ask in itself, in the order of the codes."""
+        state, (leaf, app, ask) = self._state, (turn.leaf, turn.app, turn.ask)
+        nodes, ganged = self._survey(ask.shape), self._gang_of(ask)
+        found = (
+            None if ganged is None else gangs.refusal(*ganged),
+            room.never_fits(leaf, ask, nodes, state.nodes.nodes),
+            queue_max(leaf, ask),
+            queue_max_apps(leaf, app),
+            state_aware_turn(leaf, app),
+            self._turns.blocked(turn),
+            None if ganged is None else self._cycle(*ganged),
+            _bind_failed(app, ask),
+            *room.no_room(ask, nodes),
+            taking(state, self._turns, turn, now_us),
+        )
+        yield from (reason for reason in found if reason is not None)
+
+    def _cycle(self, gang: ViewGang, group: ViewGroup) -> PendingReason | None:
+        if not self._permits.is_cycle_invalid(gang):
+            return None
+        return gave_up(self._state, gang, group, self._permits.failures.get(group.names))
+
+    def _survey(self, shape: Shape) -> room.Survey:
+        if shape not in self._surveys:
+            self._surveys[shape] = room.survey(self._state.nodes, shape)
+        return self._surveys[shape]
+
+
+def _bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
+    """Say where the last bind of an ask failed, if it has held no node since."""
+    failed, node = app.failed_on.get(ask.name, (None, ""))
+    if failed is not ask:
+        return None
+    message = f"its last bind, on {node}, failed; it has held no node since"
+    return PendingReason(Code.BIND_FAILED, message, {"node": node})
+
+
+def _turn(first: Turn | None, levels: tuple[Level, ...]) -> Iterator[PendingReason]:
+    if first is not None and levels:
+        yield not_your_turn(first, levels)

@@ -1,0 +1,93 @@
+"""The reasons that a gang gives (SPEC section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster_core.reasons import Code, PendingReason
+from muster_core.view.reasons.words import counted, seconds
+
+if TYPE_CHECKING:
+    from muster_core.reasons import Fact
+    from muster_core.view.gangs import ViewGang, ViewGroup
+
+
+def is_refused(gang: ViewGang) -> bool:
+    """Say whether PreFilter refuses every pending member of a gang when a round begins."""
+    return not gang.satisfied and not (gang.missing and gang.admits())
+
+
+def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
+    """Say why PreFilter refuses the pending members of a gang, or None if it does not.
+
+    A gang that has timed out has none: its members are parked.
+    """
+    if not is_refused(gang):
+        return None
+    if gang.definition is None:
+        message = f"gang {gang.name} is not defined: nothing says how many members it needs"
+        return PendingReason(Code.GANG_UNDEFINED, message, {"gang": gang.name})
+    least, children = gang.definition.min_member, gang.children
+    facts: dict[str, Fact] = {"gang": gang.name, "min_member": least, "members": children}
+    if children < least:
+        has = counted(children, "member", "members")
+        message = f"gang {gang.name} has {has}, and needs {least}"
+        return PendingReason(Code.GANG_TOO_FEW_MEMBERS, message, facts)
+    held = counted(gang.held, "node", "nodes")
+    message = f"gang {gang.name} holds {held} and needs {least}, but {_lacking(group)}"
+    facts["held"], facts["lacking"] = gang.held, _lacks(group)
+    return PendingReason(Code.GANG_SURPLUS, message, facts)
+
+
+def waiting(
+    gang: ViewGang, group: ViewGroup, gang_wait_us: int, now_us: int
+) -> tuple[PendingReason, ...]:
+    """Say what a waiting member waits for.
+
+    Args:
+        gang: Its gang.
+        group: The group of that.
+        gang_wait_us: How long members wait whose gang does not say, in microseconds.
+        now_us: The present instant, in microseconds.
+    """
+    definition, since_us = gang.definition, gang.since_us
+    least = 0 if definition is None else definition.min_member
+    message = f"{gang.held} of {least} members hold nodes"
+    facts: dict[str, Fact] = {
+        "gang": gang.name,
+        "held": gang.held,
+        "min_member": least,
+        "lacking": _lacks(group),
+    }
+    if definition is not None and since_us is not None:
+        wait_us = gang_wait_us if definition.wait_us is None else definition.wait_us
+        left_us = max(since_us + wait_us - now_us, 0)
+        message, facts["left_us"] = f"{message}, {seconds(left_us)} left", left_us
+    return (PendingReason(Code.PERMIT_WAITING, f"{message}; {_lacking(group)}", facts),)
+
+
+def timed_out(gang: str) -> tuple[PendingReason, ...]:
+    """Say why a member is parked, given its gang's name."""
+    message = f"gang {gang} has timed out; its members are tried again once it is removed"
+    return (PendingReason(Code.GANG_TIMED_OUT, message, {"gang": gang}),)
+
+
+def _lacks(group: ViewGroup) -> dict[str, int]:
+    """Give how many more members of each gang have to hold nodes, and -1 if it is not defined."""
+    known = {gang.name: gang for gang in group.gangs}
+    lacks: dict[str, int] = {}
+    for name in group.names:
+        gang = known.get(name)
+        if gang is None or gang.definition is None:
+            lacks[name] = -1
+        elif not gang.complete():
+            lacks[name] = gang.missing
+    return lacks
+
+
+def _lacking(group: ViewGroup) -> str:
+    parts = [
+        f"{name}, which is not defined" if missing < 0 else f"{missing} more of {name}"
+        for name, missing in _lacks(group).items()
+    ]
+    return f"the group waits for {', '.join(parts)}"

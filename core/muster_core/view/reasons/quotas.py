@@ -1,0 +1,92 @@
+"""The reasons that queues give by what they limit (SPEC sections 2 and 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster_core.config.model import SortPolicy
+from muster_core.lifecycle import AppState
+from muster_core.reasons import Code, PendingReason
+from muster_core.view.reasons.words import amount, counted, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.messages import Ask
+    from muster_core.view.apps import ViewApp
+    from muster_core.view.leaves import LeafView
+    from muster_core.view.queues import ViewQueue
+
+
+def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:
+    """Give each queue on the path, with type and ``max``, that an ask alone would exceed."""
+    for queue in leaf.upward():
+        for kind, most in queue.config.max.amounts:
+            if ask.resources[kind] > most:
+                yield queue.config.path, kind, most
+
+
+def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
+    """Say which queues on the path have too little left of their ``max``."""
+    parts: list[str] = []
+    rooms: dict[str, int] = {}
+    for queue in leaf.upward():
+        for kind, most in queue.config.max.amounts:
+            wanted, used = ask.resources[kind], queue.allocated.get(kind, 0)
+            if 0 < wanted <= most < used + wanted:
+                path = queue.config.path
+                rooms[f"{path} {kind}"] = room = max(most - used, 0)
+                parts.append(
+                    f"for {amount(kind, wanted)}, and the max of {path} leaves "
+                    f"{amount(kind, room)} of {amount(kind, most)}"
+                )
+    if not parts:
+        return None
+    return PendingReason(Code.QUEUE_MAX, f"it asks {'; '.join(parts)}", {"left": rooms})
+
+
+def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
+    """Say in which queues as many other applications run as may."""
+    full = [queue for queue in leaf.upward() if queue.gates()[0 if app.running else 1]]
+    if not full:
+        return None
+    parts = listed(_applications(queue, app) for queue in full)
+    limits = {queue.config.path: queue.config.max_applications for queue in full}
+    message = f"application {app.identity.name} is not tried: {parts}"
+    return PendingReason(Code.QUEUE_MAX_APPS, message, {"maxapplications": limits})
+
+
+def _applications(queue: ViewQueue, app: ViewApp) -> str:
+    others = counted(queue.running - app.running, "other runs", "others run")
+    limit = queue.config.max_applications
+    return f"{others} in {queue.config.path}, whose maxapplications is {limit}"
+
+
+def the_one(leaf: LeafView) -> ViewApp | None:
+    """Give the application that competes beside the Running ones in a state-aware leaf."""
+    state = AppState.STARTING if leaf.starting else AppState.ACCEPTED
+    apps = [app for app in leaf.apps.values() if app.state is state and app.pending]
+    return min(apps, key=lambda app: app.rank, default=None)
+
+
+def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
+    """Say which application has to start before this one."""
+    if leaf.config.settings.sort_policy is not SortPolicy.STATE_AWARE:
+        return None
+    if app.state is AppState.RUNNING:
+        return None
+    one = the_one(leaf)
+    if one is app:
+        return None
+    if (
+        one is None
+    ):  # One that asks for nothing at present keeps them out; but for it, one would be.
+        starting = (other for other in leaf.apps.values() if other.state is AppState.STARTING)
+        one = min(starting, key=lambda other: other.identity.key)
+    path, before = leaf.config.path, one.identity.name
+    message = (
+        f"{path} is stateaware and lets one application start at a time: {before}, which is "
+        f"{one.state.value}, is before {app.identity.name}, which is {app.state.value}"
+    )
+    facts = {"state": app.state.value, "first": before, "first_state": one.state.value}
+    return PendingReason(Code.STATE_AWARE_TURN, message, facts)

@@ -1,0 +1,178 @@
+"""The reasons that nodes give: what each of them lacks for a shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.reasons import Code, PendingReason
+from muster_core.view.reasons.quotas import over_max
+from muster_core.view.reasons.words import amount, amounts, counted, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from muster_core.messages import Ask
+    from muster_core.nodes import Node, NodeIndex
+    from muster_core.reasons import Fact
+    from muster_core.shapes import Shape
+    from muster_core.view.leaves import LeafView
+
+
+@final
+@attrs.define
+class Survey:
+    """How the nodes stand to a shape.
+
+    Attributes:
+        nodes: How many nodes there are.
+        unmatched: How many do not match, whatever they have.
+        unschedulable: How many match and are not schedulable.
+        large: How many match and would have the capacity if they were empty.
+        fitting: How many have room now.
+        lacking: How many others lack which types.
+        largest: The most that a matching node has of each type that is asked for.
+        free: What schedulable, matching nodes have free in all, of each type asked for.
+        closest: Of those the one that lacks the least, in parts of what is asked for; and what
+            it lacks.
+    """
+
+    nodes: int = 0
+    unmatched: int = 0
+    unschedulable: int = 0
+    large: int = 0
+    fitting: int = 0
+    lacking: dict[tuple[str, ...], int] = attrs.field(factory=dict[tuple[str, ...], int])
+    largest: dict[str, int] = attrs.field(factory=dict[str, int])
+    free: dict[str, int] = attrs.field(factory=dict[str, int])
+    closest: tuple[float, str, dict[str, int]] | None = None
+
+    def look_at(self, node: Node, shape: Shape) -> None:
+        """Count one more node."""
+        self.nodes += 1
+        if not shape.matches(node.name, node.attributes):
+            self.unmatched += 1
+            return
+        wanted, capacity = shape.resources, node.capacity
+        self.large += wanted.fits_in(capacity)
+        for kind in wanted:
+            self.largest[kind] = max(self.largest.get(kind, 0), capacity.get(kind, 0))
+        if not node.schedulable:
+            self.unschedulable += 1
+            return
+        lacks: dict[str, int] = {}
+        for kind, number in wanted.items():
+            free = max(capacity.get(kind, 0) - node.used.get(kind, 0), 0)
+            self.free[kind] = self.free.get(kind, 0) + free
+            if number > free:
+                lacks[kind] = number - free
+        if not lacks:
+            self.fitting += 1
+            return
+        kinds = tuple(sorted(lacks))
+        self.lacking[kinds] = self.lacking.get(kinds, 0) + 1
+        distance = max(number / wanted[kind] for kind, number in lacks.items())
+        if self.closest is None or (distance, node.name) < self.closest[:2]:
+            self.closest = (distance, node.name, lacks)
+
+
+def survey(nodes: NodeIndex, shape: Shape) -> Survey:
+    """Compare every node with a shape."""
+    made = Survey()
+    for node in nodes.nodes.values():
+        made.look_at(node, shape)
+    return made
+
+
+def never_fits(
+    leaf: LeafView, ask: Ask, seen: Survey, nodes: Mapping[str, Node]
+) -> PendingReason | None:
+    """Say why an ask could not be placed even if nothing else were there, or None."""
+    over = list(over_max(leaf, ask))
+    parts = [
+        f"it asks for {amount(kind, ask.resources[kind])}, the max of {path} is {amount(kind, most)}"
+        for path, kind, most in over
+    ]
+    facts: dict[str, Fact] = {}
+    if over:
+        facts["max"] = {f"{path} {kind}": most for path, kind, most in over}
+    if not seen.large:
+        parts.append(_no_node(ask.shape, seen, nodes))
+        facts["nodes"], facts["unmatched"] = seen.nodes, seen.unmatched
+        facts["largest"] = dict(seen.largest)
+    return PendingReason(Code.NEVER_FITS, "; ".join(parts), facts) if parts else None
+
+
+def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
+    """Say why no node could hold a shape even if it were empty."""
+    if not seen.nodes:
+        return "there are no nodes"
+    selector = listed(f"{key}={value}" for key, value in shape.selector) if shape.selector else ""
+    if shape.node is not None and shape.node not in nodes:
+        return f"it requires node {shape.node}, which is unknown"
+    if seen.nodes == seen.unmatched and shape.node is not None:
+        return f"it requires node {shape.node}, which does not match its selector {selector}"
+    if seen.nodes == seen.unmatched:
+        return f"no node matches its selector {selector}"
+    wanted, where = shape.resources, _where(shape, seen, selector)
+    unknown = sorted(kind for kind in wanted if not seen.largest[kind])
+    if unknown:
+        return f"there is no {listed(unknown)} on {where}"
+    larger = {kind: number for kind, number in wanted.items() if number > seen.largest[kind]}
+    if not larger:
+        return f"it asks for {amounts(wanted)}, which are not together on {where}"
+    most = amounts({kind: seen.largest[kind] for kind in larger})
+    return f"it asks for {amounts(larger)}, and the most on {where} is {most}"
+
+
+def _where(shape: Shape, seen: Survey, selector: str) -> str:
+    """Name the nodes that match, of which there is one at least."""
+    if shape.node is not None:
+        return f"the required node {shape.node}"
+    matching = seen.nodes - seen.unmatched
+    which = "the only node" if matching == 1 else f"any of {matching} nodes"
+    return f"{which} with {selector}" if selector else which
+
+
+def no_room(ask: Ask, seen: Survey) -> Iterator[PendingReason]:
+    """Say what nodes lack, if none has room, and whether it is there in pieces."""
+    if seen.fitting:
+        return
+    wanted, matching = ask.resources, sum(seen.lacking.values())
+    if all(seen.free.get(kind, 0) >= number for kind, number in wanted.items()):
+        free = {kind: seen.free[kind] for kind in wanted}
+        message = (
+            f"it asks for {amounts(wanted)}; {amounts(free)} are free on "
+            f"{counted(matching, 'node', 'nodes')} in all, but not on one"
+        )
+        yield PendingReason(Code.FRAGMENTED, message, {"free": free, "nodes": matching})
+    yield PendingReason(Code.NO_NODE_FITS, _histogram(seen), _figures(seen))
+
+
+def _histogram(seen: Survey) -> str:
+    if not seen.nodes:
+        return "there are no nodes"
+    counts = [(seen.unmatched, "does not match", "do not match")]
+    counts.append((seen.unschedulable, "is not schedulable", "are not schedulable"))
+    for kinds, number in sorted(seen.lacking.items()):
+        lack = f"too little {listed(kinds)}"
+        counts.append((number, f"has {lack}", f"have {lack}"))
+    parts = ", ".join(counted(*count) for count in counts if count[0])
+    message = f"of {counted(seen.nodes, 'node', 'nodes')} {parts}"
+    if seen.closest is None:
+        return message
+    _, name, lacks = seen.closest
+    return f"{message}; {name} is the closest and lacks {amounts(lacks)}"
+
+
+def _figures(seen: Survey) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {
+        "nodes": seen.nodes,
+        "unmatched": seen.unmatched,
+        "unschedulable": seen.unschedulable,
+        "lacking": {" ".join(kinds): number for kinds, number in sorted(seen.lacking.items())},
+    }
+    if seen.closest is not None:
+        facts["closest"], facts["closest_lacks"] = seen.closest[1:]
+    return facts

@@ -1,0 +1,112 @@
+"""Who would be tried first if a round began now, and who has a turn at all (SPEC section 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.reasons import Code, PendingReason
+from muster_core.view.leaves import LeafView
+from muster_core.view.queues import ParentView
+from muster_core.view.reasons.gangs import is_refused
+from muster_core.view.reasons.words import named
+
+if TYPE_CHECKING:
+    from muster_core.messages import Ask
+    from muster_core.view.apps import ViewApp
+    from muster_core.view.queues import ViewQueue
+    from muster_core.view.state import ViewState
+
+
+@final
+@attrs.frozen(eq=False)
+class Turn:
+    """An ask with where it is.
+
+    Attributes:
+        leaf: The queue of its application.
+        app: Its application.
+        ask: The ask.
+    """
+
+    leaf: LeafView
+    app: ViewApp
+    ask: Ask
+
+    @property
+    def name(self) -> str:
+        """The ask as ``app/ask``."""
+        return named(self.app, self.ask)
+
+
+@final
+class Turns:
+    """The order of a round that begins now; what was found is kept, as long as nothing changes.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: The first ask of each leaf that was asked for, by key.
+        self._in_leaves: dict[int, Turn | None] = {}
+        #: The first of all, once it is known.
+        self._first: list[Turn | None] = []
+
+    def is_refused(self, ask: Ask) -> bool:
+        """Say whether PreFilter refuses a pending ask."""
+        return ask.gang is not None and is_refused(self._state.gangs[ask.gang])
+
+    def has(self, turn: Turn) -> bool:
+        """Say whether a pending ask has a turn if its queue enters."""
+        return not self.is_refused(turn.ask) and turn.leaf.competes(turn.app)
+
+    def first_in(self, leaf: LeafView) -> Turn | None:
+        """Give the first ask of a leaf that has a turn if the leaf enters, or None."""
+        if leaf.key not in self._in_leaves:
+            self._in_leaves[leaf.key] = self._first_in(leaf)
+        return self._in_leaves[leaf.key]
+
+    def _first_in(self, leaf: LeafView) -> Turn | None:
+        for app in leaf.competing():
+            asks = (ask for ask in app.pending.values() if not self.is_refused(ask))
+            first = min(asks, key=app.order_of, default=None)
+            if first is not None:
+                return Turn(leaf, app, first)
+        return None
+
+    def first(self) -> Turn | None:
+        """Give what would be tried first of all, or None if nothing would."""
+        if not self._first:
+            self._first.append(self._find_first())
+        return self._first[0]
+
+    def _find_first(self) -> Turn | None:
+        wanted: set[int] = set()
+        for queue in self._state.queues.values():
+            if isinstance(queue, LeafView) and queue.enters() and self.first_in(queue) is not None:
+                wanted.update(above.key for above in queue.upward())
+        queue = self._state.root
+        if queue.key not in wanted:
+            return None
+        while isinstance(queue, ParentView):
+            queue = self._best(queue, wanted)
+        assert isinstance(queue, LeafView), "a queue is a parent or a leaf"
+        return self.first_in(queue)
+
+    def _best(self, parent: ParentView, wanted: set[int]) -> ViewQueue:
+        children = [child for child in parent.children.values() if child.key in wanted]
+        return min(children, key=lambda child: child.key_in(parent, self._state.total))
+
+    def blocked(self, turn: Turn) -> PendingReason | None:
+        """Say which ask of a blocking leaf comes before another, or None."""
+        leaf = turn.leaf
+        first = self.first_in(leaf) if leaf.config.settings.blocking else None
+        if first is None or first.ask is turn.ask:
+            return None
+        message = (
+            f"{leaf.config.path} keeps strict order, and {first.name} is before it and not placed"
+        )
+        return PendingReason(Code.BLOCKED, message, {"behind": first.name})
