@@ -159,7 +159,7 @@ def _add_app(world: World, event: AddApp) -> None:
     directory.check_admitted(world, path, event.user, event.groups)
     directory.make_missing(world, path)
     skips = event.tags.get("application.stateaware.disable") == "true"
-    app = App(event.app, path, world.here, skips)
+    app = App(event.app, path, world.here, skips, event.user, event.groups)
     world.apps[event.app] = app
     lifecycle.enter(world, app, "New")
 

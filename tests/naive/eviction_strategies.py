@@ -96,9 +96,11 @@ class EvictionAssembly(GangAssembly):
         leaves = (self._first[start:] + self._first[:start])[: 3 + choices.of((0, 1, 2))]
         leaves.sort(key=lambda leaf: -leaf.guaranteed["vcore"])
         made = ["root.made", "root.too"][len(leaves) :]
-        for number, path in enumerate([*(leaf.path for leaf in leaves), *made]):
-            self.put(0, AddApp(f"p{number}", path, "u1"))
-        self.apps = 9
+        paths = [*(leaf.path for leaf in leaves), *made] * self._evictions.each
+        for number, path in enumerate(paths):
+            groups = ("g1",) if number % 2 else ()
+            self.put(0, AddApp(f"p{number}", path, "u1", groups))
+        self.apps = max(9, len(paths))
 
     @override
     def add_members(self, choices: Choices) -> What:
@@ -203,10 +205,35 @@ def evictions(draw: st.DrawFn, lists: int = 4) -> list[Step]:
     """
     theme = crowded(themed(draw(drawn(24))), draw(drawn(24)))
     about = eviction_themed(draw(drawn(12)))
-    configs = [
+    configs = enabled(draw(configurations(theme)), about)
+    return draw(played(theme, about, configs, lists))
+
+
+def enabled(configs: list[Configuration], about: EvictionTheme) -> list[Configuration]:
+    """Let preemption be enabled in some configurations, as a theme has it."""
+    return [
         attrs.evolve(config, preemption_enabled=about.enabled[place % len(about.enabled)])
-        for place, config in enumerate(draw(configurations(theme)))
+        for place, config in enumerate(configs)
     ]
+
+
+@st.composite
+def played(
+    draw: st.DrawFn,
+    theme: Theme,
+    about: EvictionTheme,
+    configs: list[Configuration],
+    lists: int,
+) -> list[Step]:
+    """Draw what comes in, under some configurations.
+
+    Args:
+        draw: Given by Hypothesis.
+        theme: What it is made of.
+        about: The same of evictions.
+        configs: The configurations, the first of which is in force from the beginning.
+        lists: How many lists of up to ten moves follow the beginning.
+    """
     gangs = gangs_for_evictions(draw(drawn(12)))
     assembly = EvictionAssembly(theme, gangs, about, configs)
     assembly.put(0, Configure(configs[0]))

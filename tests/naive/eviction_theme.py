@@ -84,6 +84,7 @@ class EvictionTheme:
         topped: What the first asks leave of the nodes is filled, too.
         fillers: How many applications fill the nodes before all others come.
         filled: How many lists of asks of low priority come before all others.
+        each: How many applications come to each of the first leaves.
     """
 
     shapes: tuple[Resources, ...]
@@ -96,6 +97,7 @@ class EvictionTheme:
     topped: bool
     fillers: int
     filled: int
+    each: int = 1
 
 
 def eviction_themed(choices: Choices) -> EvictionTheme:

@@ -8,7 +8,7 @@ the names of the gangs. What each shows of its state can be compared too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import zip_longest
 from typing import Final, Protocol, TypeVar, cast, final
@@ -18,6 +18,7 @@ import attrs
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import Event
 from muster_core.snapshots import Snapshot
+from tests.naive.reasons import Account, agree
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.shown import Shown, differences, shown, snapshot_of
 
@@ -39,6 +40,7 @@ SETTLE: Final = Marker.SETTLE
 
 
 What = Event | str | Marker
+Accounts = Mapping[str, Account]
 
 
 class _Printer(Protocol):
@@ -89,10 +91,13 @@ class Observed:
     Attributes:
         decisions: The whole log.
         snapshots: One after each ``SETTLE`` step and one at the end.
+        accounts: At the same places, why each ask that is not bound is not running, by
+            ``app/ask``.
     """
 
     decisions: Sequence[Announced]
     snapshots: Sequence[Snapshot]
+    accounts: Sequence[Accounts]
 
 
 Observer = Callable[[Scenario], Observed]
@@ -204,23 +209,36 @@ def compare_with_state(scenario: Scenario, observer: Observer) -> None:
     Raises:
         AssertionError: If they differ; the message tells the first difference.
     """
-    pictures: list[Shown] = []
     drive = Drive(NaiveScheduler())
+    pictures: list[tuple[Shown, Accounts]] = []
     for index, step in enumerate(scenario):
         drive.step(index, step)
         if isinstance(step.what, Marker):
-            pictures.append(shown(snapshot_of(drive.model)))
+            pictures.append(_picture_of(drive.model))
     batches = drive.finish()
-    pictures.append(shown(snapshot_of(drive.model)))
+    pictures.append(_picture_of(drive.model))
     observed = _telling(scenario, observer)
     _compare_logs(scenario, batches, observed.decisions)
     settled = [f"step {at}" for at, step in enumerate(scenario) if isinstance(step.what, Marker)]
-    for place, want, snapshot in zip(
-        [*settled, "the end"], pictures, observed.snapshots, strict=True
-    ):
+    places = [*settled, "the end"]
+    for place, (want, _), snapshot in zip(places, pictures, observed.snapshots, strict=True):
         got = shown(snapshot)
-        lines = [f"at {place}", *differences(want, got), "the scenario:", *_told(scenario)]
-        assert got == want, "\n".join(lines)
+        if got != want:
+            raise AssertionError(_lines(scenario, f"at {place}", *differences(want, got)))
+    for place, (_, own), accounts in zip(places, pictures, observed.accounts, strict=True):
+        for name in sorted({*own, *accounts}):
+            mine, theirs = own.get(name), accounts.get(name)
+            if mine is None or theirs is None or not agree(mine, theirs):
+                found = f"  - {mine}", f"  + {theirs}"
+                raise AssertionError(_lines(scenario, f"at {place}, of {name}:", *found))
+
+
+def _lines(scenario: Scenario, *lines: str) -> str:
+    return "\n".join([*lines, "the scenario:", *_told(scenario)])
+
+
+def _picture_of(model: NaiveScheduler) -> tuple[Shown, Accounts]:
+    return shown(snapshot_of(model)), model.accounts
 
 
 def _telling(scenario: Scenario, run: Callable[[Scenario], T]) -> T:

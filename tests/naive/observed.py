@@ -1,4 +1,4 @@
-"""Runs a scenario through the real scheduler and looks at its state on the way."""
+"""Runs a scenario through the real scheduler, looks at its state on the way and asks why."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import trio
 import muster
 from muster.testing import Interleaving, Recording
 from muster_core.snapshots import Snapshot
-from tests.naive.harness import Marker, Observed, Scenario
+from tests.naive.explained import account_of
+from tests.naive.harness import Accounts, Marker, Observed, Scenario
+from tests.naive.reasons import Account
 
 
 def observe(scenario: Scenario, seed: int | None = None) -> Observed:
-    """Give the log of a scenario and the snapshots after each ``SETTLE`` and at the end.
+    """Give the log of a scenario, and what is shown and said after each ``SETTLE`` and at the end.
 
     Args:
         scenario: What comes in.
@@ -21,7 +23,7 @@ def observe(scenario: Scenario, seed: int | None = None) -> Observed:
 
 
 async def _observe(scenario: Scenario, seed: int | None) -> Observed:
-    recording, snapshots = Recording(), list[Snapshot]()
+    recording, snapshots, accounts = Recording(), list[Snapshot](), list[Accounts]()
     interleave = None if seed is None else Interleaving(seed)
     async with muster.open_simulation(journal=recording, interleave=interleave) as scheduler:
         for index, step in enumerate(scenario):
@@ -29,10 +31,23 @@ async def _observe(scenario: Scenario, seed: int | None) -> Observed:
                 case Marker.SETTLE:
                     await scheduler.settle(step.at_us)
                     snapshots.append(await scheduler.snapshot())
+                    accounts.append(await _accounts(scheduler, snapshots[-1]))
                 case str() as message:
                     await scheduler.refuse(message, at_us=step.at_us, index=index)
                 case event:
                     await scheduler.submit(event, at_us=step.at_us, index=index)
         await scheduler.finish()
         snapshots.append(await scheduler.snapshot())
-    return Observed(recording.decisions, snapshots)
+        accounts.append(await _accounts(scheduler, snapshots[-1]))
+    return Observed(recording.decisions, snapshots, accounts)
+
+
+async def _accounts(scheduler: muster.Simulation, snapshot: Snapshot) -> Accounts:
+    """Ask of every ask in a snapshot why it is not running; those that are say nothing."""
+    found: dict[str, Account] = {}
+    for app in snapshot.apps.values():
+        for ask in app.asks:
+            explanation = await scheduler.why_pending(app.name, ask.name)
+            if explanation is not None:
+                found[f"{app.name}/{ask.name}"] = account_of(explanation)
+    return found

@@ -35,7 +35,7 @@ def applications(picture: Picture, path: str) -> list[App]:
     settings = picture.world.queues[path].settings
     apps = picture.apps(path)
     if settings.sort_policy is SortPolicy.STATE_AWARE:
-        apps = _state_aware(picture, apps, by_priority=settings.sort_by_priority)
+        apps = state_aware(picture, apps, by_priority=settings.sort_by_priority)
     competing = [app for app in apps if app.pending() and not picture.kept_out(app)]
     return sorted_applications(picture, path, competing)
 
@@ -53,7 +53,8 @@ def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[Ap
     return sorted(apps, key=key)
 
 
-def _state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list[App]:
+def state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list[App]:
+    """Leave of some applications those that run, and the one that may compete beside them."""
     running = [app for app in apps if app.state == "Running"]
     starting = [app for app in apps if app.state == "Starting"]
     accepted = [app for app in apps if app.state == "Accepted"]
@@ -69,13 +70,18 @@ def asks(picture: Picture, app: App) -> list[Ask]:
     """Give the pending asks of an application, best first; a member is as old as its gang."""
 
     def key(ask: Ask) -> tuple[object, ...]:
-        gang = picture.world.gangs[ask.gang] if ask.gang is not None else None
-        creation = gang.creation if gang is not None else None
-        if creation is None:
-            creation, _ = ask.creation
-        return (-ask.priority, creation, ask.gang or "", ask.creation, ask.number)
+        age = ask_creation(picture, ask)
+        return (-ask.priority, age, ask.gang or "", ask.creation, ask.number)
 
     return sorted(app.pending(), key=key)
+
+
+def ask_creation(picture: Picture, ask: Ask) -> int:
+    """Give the creation of an ask: of a member its gang's, if that is defined."""
+    gang = picture.world.gangs[ask.gang] if ask.gang is not None else None
+    if gang is None or gang.creation is None:
+        return ask.creation[0]
+    return gang.creation
 
 
 def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:

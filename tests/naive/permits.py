@@ -29,11 +29,12 @@ def refused(world: World, gang: Gang) -> bool:
 def permitted(world: World, group: Group) -> bool:
     """Say whether every gang of a group has what it needs."""
     return len(group.gangs) == len(group.names) and all(
-        _has_enough(world, gang) for gang in group.gangs
+        has_enough(world, gang) for gang in group.gangs
     )
 
 
-def _has_enough(world: World, gang: Gang) -> bool:
+def has_enough(world: World, gang: Gang) -> bool:
+    """Say whether a gang has what it needs."""
     definition = gang.definition
     if definition is None or gang.timed_out:
         return False

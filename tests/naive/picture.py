@@ -156,14 +156,19 @@ class Picture:
         return any(self.fits_headroom(ask) for ask in self.asks[path])
 
     def _kept_out(self, app: App) -> bool:
+        return bool(self.full_above(app))
+
+    def full_above(self, app: App) -> list[str]:
+        """Give the queues on the path of an application in which as many others run as may."""
+        full: list[str] = []
         for path in lineage(app.queue):
             limit = self.world.queues[path].max_applications
             running = [
                 other for other in self.world.below(path) if other is not app and _runs(other)
             ]
             if limit and len(running) >= limit:
-                return True
-        return False
+                full.append(path)
+        return full
 
 
 def _runs(app: App) -> bool:

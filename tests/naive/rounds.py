@@ -82,7 +82,7 @@ class _Round:
         """Begin new cycles, and bind what may be bound already."""
         world = self._world
         for gang in world.gangs.values():
-            gang.cycle_valid = True
+            gang.cycle_valid, gang.failed = True, None
         for group in all_groups(world):
             if permits.permitted(world, group):
                 self._failed(permits.satisfy(world, group, self._now_us))
@@ -151,7 +151,7 @@ class _Round:
         node = self._filter(ask)
         self._seen = None
         if node is None:
-            return self._fails(group, before)
+            return self._fails(ask, group, before)
         permits.hold(world, ask, node)
         if permits.permitted(world, group):
             self._failed(permits.satisfy(world, group, self._now_us))
@@ -159,17 +159,17 @@ class _Round:
         world.log.append(ask.say(Kind.WAITING, node.name))
         return _Outcome.WAITS
 
-    def _fails(self, group: Group, before: _Before) -> _Outcome:
+    def _fails(self, ask: Ask, group: Group, before: _Before) -> _Outcome:
         """A member fitted nowhere: of a Strict group nothing waits any longer."""
         world = self._world
         if not group.strict:
             return _Outcome.REFUSED
         del world.log[before.said :]
         for gang in group.gangs:
-            gang.cycle_valid = False
+            gang.cycle_valid, gang.failed = False, ask.full
         release(world, before.waiting, Reason.GANG_ROLLBACK)
-        for ask in waiting(world, *group.gangs):
-            let_go(world, ask)
+        for other in waiting(world, *group.gangs):
+            let_go(world, other)
         return _Outcome.RELEASED
 
     def _next(self, gang: Gang) -> Ask | None:
@@ -191,9 +191,14 @@ def first_node(picture: Picture, ask: Ask) -> Node | None:
 
 
 def matches(node: Node, ask: Ask) -> bool:
-    """Say whether an ask may stand on a node, whatever room there is."""
+    """Say whether an ask may be placed on a node, whatever room there is."""
+    return node.schedulable and may_stand(node, ask)
+
+
+def may_stand(node: Node, ask: Ask) -> bool:
+    """Say whether a node is the one that an ask requires, and has what it selects."""
     selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
-    return node.schedulable and ask.required in {None, node.name} and selected
+    return ask.required in {None, node.name} and selected
 
 
 def lacks(picture: Picture, node: Node, ask: Ask) -> set[str]:

@@ -14,7 +14,9 @@ from muster_core.snapshots import AskPlace, GangSnapshot
 from tests.naive import deadlock, evictions, lifecycle, objects, takings, waits
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
+from tests.naive.failed_binds import note_failed_binds
 from tests.naive.picture import Picture
+from tests.naive.reasons import Account, account_for
 from tests.naive.rounds import run_rounds
 from tests.naive.state import Ask, Gang, Rounds, World
 
@@ -95,6 +97,7 @@ class NaiveScheduler:
         self._run(at_us)
         waits.keep_clocks(self.world, at_us)
         self._announce_priorities()
+        note_failed_binds(self.world)
         log, self.world.log = self.world.log, []
         return log
 
@@ -186,6 +189,11 @@ class NaiveScheduler:
             name: AppState(app.state, picture.app_priority(app))
             for name, app in sorted(self.world.apps.items())
         }
+
+    @property
+    def accounts(self) -> dict[str, Account]:
+        """Why each ask that is not bound is not running, by ``app/ask``; between two batches."""
+        return account_for(self.world, self._now_us)
 
     @property
     def gangs(self) -> dict[str, GangSnapshot]:

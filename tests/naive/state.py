@@ -42,7 +42,9 @@ class Ask:
     """One ask; it has a node while it is waiting or bound.
 
     ``creation`` is the position of its event, and of its object in a list of objects;
-    ``since_us`` is when it came, or was last released from being bound.
+    ``since_us`` is when it came, or was last released from being bound; ``failed_on``
+    is the node on which its bind failed, if that is the last thing that happened to it
+    as of the end of a batch.
     """
 
     app: App
@@ -64,6 +66,7 @@ class Ask:
     bound_order: int = 0
     ends_at: int | None = None
     failures: int = 0
+    failed_on: str | None = None
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -82,6 +85,11 @@ class Ask:
         )
 
     @property
+    def full(self) -> str:
+        """Its name with that of its application."""
+        return f"{self.app.name}/{self.name}"
+
+    @property
     def held(self) -> bool:
         """It has a node."""
         return self.node is not None
@@ -95,6 +103,8 @@ class App:
     queue: str
     creation: tuple[int, int]
     skips_starting: bool
+    user: str | None = None
+    groups: tuple[str, ...] = ()
     state: str = "New"
     deadline: int | None = None
     asks: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
@@ -119,6 +129,7 @@ class Gang:
         forgotten: Its definition was removed: what annotations on members that are
             still there said counts again only when it is defined anew.
         creation: The position of the event that defined it; None while it is not.
+        failed: Which member made its cycle invalid, as ``app/ask``.
         since_us: When the present wait began.
     """
 
@@ -130,6 +141,7 @@ class Gang:
     satisfied: bool = False
     timed_out: bool = False
     cycle_valid: bool = True
+    failed: str | None = None
     since_us: int | None = None
 
     @property

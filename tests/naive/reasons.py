@@ -1,0 +1,209 @@
+"""Why an ask is not running, as the specification has it, looked up in the state anew.
+
+At the end of a batch, for every ask that is not bound: the codes that hold, in the
+order of dominance, and what would be tried first in a round that begins now. Every
+sentence is asked of every ask, and nothing is remembered from one to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, final
+
+import attrs
+
+from muster_core.config.model import SortPolicy
+from muster_core.errors import RefusedError
+from muster_core.reasons import Code
+from muster_core.snapshots import AskPlace
+from tests.naive import claims, order, permits
+from tests.naive.directory import check_admitted
+from tests.naive.figures import Figures, figures_of
+from tests.naive.gangs import group_of
+from tests.naive.moment import Moment, could_hold, gang_code
+from tests.naive.parting import Parting, parting
+from tests.naive.rounds import first_node
+from tests.naive.state import Ask, World, lineage
+
+
+@final
+@attrs.frozen
+class Account:
+    """Why one ask is not running.
+
+    Attributes:
+        codes: The reasons that hold, the dominant one first.
+        since_us: Since when it has been pending.
+        first: What would be tried first in the next round, as ``app/ask``.
+        parting: Where the way to it parts from the way to the first; None if it is the
+            first itself, or does not compete.
+        figures: What is to be told of each reason, by its code.
+    """
+
+    codes: tuple[str, ...]
+    since_us: int
+    first: str | None
+    parting: Parting | None = None
+    figures: Mapping[str, Figures] = attrs.field(factory=dict[str, Figures])
+
+
+def agree(own: Account, found: Account) -> bool:
+    """Say whether the real scheduler's account is the model's.
+
+    Of a group that is sure not to fit no member need be tried, so that none has failed.
+    """
+    invalid = Code.GANG_CYCLE_INVALID.value
+    figures = found.figures.get(invalid)
+    if figures is not None and "failed" not in figures:
+        failed = own.figures.get(invalid, {}).get("failed")
+        figures = {**figures, "failed": failed}
+        found = attrs.evolve(found, figures={**found.figures, invalid: figures})
+    return own == found
+
+
+def account_for(world: World, now_us: int) -> dict[str, Account]:
+    """Give the account of every ask that is not bound, by ``app/ask``."""
+    moment = Moment(world, now_us)
+    unbound = [ask for ask in world.asks() if ask.place is not AskPlace.BOUND]
+    return {ask.full: _account(moment, ask) for ask in unbound}
+
+
+def _account(moment: Moment, ask: Ask) -> Account:
+    first = moment.first
+    codes = tuple(_codes(moment, ask))
+    figures = {code.value: figures_of(moment, ask, code) for code in codes}
+    ways = None
+    if first is not None and Code.NOT_YOUR_TURN in codes:
+        ways = parting(moment.picture, ask, first)
+    name = None if first is None else first.full
+    return Account(tuple(figures), ask.since_us, name, ways, figures)
+
+
+def _codes(moment: Moment, ask: Ask) -> list[Code]:
+    if ask.place is AskPlace.WAITING:
+        return [Code.PERMIT_WAITING]
+    if ask.place is AskPlace.PARKED:
+        return [Code.GANG_TIMED_OUT]
+    return [code for code, holds in _REASONS if holds(moment, ask)]
+
+
+def _refused(code: Code) -> Callable[[Moment, Ask], bool]:
+    return lambda moment, ask: gang_code(moment.world, ask) is code
+
+
+def _never_fits(moment: Moment, ask: Ask) -> bool:
+    """It wants more than a ``max``, or than any node on which it may stand has in all."""
+    for path in lineage(ask.app.queue):
+        limits = moment.world.queues[path].limits
+        if any(value > limits.get(name, value) for name, value in ask.wants.items()):
+            return True
+    return not any(could_hold(node, ask) for node in moment.matching(ask))
+
+
+def _queue_max(moment: Moment, ask: Ask) -> bool:
+    """A ``max`` that the ask alone does not exceed leaves no room for it."""
+    for path in lineage(ask.app.queue):
+        limits, used = moment.world.queues[path].limits, moment.picture.allocated[path]
+        for name, value in ask.wants.items():
+            limit = limits.get(name)
+            if limit is not None and value <= limit < used.get(name, 0) + value:
+                return True
+    return False
+
+
+def _queue_max_apps(moment: Moment, ask: Ask) -> bool:
+    return moment.picture.kept_out(ask.app)
+
+
+def _state_aware_turn(moment: Moment, ask: Ask) -> bool:
+    leaf = ask.app.queue
+    settings = moment.world.queues[leaf].settings
+    if settings.sort_policy is not SortPolicy.STATE_AWARE:
+        return False
+    apps = moment.picture.apps(leaf)
+    by_priority = settings.sort_by_priority
+    return ask.app not in order.state_aware(moment.picture, apps, by_priority=by_priority)
+
+
+def _blocked(moment: Moment, ask: Ask) -> bool:
+    leaf = ask.app.queue
+    first = moment.first_of_leaf(leaf)
+    blocking = moment.world.queues[leaf].settings.blocking
+    return blocking and first is not None and first is not ask
+
+
+def _gang_cycle_invalid(moment: Moment, ask: Ask) -> bool:
+    gang = permits.constrained(moment.world, ask)
+    return gang is not None and not gang.cycle_valid and group_of(moment.world, gang.name).strict
+
+
+def _bind_failed(_: Moment, ask: Ask) -> bool:
+    return ask.failed_on is not None
+
+
+def _no_node_fits(moment: Moment, ask: Ask) -> bool:
+    return first_node(moment.picture, ask) is None
+
+
+def _fragmented(moment: Moment, ask: Ask) -> bool:
+    """No node has room, though all that it may stand on have enough together."""
+    nodes = [node for node in moment.matching(ask) if node.schedulable]
+    for name, value in ask.wants.items():
+        if sum(moment.free(node, name) for node in nodes) < value:
+            return False
+    return _no_node_fits(moment, ask)
+
+
+def _could_take(moment: Moment, ask: Ask) -> bool:
+    """Say whether an ask may reclaim or preempt as things are, once its delay is over."""
+    if not moment.is_looked_at(ask):
+        return False
+    then_us = claims.delay_ends(moment.world, ask)
+    claim = claims.reclaim(moment.picture, ask, then_us)
+    return (claim or claims.preemption(moment.picture, ask, then_us)) is not None
+
+
+def _preemption_delay(moment: Moment, ask: Ask) -> bool:
+    return moment.now_us < claims.delay_ends(moment.world, ask) and _could_take(moment, ask)
+
+
+def _reclaim_insufficient(moment: Moment, ask: Ask) -> bool:
+    return moment.now_us >= claims.delay_ends(moment.world, ask) and _could_take(moment, ask)
+
+
+def _not_your_turn(moment: Moment, ask: Ask) -> bool:
+    competes = moment.picture.enters(ask.app.queue) and moment.competes(ask)
+    return competes and ask is not moment.first
+
+
+def _draining(moment: Moment, ask: Ask) -> bool:
+    return any(moment.world.queues[path].draining for path in lineage(ask.app.queue))
+
+
+def _user_not_allowed(moment: Moment, ask: Ask) -> bool:
+    try:
+        check_admitted(moment.world, ask.app.queue, ask.app.user, ask.app.groups)
+    except RefusedError:
+        return True
+    return False
+
+
+_REASONS: Final[tuple[tuple[Code, Callable[[Moment, Ask], bool]], ...]] = (
+    (Code.GANG_UNDEFINED, _refused(Code.GANG_UNDEFINED)),
+    (Code.GANG_TOO_FEW_MEMBERS, _refused(Code.GANG_TOO_FEW_MEMBERS)),
+    (Code.GANG_SURPLUS, _refused(Code.GANG_SURPLUS)),
+    (Code.NEVER_FITS, _never_fits),
+    (Code.QUEUE_MAX, _queue_max),
+    (Code.QUEUE_MAX_APPS, _queue_max_apps),
+    (Code.STATE_AWARE_TURN, _state_aware_turn),
+    (Code.BLOCKED, _blocked),
+    (Code.GANG_CYCLE_INVALID, _gang_cycle_invalid),
+    (Code.BIND_FAILED, _bind_failed),
+    (Code.FRAGMENTED, _fragmented),
+    (Code.NO_NODE_FITS, _no_node_fits),
+    (Code.PREEMPTION_DELAY, _preemption_delay),
+    (Code.RECLAIM_INSUFFICIENT, _reclaim_insufficient),
+    (Code.NOT_YOUR_TURN, _not_your_turn),
+    (Code.DRAINING, _draining),
+    (Code.USER_NOT_ALLOWED, _user_not_allowed),
+)
