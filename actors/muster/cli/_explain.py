@@ -1,0 +1,213 @@
+"""``muster explain``: why an ask is not running, and what would help."""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+import click
+
+from muster.cli._explain_text import print_answer, print_overview
+from muster.cli._options import (
+    DIFFERENT,
+    FILE,
+    UNUSABLE,
+    Format,
+    as_instant,
+    complain,
+    error_map,
+    example,
+    format_option,
+    name_of,
+    print_json,
+)
+from muster.explain import Answer, Fate, Overview, explain, explain_all
+from muster.feeds import FeedError, read_feed
+from muster_core.decisions import seconds
+from muster_core.reasons import Explanation
+
+
+@final
+@attrs.frozen
+class AskName:
+    """An ask and its application, as the user names them."""
+
+    app: str
+    ask: str
+
+
+def _as_ask(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> AskName | None:
+    """Read the name of an ask.
+
+    Raises:
+        click.BadParameter: If it is none.
+    """
+    if value is None:
+        return None
+    app, slash, ask = value.partition("/")
+    if not (app and slash and ask) or "/" in ask:
+        msg = f"{value!r} is no ask: write it as application/ask, such as 'job-1/worker-0'"
+        raise click.BadParameter(msg)
+    return AskName(app, ask)
+
+
+@click.command("explain", epilog=example("muster explain feed.yaml --at 1h30m --ask job/worker-3"))
+@click.argument("feed", type=FILE)
+@click.option(
+    "--at",
+    "at_us",
+    callback=as_instant,
+    metavar="TIME",
+    help="The instant, since the start, in seconds or like 1h30m; what happens then has happened. "
+    "[default: that of the last event]",
+)
+@click.option(
+    "--ask",
+    callback=_as_ask,
+    metavar="APP/ASK",
+    help="The ask to explain. `worker-3` is a member of an `add_ask` of `worker` with `count`.",
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Instead of one ask: all that are not running, grouped by their dominant reason.",
+)
+@click.option(
+    "--why-only",
+    is_flag=True,
+    help="Do not look for what would help, which takes a copy of the state for each trial.",
+)
+@format_option
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    feed: str,
+    at_us: int | None,
+    ask: AskName | None,
+    everything: bool,
+    why_only: bool,
+    output: Format,
+) -> None:
+    """Say why an ask is not running at an instant, and what would help.
+
+    FEED is replayed in virtual time up to that instant. Of the reasons that hold the dominant one
+    comes first; then how the ask compares, at every level of the tree of queues, with the one
+    that is tried first. What would help was tried: each change alone gets the ask bound at once,
+    and its events can be put into the feed behind those of the instant. Amounts are the smallest
+    that do. `-` is standard input.
+
+    Exit status: 0 if there is an answer, 1 if the feed has no such ask, 2 if the arguments or the
+    feed cannot be used.
+    """
+    if (ask is None) == (not everything):
+        msg = "give either --ask APP/ASK or --all"
+        raise click.UsageError(msg)
+    try:
+        items = read_feed(feed)
+        if ask is None:
+            _tell_all(feed, explain_all(items, at_us=at_us), output)
+            return
+        answer = explain(items, ask.app, ask.ask, at_us=at_us, search=not why_only)
+    except FeedError as error:
+        complain(str(error))
+        if output is Format.JSON:
+            print_json({"error": error_map(error)})
+        context.exit(UNUSABLE)
+    if output is Format.JSON:
+        print_json({"feed": name_of(feed), **_answer_map(answer)})
+    else:
+        print_answer(answer, searched=not why_only)
+    if answer.whereabouts.fate is Fate.UNKNOWN:
+        complain(f"{name_of(feed)}: {answer.app}/{answer.ask}: {answer.whereabouts.message}")
+        context.exit(DIFFERENT)
+
+
+def _tell_all(feed: str, overview: Overview, output: Format) -> None:
+    if output is Format.JSON:
+        print_json({"feed": name_of(feed), **_overview_map(overview)})
+    else:
+        print_overview(overview)
+
+
+def _at(at_us: int | None) -> int | float | None:
+    return None if at_us is None else seconds(at_us)
+
+
+def _answer_map(answer: Answer) -> dict[str, object]:
+    where = answer.whereabouts
+    return {
+        "at": _at(answer.at_us),
+        "app": answer.app,
+        "ask": answer.ask,
+        "fate": where.fate.value,
+        "since": _at(where.since_us),
+        "node": where.node,
+        "queue": where.queue,
+        "message": where.message,
+        "code": None if where.code is None else where.code.value,
+        "index": where.index,
+        "line": where.line,
+        **_reasons_map(answer.explanation),
+        "remedies": [
+            {
+                "kind": remedy.kind.value,
+                "text": remedy.text,
+                "node": remedy.node,
+                "smallest": None if remedy.smallest is None else dict(remedy.smallest),
+                "events": [dict(event) for event in remedy.events],
+            }
+            for remedy in answer.remedies
+        ],
+        "trials": answer.trials,
+        "exhausted": answer.exhausted,
+    }
+
+
+def _reasons_map(explanation: Explanation | None) -> dict[str, object]:
+    if explanation is None:
+        return {"reasons": [], "first": None, "levels": []}
+    return {
+        "reasons": [
+            {"code": reason.code.value, "message": reason.message, "facts": dict(reason.facts)}
+            for reason in explanation.reasons
+        ],
+        "first": explanation.first,
+        "levels": [
+            {
+                "at": level.at,
+                "own": level.own,
+                "other": level.other,
+                "keys": [attrs.asdict(key) for key in level.keys],
+            }
+            for level in explanation.levels
+        ],
+    }
+
+
+def _overview_map(overview: Overview) -> dict[str, object]:
+    return {
+        "at": _at(overview.at_us),
+        "count": overview.count,
+        "groups": [
+            {
+                "code": group.code.value,
+                "count": group.count,
+                "queues": dict(group.queues),
+                "longest": _at(group.longest_us),
+                "examples": [
+                    {
+                        "ask": f"{one.app}/{one.ask}",
+                        "queue": one.queue,
+                        "since": _at(one.since_us),
+                        "message": one.dominant.message,
+                    }
+                    for one in group.examples
+                ],
+            }
+            for group in overview.groups
+        ],
+    }

@@ -1,0 +1,168 @@
+"""What ``muster explain`` writes for people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import click
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from muster.cli._options import counted
+from muster.cli._progress import clock
+from muster.explain import Answer, Fate, Overview, Remedy, RemedyKind
+from muster.feeds import Raw
+from muster.feeds._encode import to_yaml_item
+from muster_core.decisions import MICROSECONDS
+from muster_core.reasons import Explanation
+
+_WIDE: Final = 250
+"""The width of what does not go to a terminal, in columns, so that nothing is folded."""
+
+_LONGEST_EVENT: Final = 500
+"""An event of more characters is a configuration that nobody reads here."""
+
+_MOST_QUEUES: Final = 3
+
+
+def print_answer(answer: Answer, *, searched: bool) -> None:
+    """Write what there is to say of one ask.
+
+    Args:
+        answer: What was found.
+        searched: Whether it was looked for what would help.
+    """
+    click.echo(_headline(answer))
+    explanation = answer.explanation
+    if explanation is None:
+        return
+    click.echo(f"\n{explanation.dominant}")
+    if len(explanation.reasons) > 1:
+        click.echo("\nAlso:")
+        for reason in explanation.reasons[1:]:
+            click.echo(f"- {reason}")
+    if explanation.levels:
+        click.echo("\nHow it compares with what is tried first:\n")
+        _print(_compared(explanation))
+    if searched:
+        _print_remedies(answer)
+
+
+def _headline(answer: Answer) -> str:
+    where = answer.whereabouts
+    name, at = f"{answer.app}/{answer.ask}", _clock(answer.at_us)
+    since_us = 0 if where.since_us is None else where.since_us
+    since = f"since {_clock(since_us)}"
+    place = "" if where.line is None else f" (line {where.line})"
+    match where.fate:
+        case Fate.PENDING | Fate.PARKED:
+            waited = clock((answer.at_us - since_us) / MICROSECONDS)
+            return f"{at}: {name} is {where.fate} in {where.queue} {since}, for {waited}"
+        case Fate.WAITING:
+            return f"{at}: {name} is waiting on {where.node} in {where.queue} {since}"
+        case Fate.BOUND:
+            return f"{at}: {name} is bound on {where.node} in {where.queue} {since}"
+        case Fate.COMPLETED | Fate.REMOVED:
+            held = "" if where.node is None else f"; it held {where.node}"
+            return f"{at}: {name} is over, {where.fate} at {_clock(since_us)}{held}"
+        case Fate.REFUSED:
+            code = "" if where.code is None else f"{where.code}: "
+            return f"{at}: {name} was refused at {_clock(since_us)}{place}: {code}{where.message}"
+        case Fate.LATER:
+            return f"{at}: {name} is not there yet: it comes at {_clock(since_us)}{place}"
+        case Fate.UNKNOWN:
+            return f"{at}: {name} is unknown"
+
+
+def _clock(at_us: int) -> str:
+    return clock(at_us / MICROSECONDS)
+
+
+def _compared(explanation: Explanation) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("at", overflow="fold")
+    table.add_column("key")
+    table.add_column(f"{explanation.app}/{explanation.ask}", overflow="fold")
+    table.add_column(explanation.first or "", overflow="fold")
+    table.add_column("")
+    for level in explanation.levels:
+        table.add_row(level.at, "", level.own, level.other, "")
+        for key in level.keys:
+            mark = "decides" if key.decides else ""
+            table.add_row("", key.name, key.own, key.other, mark)
+    return table
+
+
+def _print_remedies(answer: Answer) -> None:
+    if not answer.remedies:
+        click.echo("\nNothing that was tried would get it bound at once.")
+    else:
+        click.echo("\nWhat would get it bound at once, each alone:")
+    for number, remedy in enumerate(answer.remedies, 1):
+        click.echo(f"\n{number}. {remedy.text}")
+        click.echo(f"   It is bound on {remedy.node} then.{_proof(remedy)}")
+        for event in remedy.events:
+            click.echo(f"   {_event(event)}")
+    if answer.exhausted:
+        click.echo(
+            f"\nThe search ended after {counted(answer.trials, 'trial')}: the state is large."
+        )
+
+
+def _proof(remedy: Remedy) -> str:
+    match remedy.kind:
+        case _ if not remedy.smallest:
+            return ""
+        case RemedyKind.MIN_MEMBER | RemedyKind.DEFINE_GANG:
+            return " One more does not do."
+        case RemedyKind.PRIORITY:
+            return " One lower does not do."
+        case _:
+            return " Less does not do."
+
+
+def _event(event: Mapping[str, Raw]) -> str:
+    text = to_yaml_item(dict(event)).decode().rstrip()
+    if len(text) <= _LONGEST_EVENT:
+        return text
+    return f"# {event['op']}, in {len(text):,} characters: see --format json"
+
+
+def print_overview(overview: Overview) -> None:
+    """Write what there is to say of all asks that are not running."""
+    number = counted(overview.count, "ask")
+    click.echo(f"{_clock(overview.at_us)}: {number} not running")
+    if not overview.groups:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("reason")
+    table.add_column("asks", justify="right")
+    table.add_column("longest wait", justify="right")
+    table.add_column("queues", overflow="fold")
+    for group in overview.groups:
+        queues = [f"{path} ({count:,})" for path, count in group.queues[:_MOST_QUEUES]]
+        if len(group.queues) > _MOST_QUEUES:
+            queues.append(f"… {len(group.queues):,} in all")
+        wait = clock(group.longest_us / MICROSECONDS)
+        table.add_row(group.code.value, f"{group.count:,}", wait, ", ".join(queues))
+    click.echo()
+    _print(table)
+    for group in overview.groups:
+        click.echo(f"\n{group.code}, such as:")
+        for one in group.examples:
+            waited = clock((overview.at_us - one.since_us) / MICROSECONDS)
+            click.echo(f"- {one.app}/{one.ask}, for {waited}: {one.dominant.message}")
+
+
+def _print(shown: RenderableType) -> None:
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDE
+    # rich has an end of its own for a closed pipe, so it does not write itself.
+    with console.capture() as capture:
+        console.print(shown)
+    text = "\n".join(line.rstrip() for line in capture.get().splitlines())
+    click.echo(text.strip("\n"), color=True)

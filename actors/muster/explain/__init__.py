@@ -1,0 +1,23 @@
+"""Why an ask of a feed is not running at an instant, and what would help.
+
+Nothing is guessed: the feed is replayed up to the instant, and whatever is said to help was
+tried on a copy of the state, by letting the events in that a user would add to the feed.
+"""
+
+from __future__ import annotations
+
+from muster.explain._answer import Answer, Overview, PendingGroup, explain, explain_all
+from muster.explain._history import Fate, Whereabouts
+from muster.explain._remedies import Remedy, RemedyKind
+
+__all__ = [
+    "Answer",
+    "Fate",
+    "Overview",
+    "PendingGroup",
+    "Remedy",
+    "RemedyKind",
+    "Whereabouts",
+    "explain",
+    "explain_all",
+]

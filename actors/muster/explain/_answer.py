@@ -1,0 +1,225 @@
+"""The answers: why an ask is not running, or is, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final, final
+
+import attrs
+
+from muster.explain._case import Case
+from muster.explain._combined import combined_remedies
+from muster.explain._gangs import gang_remedies
+from muster.explain._history import Fate, History, Whereabouts
+from muster.explain._moment import Moment, replay_until
+from muster.explain._nodes import node_remedies
+from muster.explain._orders import ask_remedies, order_remedies
+from muster.explain._quotas import quota_remedies
+from muster.explain._remedies import Remedy
+from muster.explain._trials import Trials
+from muster.feeds import FeedItem, Refused
+from muster_core.reasons import Code, Explanation
+
+_TOLD: Final = 10
+"""How many names of asks are told where one is unknown."""
+
+
+@final
+@attrs.frozen
+class Answer:
+    """Why an ask is not running at an instant, or that it is, and what would help.
+
+    Attributes:
+        app: Its application.
+        ask: Its name.
+        at_us: The instant, in microseconds since the start.
+        whereabouts: What it is then, and since when.
+        explanation: Why it is not running; None if it is bound, is over or never came.
+        remedies: What would get it bound at once, each alone.
+        trials: How many copies of the state were tried for that.
+        exhausted: Whether the search was cut short, as the state is so large.
+    """
+
+    app: str
+    ask: str
+    at_us: int
+    whereabouts: Whereabouts
+    explanation: Explanation | None = None
+    remedies: tuple[Remedy, ...] = ()
+    trials: int = 0
+    exhausted: bool = False
+
+
+def explain(
+    items: Iterable[FeedItem], app: str, ask: str, *, at_us: int | None = None, search: bool = True
+) -> Answer:
+    """Say why an ask of a feed is not running at an instant, and what would help.
+
+    Args:
+        items: The feed; its instants never go back.
+        app: The application.
+        ask: The name of the ask.
+        at_us: The instant, in microseconds since the start, its batch included; None for the
+            instant of the last event.
+        search: Whether to look for what would help.
+
+    Raises:
+        FeedError: If the feed cannot be read on.
+    """
+    history = History(app, ask)
+    moment = replay_until(items, at_us, history)
+    scheduler = moment.scheduler
+    shown = scheduler.app(app)
+    seen = None
+    if shown is not None:
+        seen = next((one for one in shown.asks if one.name == ask), None)
+    explanation = None if seen is None else scheduler.explain(app, ask)
+    whereabouts = history.whereabouts(
+        seen,
+        None if shown is None else shown.queue,
+        None if explanation is None else explanation.since_us,
+    )
+    if whereabouts.fate is Fate.UNKNOWN:
+        whereabouts = _later(history, moment)
+    answer = Answer(app, ask, moment.at_us, whereabouts, explanation)
+    if explanation is None or history.event is None or not search:
+        return answer
+    trials = Trials(scheduler, moment.at_us, app, ask)
+    case = Case(scheduler, trials, history.event, explanation, moment.at_us)
+    remedies = tuple(_remedies(case))
+    return attrs.evolve(answer, remedies=remedies, trials=trials.made, exhausted=trials.exhausted)
+
+
+def _later(history: History, moment: Moment) -> Whereabouts:
+    """Look for the ask in what follows; else say what there is instead."""
+    for item in moment.later:
+        if history.brought(item) is not None:
+            return Whereabouts(Fate.LATER, item.at_us, index=item.index, line=item.line)
+    app = moment.scheduler.app(history.app)
+    if app is None:
+        message = f"no event brings it, and there is no application {history.app!r} then"
+    else:
+        known = ", ".join(ask.name for ask in app.asks[:_TOLD]) or "none"
+        more = f", … {len(app.asks):,} in all" if len(app.asks) > _TOLD else ""
+        message = f"no event brings it; the asks of {history.app!r} then are: {known}{more}"
+    if history.unread:
+        message = f"{message}; what is no event might have brought it: {_unread(history)}"
+    return Whereabouts(Fate.UNKNOWN, message=message)
+
+
+def _unread(history: History) -> str:
+    parts: list[str] = []
+    for item in history.unread:
+        assert isinstance(item.content, Refused)
+        place = f"event {item.index}" if item.line is None else f"line {item.line}"
+        parts.append(f"{place} ({item.content.message})")
+    return ", ".join(parts)
+
+
+def _remedies(case: Case) -> Iterator[Remedy]:
+    """Try everything that might help."""
+    found = False
+    for remedy in chain(
+        order_remedies(case),
+        quota_remedies(case),
+        gang_remedies(case),
+        node_remedies(case),
+    ):
+        found = True
+        yield remedy
+    if not found:
+        yield from combined_remedies(case)
+    yield from ask_remedies(case)
+
+
+@final
+@attrs.frozen
+class PendingGroup:
+    """The asks that are not running for the same dominant reason.
+
+    Attributes:
+        code: The reason.
+        count: How many there are.
+        queues: How many there are in each queue, by path, the most first.
+        examples: Some of them with the reason in words, those that have waited longest first.
+        longest_us: How long the one has waited that has waited longest, in microseconds.
+    """
+
+    code: Code
+    count: int
+    queues: tuple[tuple[str, int], ...]
+    examples: tuple[Explanation, ...]
+    longest_us: int
+
+
+@final
+@attrs.frozen
+class Overview:
+    """Why asks are not running at an instant.
+
+    Attributes:
+        at_us: The instant, in microseconds since the start.
+        groups: All that are pending, parked or waiting, by their dominant reason, the reason
+            of most of them first.
+    """
+
+    at_us: int
+    groups: tuple[PendingGroup, ...]
+
+    @property
+    def count(self) -> int:
+        """How many asks are not running."""
+        return sum(group.count for group in self.groups)
+
+
+@final
+class _Pile:
+    """The asks of one reason, while they are counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.queues: dict[str, int] = {}
+        self.longest: list[Explanation] = []
+
+    def add(self, explanation: Explanation, most: int) -> None:
+        self.count += 1
+        self.queues[explanation.queue] = self.queues.get(explanation.queue, 0) + 1
+        self.longest.append(explanation)
+        if len(self.longest) > 2 * most:
+            self.cut(most)
+
+    def cut(self, most: int) -> None:
+        self.longest.sort(key=lambda one: one.since_us)
+        del self.longest[most:]
+
+    def group(self, code: Code, at_us: int, most: int) -> PendingGroup:
+        self.cut(max(most, 1))
+        queues = sorted(self.queues.items(), key=lambda one: (-one[1], one[0]))
+        longest_us = at_us - self.longest[0].since_us
+        return PendingGroup(code, self.count, tuple(queues), tuple(self.longest[:most]), longest_us)
+
+
+def explain_all(
+    items: Iterable[FeedItem], *, at_us: int | None = None, examples: int = 3
+) -> Overview:
+    """Group all asks of a feed that are not running at an instant by the dominant reason.
+
+    Args:
+        items: The feed; its instants never go back.
+        at_us: The instant, in microseconds since the start, its batch included; None for the
+            instant of the last event.
+        examples: How many asks to give for each reason.
+
+    Raises:
+        FeedError: If the feed cannot be read on.
+    """
+    moment = replay_until(items, at_us)
+    piles: dict[Code, _Pile] = {}
+    for app, ask in moment.scheduler.pending():
+        explanation = moment.scheduler.explain(app, ask)
+        assert explanation is not None, "a pending ask without a reason"
+        piles.setdefault(explanation.dominant.code, _Pile()).add(explanation, max(examples, 1))
+    groups = [pile.group(code, moment.at_us, examples) for code, pile in piles.items()]
+    groups.sort(key=lambda group: (-group.count, list(Code).index(group.code)))
+    return Overview(moment.at_us, tuple(groups))

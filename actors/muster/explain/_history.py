@@ -1,0 +1,234 @@
+"""What became of an ask, from the events and decisions up to an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final, final
+
+import attrs
+
+from muster.feeds import FeedItem, Refused
+from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.events import AddApp, AddAsk, Apply, PodObject
+from muster_core.reasons import Code
+from muster_core.snapshots import AskPlace, AskSnapshot
+
+
+@final
+class Fate(StrEnum):
+    """What an ask is at an instant."""
+
+    PENDING = "pending"
+    PARKED = "parked"
+    WAITING = "waiting"
+    BOUND = "bound"
+    COMPLETED = "completed"
+    REMOVED = "removed"
+    REFUSED = "refused"
+    LATER = "later"
+    UNKNOWN = "unknown"
+
+
+@final
+@attrs.frozen
+class Whereabouts:
+    """What an ask is at an instant, and since when.
+
+    Attributes:
+        fate: What it is.
+        since_us: When that began, in microseconds; of one that comes only later when it does.
+            None if it is unknown.
+        node: The node that it holds, or held when it ended.
+        queue: The path of its queue.
+        message: Why it, or its application, was refused.
+        code: The code that says as much, where there is one.
+        index: The index of the event that brought it, or was refused, from 0.
+        line: Its line, from 1, or None where there are none.
+    """
+
+    fate: Fate
+    since_us: int | None = None
+    node: str | None = None
+    queue: str | None = None
+    message: str | None = None
+    code: Code | None = None
+    index: int | None = None
+    line: int | None = None
+
+
+@final
+@attrs.frozen
+class _Arrival:
+    """An event that brings the ask, or its application if ``ask`` is None."""
+
+    item: FeedItem
+    ask: AddAsk | None
+    is_pod: bool = False
+
+
+@final
+@attrs.frozen
+class _Refusal:
+    item: FeedItem
+    message: str
+    of_app: bool
+
+
+_UNREAD: Final = 3
+"""How many events that are none are remembered."""
+
+_OVER: Final = {Reason.COMPLETED: Fate.COMPLETED, Reason.REMOVED: Fate.REMOVED}
+
+# What the directory says when it turns an application away.
+_CAUSES: Final = (
+    (" does not admit ", Code.USER_NOT_ALLOWED),
+    (" is draining and takes no new application", Code.DRAINING),
+)
+
+
+@final
+class History:
+    """Follows one ask through a feed.
+
+    Args:
+        app: Its application.
+        ask: Its name.
+
+    Attributes:
+        app: Its application.
+        event: The event that brought it, as if it had come alone under its own name.
+        unread: The first events that are none, of which nobody knows what they would have brought.
+    """
+
+    def __init__(self, app: str, ask: str) -> None:
+        self.app, self._ask = app, ask
+        self.event: AddAsk | None = None
+        self.unread: list[FeedItem] = []
+        self._open: list[_Arrival] = []
+        self._came: FeedItem | None = None
+        self._refusals: list[_Refusal] = []
+        self._end: Announced | None = None
+        #: When the ask got the node that it holds, or lost the one that it held.
+        self._moved_us = 0
+
+    def saw(self, item: FeedItem) -> None:
+        """Take note of an event that was let in."""
+        match item.content:
+            case AddApp(app=self.app):
+                self._open.append(_Arrival(item, None))
+            case Refused():
+                if len(self.unread) < _UNREAD:
+                    self.unread.append(item)
+            case _:
+                ask = self.brought(item)
+                if ask is not None:
+                    self._open.append(_Arrival(item, ask, isinstance(item.content, Apply)))
+
+    def brought(self, item: FeedItem) -> AddAsk | None:
+        """Give the ask as it comes by itself, if an event brings it."""
+        match item.content:
+            case AddAsk() as event:
+                asks: Iterable[AddAsk | None] = (event,)
+            case Apply(objects):
+                pods = (one.content for one in objects)
+                asks = [pod.ask for pod in pods if isinstance(pod, PodObject)]
+            case _:
+                return None
+        for ask in asks:
+            if ask is not None and ask.app == self.app and _names(ask, self._ask):
+                return attrs.evolve(ask, ask=self._ask, count=None)
+        return None
+
+    def heard(self, batch: Sequence[Announced]) -> None:
+        """Take note of what was announced of the events so far."""
+        refused = {
+            announced.decision.index: announced.decision
+            for announced in batch
+            if announced.decision.kind is Kind.REJECTED
+        }
+        for arrival in self._open:
+            decision = refused.get(arrival.item.index)
+            if decision is not None:
+                message = decision.message or ""
+                self._refusals.append(_Refusal(arrival.item, message, arrival.ask is None))
+            elif arrival.ask is not None and not (arrival.is_pod and self._is_there):
+                self.event, self._came, self._end = arrival.ask, arrival.item, None
+                self._moved_us = arrival.item.at_us
+        self._open.clear()
+        for announced in batch:
+            decision = announced.decision
+            if decision.ask == self._ask and decision.app == self.app:
+                self._moves(announced, decision)
+
+    @property
+    def _is_there(self) -> bool:
+        return self.event is not None and self._end is None
+
+    def _moves(self, announced: Announced, decision: Decision) -> None:
+        match decision.kind:
+            case Kind.BOUND | Kind.WAITING:
+                self._moved_us = announced.at_us
+            case Kind.RELEASED:
+                self._moved_us = announced.at_us
+                self._end = announced if decision.reason in _OVER else None
+            case _:
+                pass
+
+    def whereabouts(
+        self, seen: AskSnapshot | None, queue: str | None, since_us: int | None
+    ) -> Whereabouts:
+        """Say what the ask is.
+
+        Args:
+            seen: The ask as its application shows it, or None.
+            queue: The path of the queue of the application, if that is there.
+            since_us: Since when it has been pending, in microseconds, or None if it is not.
+        """
+        came = self._came
+        index, line = (None, None) if came is None else (came.index, came.line)
+        if seen is not None:
+            held = seen.place in {AskPlace.BOUND, AskPlace.WAITING} or since_us is None
+            since_us = self._moved_us if held else since_us
+            fate = Fate(seen.place.value)
+            return Whereabouts(fate, since_us, seen.node, queue, index=index, line=line)
+        if self._end is not None and self._end.decision.reason is not None:
+            decision = self._end.decision
+            fate = _OVER[self._end.decision.reason]
+            at_us = self._end.at_us
+            return Whereabouts(fate, at_us, decision.node, decision.queue, index=index, line=line)
+        return self._refused() or Whereabouts(Fate.UNKNOWN)
+
+    def _refused(self) -> Whereabouts | None:
+        """Tell the refusal of the ask; with that of its application if this is the cause."""
+        own = next((one for one in reversed(self._refusals) if not one.of_app), None)
+        if own is None:
+            return None
+        code, message = None, own.message
+        above = next((one for one in reversed(self._refusals) if one.of_app), None)
+        if above is not None and message.startswith("app: "):
+            message = f"{message}, since it was refused: {above.message}"
+            code = next((code for part, code in _CAUSES if part in above.message), None)
+        item = own.item
+        return Whereabouts(
+            Fate.REFUSED,
+            item.at_us,
+            message=message,
+            code=code,
+            index=item.index,
+            line=item.line,
+        )
+
+
+def _names(event: AddAsk, name: str) -> bool:
+    """Say whether an event brings an ask of this name; it may bring millions."""
+    if event.count is None:
+        return event.ask == name
+    stem, _, number = name.rpartition("-")
+    return (
+        stem == event.ask
+        and number.isascii()
+        and number.isdigit()
+        and str(int(number)) == number
+        and int(number) < event.count
+    )

@@ -1,0 +1,147 @@
+"""Finding the smallest of what works, where the only way to know is to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, final
+
+import attrs
+
+_PASSES: Final = 6
+"""How often all numbers are lowered in turn before what was found is taken as it is."""
+
+
+@final
+@attrs.frozen
+class Knob:
+    """A number that may be lowered.
+
+    Attributes:
+        value: One that works.
+        guess: What is likely to be the smallest that does, never more than ``value``.
+        step: Sizes are likely to be multiples of it.
+        floor: What it is now, below which it is not to go; never more than ``guess``.
+    """
+
+    value: int
+    guess: int
+    step: int = 1
+    floor: int = 0
+
+
+@final
+@attrs.frozen
+class Smallest:
+    """What was found.
+
+    Attributes:
+        values: A number for each knob; together they work.
+        raised: Whether each is above its floor.
+        proved: With any of these lower by one it was tried, and does not work.
+    """
+
+    values: tuple[int, ...]
+    raised: tuple[bool, ...]
+    proved: bool
+
+
+def smallest(works: Callable[[tuple[int, ...]], bool], knobs: Sequence[Knob]) -> Smallest | None:
+    """Lower numbers as far as it goes, one after the other.
+
+    What works need not work with more: another ask may want what is too much. So what is
+    found is the end of *a* range of numbers that work.
+
+    Args:
+        works: Whether these numbers work.
+        knobs: The numbers to begin with.
+
+    Returns:
+        What was found; None if the numbers to begin with do not work.
+    """
+    known: dict[tuple[int, ...], bool] = {}
+
+    def tried(values: tuple[int, ...]) -> bool:
+        if values not in known:
+            known[values] = works(values)
+        return known[values]
+
+    values = before = tuple(knob.value for knob in knobs)
+    guesses = tuple(knob.guess for knob in knobs)
+    if tried(guesses):
+        values = guesses
+    elif not tried(values):
+        return None
+    for _ in range(_PASSES):
+        before = values
+        for place, knob in enumerate(knobs):
+
+            def one(value: int, place: int = place, values: tuple[int, ...] = values) -> bool:
+                return tried((*values[:place], value, *values[place + 1 :]))
+
+            lowered = _lowest(one, values[place], knob)
+            values = (*values[:place], lowered, *values[place + 1 :])
+        if values == before:
+            break
+    raised = tuple(value > knob.floor for value, knob in zip(values, knobs, strict=True))
+    return Smallest(values, raised, proved=values == before)
+
+
+def _lowest(works: Callable[[int], bool], value: int, knob: Knob) -> int:
+    """Lower a number that works until one less does not."""
+    low = knob.floor - 1  # What does not work, or is not asked about.
+    if knob.guess < value:
+        if works(knob.guess):
+            value = knob.guess
+        else:
+            low = knob.guess
+    while value > low + 1:
+        if not works(value - 1):
+            return value
+        value -= 1
+        if low < knob.floor:
+            if works(knob.floor):
+                return knob.floor
+            low = knob.floor
+        value = _bisect(works, low, value, knob.step)
+    return value
+
+
+def _bisect(works: Callable[[int], bool], low: int, high: int, step: int) -> int:
+    """Come closer: from a number that does not work and a higher one that does."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        on_grid = middle - middle % step
+        if low < on_grid < high:
+            middle = on_grid
+        elif low < on_grid + step < high:
+            middle = on_grid + step
+        elif high % step == 0:
+            return high
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def least_above(works: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Find a number that works where the one before it does not, in ever longer steps.
+
+    Args:
+        works: Whether a number works.
+        low: One that does not.
+        high: The highest that there is.
+
+    Returns:
+        The number; None if the highest does not work either.
+    """
+    if high <= low or not works(high):
+        return None
+    gap = 1
+    while low + gap < high:
+        if works(low + gap):
+            high = low + gap
+            break
+        low += gap
+        gap *= 2
+    return _bisect(works, low, high, 1)

@@ -1,0 +1,118 @@
+"""Trials: what would be, if these events came now.
+
+The core is pure, so its state can be copied, events be let into the copy, and what becomes of
+the ask be looked at. The events are read as a feed is read: what was tried is what a user who
+puts them into the feed will get.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Final, final
+
+from muster.explain._writing import Written, settle
+from muster.feeds import Expect, FeedItem, RawEvent, Refused, Settle, parse
+from muster_core.decisions import Kind
+from muster_core.plain import PlainScheduler
+from muster_core.snapshots import AskPlace
+
+MOST: Final = 1_000
+"""How many trials are made at the most, for however small a state."""
+
+_LEAST: Final = 30
+"""How many are allowed for however large a state."""
+
+_BYTES: Final = 500_000_000
+"""How much is copied at the most, beyond that."""
+
+
+def let_in(scheduler: PlainScheduler, item: FeedItem) -> None:
+    """Hand an item of a feed to a scheduler."""
+    match item.content:
+        case Settle() | Expect():
+            scheduler.settle(item.at_us)
+        case Refused(message):
+            scheduler.submit(message, item.at_us, item.index)
+        case event:
+            scheduler.submit(event, item.at_us, item.index)
+
+
+@final
+class Trials:
+    """Copies of a state, in which something else happens.
+
+    Args:
+        scheduler: The scheduler, between two batches; it stays as it is.
+        at_us: The instant of the trials, in microseconds.
+        app: The application of the ask that is to be bound.
+        ask: Its name.
+        most: How many trials are made at the most; fewer of a large state.
+    """
+
+    def __init__(
+        self, scheduler: PlainScheduler, at_us: int, app: str, ask: str, most: int = MOST
+    ) -> None:
+        self._state = pickle.dumps(scheduler, pickle.HIGHEST_PROTOCOL)
+        self._at_us = at_us
+        self._app, self._ask = app, ask
+        self._left = min(most, max(_LEAST, _BYTES // len(self._state)))
+        #: How many were made.
+        self.made = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no more are made, as they would take too long."""
+        return self.made >= self._left
+
+    def copy(self) -> PlainScheduler:
+        """Give a copy of the state, which is nobody else's."""
+        copied = pickle.loads(self._state)
+        assert isinstance(copied, PlainScheduler)
+        return copied
+
+    def put_first(self, events: Sequence[Written]) -> tuple[Written, ...]:
+        """Give events as they are to be put into the feed: as a batch of their own."""
+        return (settle(self._at_us), *events)
+
+    def after(self, events: Sequence[Written]) -> PlainScheduler | None:
+        """Let events into a copy.
+
+        Args:
+            events: The events, as they would stand in a feed.
+
+        Returns:
+            The copy after their batch; None if one of them is refused, or no more trials are
+            made.
+        """
+        if self.exhausted:
+            return None
+        self.made += 1
+        scheduler = self.copy()
+        for item in parse(
+            RawEvent(index, None, event) for index, event in enumerate(self.put_first(events))
+        ):
+            if isinstance(item.content, Refused):
+                return None
+            let_in(scheduler, item)
+        scheduler.settle(self._at_us)
+        kinds = {announced.decision.kind for announced in scheduler.announced}
+        return None if Kind.REJECTED in kinds else scheduler
+
+    def node_after(self, events: Sequence[Written]) -> str | None:
+        """Say on which node the ask is bound at once if these events come; None if it is not."""
+        scheduler = self.after(events)
+        return None if scheduler is None else node_of(scheduler, self._app, self._ask)
+
+    def bind(self, events: Sequence[Written]) -> bool:
+        """Say whether the ask is bound at once if these events come."""
+        return self.node_after(events) is not None
+
+
+def node_of(scheduler: PlainScheduler, app: str, ask: str) -> str | None:
+    """Give the node on which an ask is bound, or None."""
+    found = scheduler.app(app)
+    for one in () if found is None else found.asks:
+        if one.name == ask and one.place is AskPlace.BOUND:
+            return one.node
+    return None

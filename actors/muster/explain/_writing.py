@@ -1,0 +1,117 @@
+"""Events as they stand in a feed, made of what the machines know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from muster.feeds import Raw
+from muster_core.decisions import seconds
+from muster_core.events import AddAsk
+from muster_core.gangs.definition import GangDefinition, GangFields
+from muster_core.gangs.names import DEFAULT_NAMESPACE
+from muster_core.quantities import format_quantity, parse_duration
+
+Written: TypeAlias = dict[str, Raw]
+"""An event as it stands in a feed."""
+
+_MARK: Final = "gang.scheduling.koordinator.sh"
+
+
+def quantity(name: str, amount: int) -> int | str:
+    """Write an amount of a resource type as briefly as a feed allows."""
+    text = format_quantity(name, amount)
+    return int(text) if text.isdigit() else text
+
+
+def amounts(resources: Mapping[str, int]) -> Written:
+    """Write amounts of several types."""
+    return {name: quantity(name, amount) for name, amount in resources.items()}
+
+
+def duration(length_us: int) -> int | float | str:
+    """Write an instant or a duration: in seconds, if that says exactly as much."""
+    written = seconds(length_us)
+    if isinstance(written, int) or parse_duration(written) == length_us:
+        return written
+    return f"{length_us}us"
+
+
+def settle(at_us: int) -> Written:
+    """Write the event that closes the batch of an instant, so that what follows is the next one."""
+    return {"op": "settle", "at": duration(at_us)}
+
+
+def add_ask(event: AddAsk) -> Written:
+    """Write an ask that comes."""
+    written: Written = {"op": "add_ask", "app": event.app, "ask": event.ask}
+    written["resources"] = amounts(event.resources)
+    for name in ("priority", "priority_class", "count", "node"):
+        value = getattr(event, name)
+        if value is not None:
+            written[name] = value
+    if event.selector:
+        written["selector"] = dict(event.selector)
+    if event.run_for_us is not None:
+        written["run_for"] = duration(event.run_for_us)
+    if event.gang is not None:
+        written["gang"] = event.gang
+        marks = _marks(event.says)
+        if marks:
+            written["annotations"] = marks
+    return written
+
+
+def _marks(says: GangFields) -> Written:
+    """Write what annotations on a member say of its gang."""
+    marks: Written = {}
+    if says.min_member is not None:
+        marks[f"{_MARK}/min-available"] = str(says.min_member)
+    if says.total is not None:
+        marks[f"{_MARK}/total-number"] = str(says.total)
+    if says.mode is not None:
+        marks[f"{_MARK}/mode"] = says.mode.value
+    if says.wait_us is not None:
+        marks[f"{_MARK}/waiting-time"] = f"{says.wait_us}us"
+    if says.groups is not None:
+        marks[f"{_MARK}/groups"] = json.dumps(says.groups)
+    return marks
+
+
+def add_gang(gang: str, definition: GangDefinition) -> Written:
+    """Write a gang that is defined."""
+    written: Written = {"op": "add_gang", "gang": gang, "min_member": definition.min_member}
+    if definition.total != definition.min_member:
+        written["total"] = definition.total
+    written["mode"] = definition.mode.value
+    if definition.wait_us is not None:
+        written["wait_time"] = duration(definition.wait_us)
+    if definition.groups:
+        written["groups"] = [*definition.groups]
+    return written
+
+
+def pod_group(gang: str, definition: GangDefinition) -> Written:
+    """Write the object that gives a gang another definition, and leaves its state alone."""
+    namespace, _, name = gang.rpartition("/")
+    marks: Written = {
+        f"{_MARK}/total-number": str(definition.total),
+        f"{_MARK}/mode": definition.mode.value,
+    }
+    if definition.groups:
+        marks[f"{_MARK}/groups"] = json.dumps(definition.groups)
+    spec: Written = {"minMember": definition.min_member}
+    if definition.wait_us is not None:
+        spec["scheduleTimeoutSeconds"] = -(-definition.wait_us // 1_000_000)
+    manifest: Written = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": name,
+            "namespace": namespace or DEFAULT_NAMESPACE,
+            "annotations": marks,
+        },
+        "spec": spec,
+    }
+    return {"op": "apply", "manifest": manifest}

@@ -1,0 +1,311 @@
+"""Feeds in which an ask is not running for one reason, as texts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+
+@attrs.frozen
+class Case:
+    """A feed, and what is to be said of it.
+
+    Attributes:
+        feed: The feed.
+        ask: The ask to be explained.
+        code: The dominant reason.
+        kinds: The kinds of remedies that are to be found, in order.
+    """
+
+    feed: str
+    ask: str
+    code: str
+    kinds: tuple[str, ...]
+
+
+def _queues(*queues: str, preemption: bool = True) -> str:
+    partition = f"name: default, preemption: {{enabled: {str(preemption).lower()}}}"
+    root = f"queues: [{{name: root, queues: [{', '.join(queues)}]}}]"
+    return f"- {{op: configure, config: {{partitions: [{{{partition}, {root}}}]}}}}\n"
+
+
+_NODE: Final = "- {op: add_node, node: n1, capacity: {vcore: 4}}\n"
+
+
+def _app(app: str, queue: str = "q") -> str:
+    return f"- {{op: add_app, app: {app}, queue: {queue}}}\n"
+
+
+def _ask(app: str, ask: str, vcore: float, more: str = "") -> str:
+    return f"- {{op: add_ask, app: {app}, ask: {ask}, resources: {{vcore: {vcore}}}{more}}}\n"
+
+
+CASES: Final[dict[str, Case]] = {
+    "too large for any node": Case(
+        _NODE + _app("a") + _ask("a", "x", 6), "a/x", "NeverFits", ("capacity", "node")
+    ),
+    "it comes when nothing else happens": Case(
+        _NODE + _app("a") + _ask("a", "y", 6) + "- {op: settle, at: 5}\n" + _ask("a", "x", 7),
+        "a/x",
+        "NeverFits",
+        ("capacity", "node"),
+    ),
+    "the gang does not come in": Case(
+        _queues("{name: q, maxapplications: 1}")
+        + _NODE
+        + _app("b")
+        + _ask("b", "y", 1)
+        + _app("a")
+        + _ask("a", "x", 1, ", gang: g, count: 2"),
+        "a/x-0",
+        "GangUndefined",
+        ("combined",),
+    ),
+    "too large for its queue": Case(
+        _queues("{name: q, resources: {max: {vcore: 1500m}}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 2),
+        "a/x",
+        "NeverFits",
+        ("max",),
+    ),
+    "too large for both": Case(
+        _queues("{name: q, resources: {max: {vcore: 1}}}") + _NODE + _app("a") + _ask("a", "x", 6),
+        "a/x",
+        "NeverFits",
+        ("combined",),
+    ),
+    "no node matches": Case(
+        _NODE + _app("a") + _ask("a", "x", 1, ", selector: {disk: ssd}"),
+        "a/x",
+        "NeverFits",
+        ("attributes", "node"),
+    ),
+    "the node is not there": Case(
+        _NODE + _app("a") + _ask("a", "x", 1, ", node: n7"), "a/x", "NeverFits", ("node",)
+    ),
+    "the queues are full": Case(
+        _queues(
+            "{name: p, resources: {max: {vcore: 3}}, queues: "
+            "[{name: q, resources: {max: {vcore: 2}}}, {name: r}]}"
+        )
+        + _NODE
+        + _app("a", "p.q")
+        + _ask("a", "y", 2)
+        + _ask("a", "x", 2),
+        "a/x",
+        "QueueMax",
+        ("max", "release"),
+    ),
+    "the queue made on the fly is full": Case(
+        "- {op: configure, config: {partitions: [{name: default, queues: [{name: root, "
+        "childtemplate: {resources: {max: {vcore: 2}}}}]}]}}\n"
+        + _NODE
+        + _app("a", "made")
+        + _ask("a", "y", 2)
+        + _ask("a", "x", 1),
+        "a/x",
+        "QueueMax",
+        ("max", "release"),
+    ),
+    "too many applications": Case(
+        _queues("{name: q, maxapplications: 1}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 1)
+        + _app("b")
+        + _ask("b", "x", 1),
+        "b/x",
+        "QueueMaxApps",
+        ("maxapplications", "release"),
+    ),
+    "another application starts": Case(
+        _queues("{name: q, properties: {application.sort.policy: stateaware}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 1)
+        + _app("b")
+        + _ask("b", "x", 1),
+        "b/x",
+        "StateAwareTurn",
+        ("resubmit", "property", "release"),
+    ),
+    "blocked": Case(
+        _queues("{name: q, properties: {application.sort.blocking: enabled}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 8)
+        + _app("b")
+        + _ask("b", "x", 1),
+        "b/x",
+        "Blocked",
+        ("priority", "property", "capacity", "node", "remove_ahead"),
+    ),
+    "no room": Case(
+        _NODE + _app("a") + _ask("a", "y", 3) + _ask("a", "x", 2),
+        "a/x",
+        "NoNodeFits",
+        ("capacity", "node", "release"),
+    ),
+    "the free node takes nothing": Case(
+        _NODE
+        + "- {op: add_node, node: n2, capacity: {vcore: 4}, schedulable: false}\n"
+        + _app("a")
+        + _ask("a", "y", 3)
+        + _ask("a", "x", 2),
+        "a/x",
+        "NoNodeFits",
+        ("schedulable", "capacity", "node", "release"),
+    ),
+    "fragmented": Case(
+        _NODE
+        + "- {op: add_node, node: n2, capacity: {vcore: 4}}\n"
+        + _app("a")
+        + _ask("a", "y", 3, ", count: 2")
+        + _ask("a", "x", 2),
+        "a/x",
+        "Fragmented",
+        ("capacity", "node", "release"),
+    ),
+    "the gang is not defined": Case(
+        _NODE + _app("a") + _ask("a", "x", 1, ", gang: g, count: 2"),
+        "a/x-0",
+        "GangUndefined",
+        ("define_gang",),
+    ),
+    "too few members": Case(
+        "- {op: add_gang, gang: g, min_member: 3}\n"
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 1, ", gang: g, count: 2"),
+        "a/x-0",
+        "GangTooFewMembers",
+        ("more_members", "min_member"),
+    ),
+    "the gang does not fit": Case(
+        "- {op: add_gang, gang: g, min_member: 3}\n"
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 2, ", gang: g, count: 3"),
+        "a/x-0",
+        "GangCycleInvalid",
+        ("min_member", "capacity", "node"),
+    ),
+    "the gang waits": Case(
+        "- {op: add_gang, gang: g, min_member: 3, mode: NonStrict}\n"
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 2, ", gang: g, count: 3"),
+        "a/x-0",
+        "PermitWaiting",
+        ("min_member", "capacity", "node"),
+    ),
+    "the group waits": Case(
+        "- {op: add_gang, gang: g, min_member: 1, groups: [h]}\n"
+        "- {op: add_gang, gang: h, min_member: 2}\n"
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 1, ", gang: g, count: 2")
+        + _ask("a", "y", 1, ", gang: h"),
+        "a/x-1",
+        "GangSurplus",
+        ("more_members", "min_member"),
+    ),
+    "the gang has timed out": Case(
+        "- {op: add_gang, gang: g, min_member: 3, mode: NonStrict, wait_time: 5}\n"
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 2, ", gang: g, count: 3")
+        + "- {op: add_node, node: n2, capacity: {vcore: 4}, at: 10}\n",
+        "a/x-0",
+        "GangTimedOut",
+        ("renew_gang",),
+    ),
+    "the bind fails": Case(
+        _NODE
+        + _app("a")
+        + _ask("a", "x", 1)
+        + "- {op: fail_bind, app: a, ask: x}\n"
+        + _ask("a", "y", 4),
+        "a/x",
+        "BindFailed",
+        ("capacity", "node", "release"),
+    ),
+    "it may not preempt yet": Case(
+        _queues("{name: q, resources: {guaranteed: {vcore: 4}}}", "{name: r}")
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 4)
+        + "- {op: settle, at: 1}\n"
+        + _app("b")
+        + _ask("b", "x", 1)
+        + "- {op: settle, at: 11}\n",
+        "b/x",
+        "NoNodeFits",
+        ("property", "capacity", "node", "release"),
+    ),
+    "nothing is guaranteed": Case(
+        _queues("{name: q, properties: {preemption.delay: 0s}}", "{name: r}")
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 4)
+        + _app("b")
+        + _ask("b", "x", 1),
+        "b/x",
+        "NoNodeFits",
+        ("guaranteed", "capacity", "node", "release"),
+    ),
+    "another one may start": Case(
+        _queues("{name: q, properties: {application.sort.policy: stateaware}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 8)
+        + _app("b")
+        + _ask("b", "x", 1, ", priority: -3")
+        + _ask("b", "z", 1, ", priority: -3"),
+        "b/x",
+        "StateAwareTurn",
+        ("priority", "property", "remove_ahead"),
+    ),
+    "it may come again": Case(
+        _queues("{name: q, properties: {application.sort.policy: stateaware}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "y", 8)
+        + _app("b")
+        + _ask("b", "x", 1),
+        "b/x",
+        "StateAwareTurn",
+        ("resubmit", "property", "remove_ahead"),
+    ),
+    "nothing preempts": Case(
+        _queues(
+            "{name: q, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 0s}}",
+            "{name: r}",
+            preemption=False,
+        )
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 4)
+        + _app("b")
+        + _ask("b", "x", 1),
+        "b/x",
+        "NoNodeFits",
+        ("preemption", "capacity", "node", "release"),
+    ),
+    "a queue of higher priority": Case(
+        _queues("{name: q, properties: {queue.priority: 3}}", "{name: r}")
+        + "- {op: add_node, node: n1, capacity: {vcore: 1}}\n- {op: add_node, node: n2, "
+        "capacity: {vcore: 9}, schedulable: false}\n"
+        + _app("a")
+        + _ask("a", "y", 1, ", count: 9")
+        + _app("b", "r")
+        + _ask("b", "x", 1),
+        "b/x",
+        "NoNodeFits",
+        ("schedulable", "capacity", "node"),
+    ),
+}
+"""The feeds by what is the matter."""

@@ -1,0 +1,112 @@
+"""Explaining feeds, and trying in a replay what is said to help."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import trio
+
+from muster.explain import Answer, Remedy, explain
+from muster.feeds import FeedItem, Raw, RawEvent, Settle, parse, read_feed
+from muster.replay import replay
+from muster_core.decisions import Announced, Kind
+from muster_core.quantities import format_quantity, parse_quantity
+from tests.naive.harness import Marker, Step
+
+
+@final
+class Log:
+    """Keeps what was announced."""
+
+    def __init__(self) -> None:
+        self.announced: list[Announced] = []
+
+    def write(self, batch: Sequence[Announced], /) -> None:
+        self.announced.extend(batch)
+
+
+def items_of(steps: Iterable[Step]) -> list[FeedItem]:
+    """Give the feed that steps are."""
+    items: list[FeedItem] = []
+    for index, step in enumerate(steps):
+        match step.what:
+            case Marker():
+                items.append(FeedItem(index, None, step.at_us, Settle()))
+            case str(message):
+                items += refused(index, step.at_us, message)
+            case event:
+                items.append(FeedItem(index, None, step.at_us, event))
+    return items
+
+
+def refused(index: int, at_us: int, message: str) -> list[FeedItem]:
+    raw = RawEvent(index, None, {"op": message, "at": f"{at_us}us"})
+    return list(parse([raw]))
+
+
+def read(path: Path) -> list[FeedItem]:
+    return list(read_feed(str(path)))
+
+
+def with_events(
+    items: Iterable[FeedItem], at_us: int, events: Sequence[Mapping[str, Raw]]
+) -> list[FeedItem]:
+    """Put events into a feed behind those of an instant; what would follow is left out."""
+    kept = [item for item in items if item.at_us <= at_us]
+    first = len(kept)
+    added = parse(RawEvent(first + number, None, dict(one)) for number, one in enumerate(events))
+    return [*kept, *added]
+
+
+def is_bound(items: Iterable[FeedItem], at_us: int, app: str, ask: str) -> bool:
+    """Replay a feed up to an instant; say whether the ask is bound then, and only since then."""
+    log = Log()
+
+    async def run() -> None:
+        await replay(items, journals=[log], until_us=at_us)
+
+    trio.run(run)
+    last: Announced | None = None
+    for announced in log.announced:
+        decision = announced.decision
+        if (decision.app, decision.ask) == (app, ask) and decision.kind in {
+            Kind.BOUND,
+            Kind.RELEASED,
+        }:
+            last = announced
+    return last is not None and last.decision.kind is Kind.BOUND and last.at_us == at_us
+
+
+def helps(items: Sequence[FeedItem], answer: Answer, remedy: Remedy) -> bool:
+    """Say whether a remedy does what it is said to do, in a replay by the tasks."""
+    changed = with_events(items, answer.at_us, remedy.events)
+    return is_bound(changed, answer.at_us, answer.app, answer.ask)
+
+
+def explained(items: Iterable[FeedItem], name: str, at_us: int | None = None) -> Answer:
+    app, _, ask = name.partition("/")
+    return explain(items, app, ask, at_us=at_us)
+
+
+def one_less(remedy: Remedy) -> list[list[dict[str, Any]]]:
+    """Give the events of a remedy, each time with another one of its amounts one less.
+
+    The remedy concerns a priority or a node, and its last event has the amounts.
+    """
+    found: list[list[dict[str, Any]]] = []
+    for name in remedy.smallest or ():
+        events: list[dict[str, Any]] = json.loads(json.dumps([*remedy.events]))
+        if name == "priority":
+            events[-1]["priority"] -= 1
+        else:
+            take_one(events[-1]["capacity"], name)
+        found.append(events)
+    return found
+
+
+def take_one(amounts: dict[str, Any], name: str) -> None:
+    """Lower an amount as it stands in a feed by one base unit."""
+    amounts[name] = format_quantity(name, parse_quantity(name, amounts[name]) - 1)
