@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from muster.feeds import FeedItem, parse, read_feed, read_raw
-from muster.replay import Tally
+from muster.feeds import FeedItem, RawEvent, parse, read_feed, read_raw
+
+NARROW: Final = 72
+"""With fewer columns a terminal has no room for the bar."""
 
 
 def clock(seconds: float) -> str:
@@ -29,6 +31,30 @@ def clock(seconds: float) -> str:
 
 class _Readable(Protocol):
     def read1(self, size: int, /) -> bytes: ...
+
+
+class Counters(Protocol):
+    """What the line tells of; it is read from another thread."""
+
+    @property
+    def events(self) -> int:
+        """How many events were read."""
+        ...
+
+    @property
+    def at_us(self) -> int:
+        """The present instant, in microseconds since the start."""
+        ...
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions were announced."""
+        ...
+
+    @property
+    def took_s(self) -> float:
+        """How long it has taken so far, in seconds."""
+        ...
 
 
 @final
@@ -59,22 +85,30 @@ class Progress:
     """A line on standard error that says how far a replay is, if that is a terminal.
 
     Args:
-        tally: What to tell of.
+        counters: What to tell of, such as a tally.
         shown: False for no line, wherever standard error goes.
+        below: What is drawn below the line, or None.
     """
 
-    def __init__(self, tally: Tally, *, shown: bool) -> None:
-        self._tally = tally
+    def __init__(
+        self,
+        counters: Counters,
+        *,
+        shown: bool,
+        below: Callable[[Console], RenderableType] | None = None,
+    ) -> None:
+        self._counters = counters
+        self._below = below
         self._console = Console(stderr=True)
         self._shown = shown and self._console.is_terminal
-        self._file: Measured | None = None
+        self._files: list[Measured] = []
 
     def line(self) -> AbstractContextManager[object]:
         """Show the line for the time of a ``with`` statement; another thread draws it."""
         if not self._shown:
             return nullcontext()
         return Live(
-            get_renderable=self._drawn,
+            get_renderable=self._view,
             console=self._console,
             refresh_per_second=8,
             transient=True,
@@ -84,21 +118,44 @@ class Progress:
 
     def read(self, feed: str) -> Iterator[FeedItem]:
         """Read a feed so that its line knows how much is left."""
-        path = Path(feed)
-        if not (self._shown and path.is_file() and os.access(path, os.R_OK)):
-            yield from read_feed(feed)  # or say why it cannot be read
+        if self._measures(feed):
+            return parse(self.read_raw(feed), base=Path(feed).parent)
+        return read_feed(feed)
+
+    def read_raw(self, file: str) -> Iterator[RawEvent]:
+        """Read what stands in a feed or a log, likewise."""
+        if not self._measures(file):
+            yield from read_raw(file)  # or say why it cannot be read
             return
+        path = Path(file)
         with path.open("rb") as stream:
-            self._file = Measured(feed, stream, path.stat().st_size)
-            yield from parse(read_raw(self._file), base=path.parent)
+            measured = Measured(file, stream, path.stat().st_size)
+            self._files.append(measured)
+            yield from read_raw(measured)
+
+    def _measures(self, file: str) -> bool:
+        path = Path(file)
+        return self._shown and path.is_file() and os.access(path, os.R_OK)
+
+    def _view(self) -> RenderableType:
+        if self._below is None:
+            return self._drawn()
+        return Group(self._drawn(), "", self._below(self._console))
 
     def _drawn(self) -> Table:
-        tally = self._tally
-        speed = tally.decisions / tally.took_s
+        counters = self._counters
+        speed = counters.decisions / counters.took_s
         line = Table.grid(padding=(0, 2))
-        cells = (f"{tally.events:,} events", clock(tally.at_us / 1e6), f"{speed:,.0f} decisions/s")
-        if self._file is not None and self._file.size:
-            bar = ProgressBar(total=self._file.size, completed=self._file.done, width=24)
+        cells = (
+            f"{counters.events:,} events",
+            clock(counters.at_us / 1e6),
+            f"{speed:,.0f} decisions/s",
+        )
+        files = list(self._files)
+        size = sum(measured.size for measured in files)
+        if size and self._console.width >= NARROW:
+            done = sum(measured.done for measured in files)
+            bar = ProgressBar(total=size, completed=done, width=24)
             line.add_row(bar, *cells)
         else:
             line.add_row(*cells)

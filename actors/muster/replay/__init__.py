@@ -8,11 +8,11 @@ the feed expects.
 from __future__ import annotations
 
 from muster.replay._check import Check
-from muster.replay._driver import replay
+from muster.replay._driver import Watcher, replay
 from muster.replay._expect import Difference, Found, Value
 from muster.replay._summary import QueueSummary, Remark, Summary
 from muster.replay._tally import Tally
-from muster.replay._waits import WaitSummary
+from muster.replay._waits import Waits, WaitSummary
 
 __all__ = [
     "Check",
@@ -24,5 +24,7 @@ __all__ = [
     "Tally",
     "Value",
     "WaitSummary",
+    "Waits",
+    "Watcher",
     "replay",
 ]

@@ -1,0 +1,115 @@
+"""What comes of a comparison, as JSON knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from muster.compare import (
+    Compared,
+    Elsewhere,
+    Figures,
+    FirstDifference,
+    JobChange,
+    LeftOut,
+    Movement,
+    Version,
+)
+from muster_core.decisions import seconds
+
+Number: TypeAlias = "int | float | None"
+Tree: TypeAlias = "Mapping[str, Tree] | Number"
+"""Numbers in maps."""
+
+
+def as_map(
+    compared: Compared, sides: tuple[str, str], left_out: Iterable[LeftOut]
+) -> dict[str, object]:
+    """Give everything that a comparison found."""
+    return {
+        "same": compared.same,
+        "sides": {"a": sides[0], "b": sides[1]},
+        "left_out": [attrs.asdict(event) for event in left_out],
+        "decisions": compared.decisions,
+        "first": _difference(compared.first),
+        "first_priority": _difference(compared.first_priority),
+        "all": both(compared.a, compared.b),
+        "queues": [{"queue": row.queue, **both(row.a, row.b)} for row in compared.queues],
+        "priorities": [
+            {"lowest": row.lowest, "highest": row.highest, **both(row.a, row.b)}
+            for row in compared.priorities
+        ],
+        "jobs": {
+            "compared": compared.jobs.compared,
+            "only_a": compared.jobs.only_a,
+            "only_b": compared.jobs.only_b,
+            "wait": _movement(compared.jobs.wait),
+            "end": _movement(compared.jobs.end),
+        },
+    }
+
+
+def both(a: Figures, b: Figures) -> dict[str, object]:
+    """Give the figures of both sides, and what those of the second are more."""
+    of_a: dict[str, Tree] = attrs.asdict(a)
+    of_b: dict[str, Tree] = attrs.asdict(b)
+    return {"a": of_a, "b": of_b, "difference": difference(of_a, of_b)}
+
+
+def difference(a: Tree, b: Tree) -> Tree:
+    """Give how much more the second is than the first, part by part; None if that is unknown."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return {name: difference(a.get(name), b.get(name)) for name in {**a, **b}}
+    if a is None or b is None or isinstance(a, Mapping) or isinstance(b, Mapping):
+        return None
+    return b - a
+
+
+def _difference(first: FirstDifference | None) -> dict[str, object] | None:
+    if first is None:
+        return None
+    return {
+        "at": seconds(first.at_us),
+        "same": first.same,
+        "a": _version(first.a),
+        "b": _version(first.b),
+    }
+
+
+def _version(version: Version | None) -> dict[str, object] | None:
+    if version is None:
+        return None
+    return {
+        "decision": version.announced.as_map(),
+        "index": version.index,
+        "line": version.line,
+        "elsewhere": _elsewhere(version.elsewhere),
+    }
+
+
+def _elsewhere(elsewhere: Elsewhere | None) -> dict[str, object] | None:
+    return None if elsewhere is None else attrs.asdict(elsewhere)
+
+
+def _movement(movement: Movement) -> dict[str, object]:
+    return {
+        "gained": movement.gained,
+        "lost": movement.lost,
+        "most_gained": [_change(change) for change in movement.most_gained],
+        "most_lost": [_change(change) for change in movement.most_lost],
+    }
+
+
+def _change(change: JobChange) -> dict[str, object]:
+    a, b = change.a, change.b
+    return {
+        "app": change.app,
+        "a": attrs.asdict(a),
+        "b": attrs.asdict(b),
+        "difference": {
+            "wait_s": difference(a.wait_s, b.wait_s),
+            "end_s": difference(a.end_s, b.end_s),
+        },
+    }

@@ -1,0 +1,152 @@
+"""The comparison: two sides go on together, from instant to instant."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import zip_longest
+from typing import final
+
+from muster.compare._account import Account
+from muster.compare._jobs import Matches
+from muster.compare._priorities import ranges
+from muster.compare._result import (
+    Compared,
+    FirstDifference,
+    PriorityRow,
+    QueueRow,
+    Version,
+)
+from muster.compare._sides import Side
+from muster.compare._streams import Parting, Streams
+from muster_core.decisions import Announced
+
+
+@final
+class Comparison:
+    """Compares two sides.
+
+    Both go on at the same instants, so that where they part each can be asked about the
+    other's decision. The counters may be read from another thread while it goes on.
+
+    Attributes:
+        at_us: The present instant, in microseconds since the start.
+        decisions: Decisions of both sides so far.
+
+    Args:
+        a: One side.
+        b: The other side.
+        in_step: Both have the same events, so batches end at the same places.
+    """
+
+    def __init__(self, a: Side, b: Side, *, in_step: bool = False) -> None:
+        self.at_us = 0
+        self.decisions = 0
+        self._in_step = in_step
+        self._sides = (a, b)
+        self._matches = Matches()
+        self._accounts = (
+            Account(a.conductor, partial(self._matches.closed, 0)),
+            Account(b.conductor, partial(self._matches.closed, 1)),
+        )
+        self._streams = Streams()
+        #: When each side was last seen to do anything: timers may go off without a decision.
+        self._ends_us = [0, 0]
+        self._first: FirstDifference | None = None
+        self._first_priority: FirstDifference | None = None
+
+    @property
+    def events(self) -> int:
+        """How many events were read on the side that is ahead."""
+        return max(side.events for side in self._sides)
+
+    def run(self) -> Compared:
+        """Go through to the end, until no timer is left.
+
+        Raises:
+            FeedError: If a feed or a log cannot be read on.
+        """
+        while True:
+            next_us = [side.next_us() for side in self._sides]
+            coming = [us for us in next_us if us is not None]
+            if not coming:
+                break
+            self.at_us = min(coming)
+            read = [side.events for side in self._sides]
+            self._act([us == self.at_us for us in next_us])
+            for number, side in enumerate(self._sides):
+                if side.events != read[number]:
+                    self._ends_us[number] = self.at_us
+        for account, end_us in zip(self._accounts, self._ends_us, strict=True):
+            account.end(end_us)
+        return self._compared()
+
+    def _act(self, acts: list[bool]) -> None:
+        """Do what happens at the present instant, batch by batch."""
+        batches = (
+            side.act(self.at_us) if acting else ()
+            for side, acting in zip(self._sides, acts, strict=True)
+        )
+        for pair in zip_longest(*batches):
+            for number, batch in enumerate(pair):
+                if batch is not None:
+                    self.decisions += len(batch)
+                    if batch:
+                        self._ends_us[number] = self.at_us
+                    self._accounts[number].note(self.at_us, batch)
+                    self._streams.feed(number, batch)
+            self._look(is_all=self._in_step)
+        self._look(is_all=True)
+
+    def _look(self, *, is_all: bool) -> None:
+        self._streams.compare(is_all=is_all)
+        if self._first is None and self._streams.first is not None:
+            self._first = self._difference(self._streams.first)
+            for side in self._sides:
+                side.forget_places()
+        if self._first_priority is None and self._streams.first_priority is not None:
+            self._first_priority = self._difference(self._streams.first_priority)
+
+    def _difference(self, parting: Parting) -> FirstDifference:
+        """Say where the sides part; what comes later on one of them comes later."""
+        instants = [one.at_us for one in (parting.a, parting.b) if one is not None]
+        at_us = min(instants)
+        return FirstDifference(
+            at_us=at_us,
+            same=parting.same,
+            a=self._version(parting.a, 0, parting.b),
+            b=self._version(parting.b, 1, parting.a),
+        )
+
+    def _version(
+        self, announced: Announced | None, number: int, instead: Announced | None
+    ) -> Version | None:
+        if announced is None:
+            return None
+        index, line = self._sides[number].place_of(announced)
+        app, ask = announced.decision.app, announced.decision.ask
+        elsewhere = None
+        if app is not None and ask is not None:
+            elsewhere = self._sides[1 - number].find(app, ask, instead)
+        return Version(announced, index, line, elsewhere)
+
+    def _compared(self) -> Compared:
+        a, b = self._accounts
+        asks = a.asks_by_priority()
+        for priority, number in b.asks_by_priority().items():
+            asks[priority] = asks.get(priority, 0) + number
+        return Compared(
+            decisions=self._streams.same,
+            first=self._first,
+            first_priority=self._first_priority,
+            a=a.all(),
+            b=b.all(),
+            queues=tuple(
+                QueueRow(queue, a.queue(queue), b.queue(queue))
+                for queue in sorted(a.queues() | b.queues())
+            ),
+            priorities=tuple(
+                PriorityRow(*ends, a.priorities(*ends), b.priorities(*ends))
+                for ends in ranges(asks)
+            ),
+            jobs=self._matches.changes(),
+        )

@@ -1,0 +1,150 @@
+"""Reading decision logs, as :class:`muster.feeds.DecisionLog` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, final
+
+import attrs
+
+from muster.feeds import FeedError, Raw, RawEvent
+from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
+
+_TEXTS: Final = ("app", "ask", "node", "queue", "gang", "state", "message")
+_NUMBERS: Final = ("priority", "index", "line")
+_FIELDS: Final = frozenset({"seq", "at", "kind", "reason", *_TEXTS, *_NUMBERS})
+_NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.ASSIGNED: ("app", "ask", "queue", "node"),
+    Kind.WAITING: ("app", "ask", "queue", "node"),
+    Kind.BOUND: ("app", "ask", "queue", "node"),
+    Kind.RELEASED: ("app", "ask", "queue", "reason"),
+    Kind.APP_STATE: ("app", "queue", "state"),
+}
+"""Fields without which decisions of a kind cannot be understood."""
+
+
+@final
+@attrs.frozen
+class Logged:
+    """A decision in a log.
+
+    Attributes:
+        index: Its index in the log, from 0.
+        line: Its line in the log, from 1, or None in msgpack.
+        announced: The decision.
+    """
+
+    index: int
+    line: int | None
+    announced: Announced
+
+
+def is_decision(raw: RawEvent) -> bool:
+    """Say whether what stands in a file is a decision, and no event of a feed."""
+    value = raw.value
+    return isinstance(value, dict) and "op" not in value and {"seq", "kind"} <= value.keys()
+
+
+def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[Logged]:
+    """Read a decision log, one by one, none before it is asked for.
+
+    Args:
+        raws: What stands in it, from :func:`muster.feeds.read_raw`.
+        name: Its name, for errors.
+
+    Yields:
+        Each decision; their numbers go up, and time does not go back.
+
+    Raises:
+        FeedError: If something in it is no decision, or not in its place.
+    """
+    seq, at_us = 0, 0
+    for raw in raws:
+        problem = raw.problem
+        announced: Announced | None = None
+        if problem is None:
+            try:
+                announced = _announced(raw.value)
+            except _UnlikeError as error:
+                problem = str(error)
+        if announced is not None and announced.seq <= seq:
+            problem = f"seq: {announced.seq} comes after {seq}; numbers go up"
+        elif announced is not None and announced.at_us < at_us:
+            problem = f"at: {announced.at_us / MICROSECONDS:g} is before the decision before it"
+        if announced is None or problem is not None:
+            place = "" if raw.line is not None else f"decision {raw.index}: "
+            raise FeedError(name, f"{place}no decision of a log: {problem}", raw.line)
+        seq, at_us = announced.seq, announced.at_us
+        yield Logged(raw.index, raw.line, announced)
+
+
+@final
+class _UnlikeError(Exception):
+    """What stands there is no decision; the message names the field and the value."""
+
+
+def _announced(value: Raw) -> Announced:
+    if not isinstance(value, dict):
+        msg = "it is not a map"
+        raise _UnlikeError(msg)
+    for field in value:
+        if field not in _FIELDS:
+            msg = f"{field}: there is no such field; there are: {', '.join(sorted(_FIELDS))}"
+            raise _UnlikeError(msg)
+    kind = _kind(value)
+    for field in _NEEDED.get(kind, ()):
+        if value.get(field) is None:
+            msg = f"{field}: is missing, of a decision {kind.value!r}"
+            raise _UnlikeError(msg)
+    app, ask, node, queue, gang, state, message = (_text(value, field) for field in _TEXTS)
+    priority, index, line = (_number(value, field) for field in _NUMBERS)
+    decision = Decision(
+        kind, app, ask, node, queue, gang, _reason(value), state, priority, message, index, line
+    )
+    seq = _number(value, "seq")
+    if seq is None or seq < 1:
+        msg = f"seq: {value.get('seq')!r} is no number from 1"
+        raise _UnlikeError(msg)
+    return Announced(seq, _instant_us(value), decision)
+
+
+def _kind(value: Mapping[str, Raw]) -> Kind:
+    written = value.get("kind")
+    if written not in list(Kind):
+        msg = f"kind: {written!r} is none; there are: {', '.join(Kind)}"
+        raise _UnlikeError(msg)
+    return Kind(str(written))
+
+
+def _reason(value: Mapping[str, Raw]) -> Reason | None:
+    written = value.get("reason")
+    if written is None:
+        return None
+    if written not in list(Reason):
+        msg = f"reason: {written!r} is none; there are: {', '.join(Reason)}"
+        raise _UnlikeError(msg)
+    return Reason(str(written))
+
+
+def _text(value: Mapping[str, Raw], field: str) -> str | None:
+    written = value.get(field)
+    if written is None or isinstance(written, str):
+        return written
+    msg = f"{field}: {written!r} is no text"
+    raise _UnlikeError(msg)
+
+
+def _number(value: Mapping[str, Raw], field: str) -> int | None:
+    written = value.get(field)
+    if written is None or (isinstance(written, int) and not isinstance(written, bool)):
+        return written
+    msg = f"{field}: {written!r} is no whole number"
+    raise _UnlikeError(msg)
+
+
+def _instant_us(value: Mapping[str, Raw]) -> int:
+    written = value.get("at")
+    if isinstance(written, bool) or not isinstance(written, int | float) or written < 0:
+        msg = f"at: {written!r} is no time in seconds"
+        raise _UnlikeError(msg)
+    return round(written * MICROSECONDS)

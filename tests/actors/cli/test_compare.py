@@ -1,0 +1,442 @@
+from __future__ import annotations
+
+import io
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.feeds import RawEvent, read_raw
+from tests.actors.cli.helpers import COMMAND, run, run_json, started, written
+
+FEED = """\
+- {op: add_node, node: n1, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: root.east}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 2}, run_for: 10}
+- {op: add_app, app: b, queue: root.west}
+- {op: add_ask, app: b, ask: y, resources: {vcore: 2}, run_for: 1500}
+"""
+QUEUES = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: east}
+          - {name: west}
+"""
+RANKED = QUEUES.replace("west}", 'west, properties: {queue.priority: "5"}}')
+PARTITIONS = QUEUES + RANKED.replace("partitions:\n", "").replace("default", "other")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    return {
+        "feed": written(tmp_path / "feed.yaml", FEED),
+        "a": written(tmp_path / "a.yaml", QUEUES),
+        "b": written(tmp_path / "b.yaml", RANKED),
+    }
+
+
+def under(files: dict[str, Path]) -> list[str | Path]:
+    """Give the arguments for the feed under both configurations."""
+    return ["compare", files["feed"], "--config", files["a"], "--config", files["b"]]
+
+
+def logs(tmp_path: Path, files: dict[str, Path], ending: str) -> list[Path]:
+    """Write the decision logs of both configurations."""
+    made: list[Path] = []
+    for name in ("a", "b"):
+        feed = f"- {{op: configure, file: {files[name].name}}}\n{FEED}"
+        log = tmp_path / f"{name}-log{ending}"
+        run("replay", written(tmp_path / f"{name}-feed.yaml", feed), "--decisions", log)
+        made.append(log)
+    return made
+
+
+def told(text: str) -> str:
+    """Leave the sentences of reasons out of a text: they are the scheduler's."""
+    return re.sub(r"(      \w+): .*", r"\1: …", text)
+
+
+def test_what_is_printed(files: dict[str, Path]) -> None:
+    result = run(*under(files))
+    folder = f"{files['feed'].parent}/"
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert (
+        told(result.stdout.replace(folder, ""))
+        == """\
+A  a.yaml
+B  b.yaml
+
+The decisions part at 0 s, after 4 decisions alike:
+
+A  assigned a/x on n1 in root.east  (feed.yaml:3)
+   in B a/x is pending
+      NotYourTurn: …
+      NoNodeFits: …
+B  assigned b/y on n1 in root.west  (feed.yaml:5)
+   in A b/y is pending
+      NotYourTurn: …
+      NoNodeFits: …
+
+
+ all                          A         B      B - A
+ ───────────────────────────────────────────────────
+ jobs                         2         2          =
+ asks bound                   2         2          =
+ pending                      0         0          =
+ preempted                    0         0          =
+ reclaimed                    0         0          =
+ mean wait (s)            5.000   750.000   +745.000
+ median                   5.000   750.000   +745.000
+ 95 %                    10.000     1,500     +1,490
+ longest                 10.000     1,500     +1,490
+ mean wait of jobs (s)    5.000   750.000   +745.000
+ makespan (s)             1,510     1,510          =
+ vcore used (%)            98.1      98.1          =
+
+
+ queue               jobs   asks bound   mean wait (s)    median      95 %   longest
+ ───────────────────────────────────────────────────────────────────────────────────
+ root.east   A          1            1           0.000     0.000     0.000     0.000
+             B          1            1           1,500     1,500     1,500     1,500
+             B - A      =            =          +1,500    +1,500    +1,500    +1,500
+ root.west   A          1            1          10.000    10.000    10.000    10.000
+             B          1            1           0.000     0.000     0.000     0.000
+             B - A      =            =         -10.000   -10.000   -10.000   -10.000
+
+
+ queue       vcore used (%): A      B   B - A
+ ────────────────────────────────────────────
+ root.east                 0.6    0.6       =
+ root.west                97.4   97.4       =
+
+
+ priority           jobs   asks bound   mean wait (s)     median     95 %   longest
+ ──────────────────────────────────────────────────────────────────────────────────
+ 0          A          2            2           5.000      5.000   10.000    10.000
+            B          2            2         750.000    750.000    1,500     1,500
+            B - A      =            =        +745.000   +745.000   +1,490    +1,490
+
+Of 2 jobs, 1 wait less in B and 1 wait longer. As many end earlier, and as many later.
+
+
+ job            wait (s): A       B     B - A   end (s): A       B     B - A
+ ───────────────────────────────────────────────────────────────────────────
+ wait less:
+   b                 10.000   0.000   -10.000        1,510   1,500   -10.000
+ wait longer:
+   a                  0.000   1,500    +1,500       10.000   1,510    +1,500
+
+"""
+    )
+
+
+def test_one_configuration_against_itself(files: dict[str, Path]) -> None:
+    result = run("compare", files["feed"], "--config", files["b"], "--config", files["b"])
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "\nBoth decide the same: 21 decisions.\n" in result.stdout
+    assert " root.east   A = B      1 " in result.stdout
+    assert "+" not in result.stdout
+    assert "wait longer" not in result.stdout
+
+
+def test_the_same_as_json(files: dict[str, Path]) -> None:
+    status, given = run_json(*under(files))
+    first, queue = given["first"], given["queues"][1]
+
+    assert (status, given["same"], given["decisions"]) == (1, False, 5)
+    assert given["sides"] == {"a": str(files["a"]), "b": str(files["b"])}
+    assert given["left_out"] == []
+    assert (first["at"], first["same"]) == (0, 4)
+    assert first["a"]["decision"]["ask"] == "x"
+    assert (first["a"]["index"], first["a"]["line"]) == (2, 3)
+    assert {**first["a"]["elsewhere"], "turn": None, "reasons": []} == {
+        "app": "a", "ask": "x", "place": "pending", "node": None, "reasons": [], "turn": None,
+    }  # fmt: skip
+    assert first["a"]["elsewhere"]["turn"].startswith("NotYourTurn: b/y is tried before it")
+    assert first["a"]["elsewhere"]["reasons"][0].startswith("NoNodeFits: ")
+    assert given["first_priority"]["b"]["decision"]["queue"] == "root.east"
+    assert given["first_priority"]["b"]["elsewhere"] is None
+    assert given["all"]["difference"]["wait"]["mean_s"] == 745
+    assert given["all"]["a"]["utilisation"]["vcore"] == pytest.approx(1510 / 1540)
+    assert queue["queue"] == "root.west"
+    assert (queue["a"]["wait"]["mean_s"], queue["difference"]["wait"]["longest_s"]) == (10, -10)
+    assert [(row["lowest"], row["highest"]) for row in given["priorities"]] == [(0, 0)]
+    assert (
+        given["jobs"]["wait"]["most_lost"]
+        == given["jobs"]["end"]["most_lost"]
+        == [
+            {
+                "app": "a",
+                "a": {"queue": "root.east", "wait_s": 0, "end_s": 10},
+                "b": {"queue": "root.east", "wait_s": 1500, "end_s": 1510},
+                "difference": {"wait_s": 1500, "end_s": 1500},
+            }
+        ]
+    )
+
+
+def test_the_same_as_json_of_equal_sides(files: dict[str, Path]) -> None:
+    status, given = run_json("compare", files["feed"], files["feed"])
+
+    assert (status, given["same"], given["first"], given["first_priority"]) == (0, True, None, None)
+
+
+def test_configurations_stand_in_for_those_of_the_feed(files: dict[str, Path]) -> None:
+    feed = f"- {{op: configure, file: gone.yaml}}\n{FEED}- {{op: configure, partition: p}}\n"
+    files["feed"].write_text(feed, encoding="utf-8")
+    result = run(*under(files))
+
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{files['feed']}:1: `configure` is left out",
+        f"{files['feed']}:7: `configure` is left out (of partition 'p')",
+    ]
+    assert run_json(*under(files))[1]["left_out"] == [
+        {"index": 0, "line": 1, "partition": None},
+        {"index": 6, "line": 7, "partition": "p"},
+    ]
+
+
+def test_many_configurations_of_a_feed_are_counted(files: dict[str, Path]) -> None:
+    many = "".join(f"- {{op: configure, config: {{}}, at: {at}}}\n" for at in range(12))
+    files["feed"].write_text(FEED + many, encoding="utf-8")
+    lines = run(*under(files)).stderr.splitlines()
+
+    assert len(lines) == 11
+    assert lines[-1] == f"{files['feed']}: … 12 `configure` events left out in all"
+
+
+def test_one_configuration_against_the_feed_as_it_is(files: dict[str, Path]) -> None:
+    files["feed"].write_text(f"- {{op: configure, file: a.yaml}}\n{FEED}", encoding="utf-8")
+    same = run("compare", files["feed"], "--config", files["a"])
+    other = run("compare", files["feed"], "--config", files["b"])
+
+    assert same.exit_code == 0
+    assert same.stdout.startswith(f"A  {files['feed']} as it is\nB  {files['a']}\n")
+    assert other.exit_code == 1
+    assert f"assigned b/y on n1 in root.west  ({files['feed']}:6)" in other.stdout
+
+
+def test_two_feeds(files: dict[str, Path], tmp_path: Path) -> None:
+    shorter = written(tmp_path / "shorter.yaml", FEED.replace("1500", "700"))
+    result = run("compare", files["feed"], shorter)
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"A  {files['feed']}\nB  {shorter}\n")
+    assert "\nThe decisions part at 00:11:50, after 14 decisions alike:\n" in result.stdout
+    assert "\nA  nothing more at this instant\n" in result.stdout
+    assert "\nB  released b/y from n1 in root.west: completed\n" in result.stdout
+    assert "   in A b/y is bound on n1\n" in result.stdout
+    assert "Of 2 jobs, 1 end earlier in B and 0 end later.\n" in result.stdout
+
+
+def test_an_ask_of_one_feed_alone(files: dict[str, Path], tmp_path: Path) -> None:
+    renamed = written(tmp_path / "renamed.yaml", FEED.replace("ask: x", "ask: z"))
+    text = run("compare", files["feed"], renamed).stdout
+
+    assert "\n   in B a/x does not exist\n" in text
+    assert "\n   in A a/z does not exist\n" in text
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".msgpack", ".jsonl.gz", ".msgpack.gz", ".log"])
+def test_two_logs(files: dict[str, Path], tmp_path: Path, ending: str) -> None:
+    a, b = logs(tmp_path, files, ending)
+    status, given = run_json("compare", a, b)
+    by_feed = run_json(*under(files))[1]
+    in_lines = "msgpack" not in ending
+
+    assert status == 1
+    assert given["first"]["a"]["decision"]["app"] == "a"
+    assert given["first"]["a"]["line"] == (6 if in_lines else None)
+    assert given["first"]["a"]["elsewhere"] is None
+    assert given["all"]["a"]["wait"] is None
+    assert given["all"]["a"]["job_wait"] == by_feed["all"]["a"]["job_wait"]
+    assert given["jobs"] == by_feed["jobs"]
+    assert given["priorities"] == []
+    assert run("compare", a, a).exit_code == 0
+
+
+def test_two_logs_in_words(files: dict[str, Path], tmp_path: Path) -> None:
+    a, b = logs(tmp_path, files, ".msgpack")
+    text = run("compare", a, b).stdout
+
+    assert f"\nA  assigned a/x on n1 in root.east  ({a}: event 5)\nB  assigned" in text
+    assert "\n mean wait of jobs (s)    5.000   750.000   +745.000\n" in text
+    assert " queue               jobs   asks bound   mean wait of jobs (s)    median" in text
+    assert "vcore" not in text
+
+
+def test_priorities_alone(files: dict[str, Path]) -> None:
+    shifted = RANKED.replace("queue.priority", "priority.offset").replace('"5"', '"-5"')
+    files["b"].write_text(shifted, encoding="utf-8")
+    result = run(*under(files))
+
+    assert result.exit_code == 1
+    assert "The decisions part" not in result.stdout
+    assert "\nThe priorities of queues part at 0 s, after 0 changes alike:\n" in result.stdout
+    assert "\nA  queue_priority of root: 0\nB  queue_priority of root: -5\n" in result.stdout
+
+
+def test_jobs_of_one_side_alone(files: dict[str, Path], tmp_path: Path) -> None:
+    fewer = written(tmp_path / "fewer.yaml", "".join(FEED.splitlines(keepends=True)[:3]))
+    text = run("compare", files["feed"], fewer).stdout
+
+    assert "\nOnly in A: 1 job.\n" in text
+
+
+def test_standard_input(files: dict[str, Path]) -> None:
+    arguments = under(files)
+    arguments[1] = "-"
+    result = run(*arguments, given=FEED)
+
+    assert result.exit_code == 1
+    assert "(standard input:3)" in result.stdout
+
+
+def test_a_configuration_from_standard_input(files: dict[str, Path]) -> None:
+    result = run("compare", files["feed"], "--config", "-", "--config", files["b"], given=QUEUES)
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("A  standard input\n")
+
+
+def test_standard_input_that_is_closed(files: dict[str, Path]) -> None:
+    command = [*COMMAND, *map(str, ["compare", files["feed"], "--config", "-"])]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "standard input: cannot be read: it is closed\n"
+
+
+def test_the_partition_that_runs(files: dict[str, Path]) -> None:
+    files["b"].write_text(PARTITIONS, encoding="utf-8")
+    other = run(*under(files), "--partition", "default")
+    files["a"].write_text(PARTITIONS, encoding="utf-8")
+    same = run(*under(files), "--partition", "other")
+
+    assert (other.exit_code, same.exit_code) == (0, 0)
+    assert run(*under(files), "--partition", "none").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["{feed}"], "One feed alone: name a second one, or a configuration with --config."),
+        (["{feed}"] * 3, "There are 3 feeds; compare two."),
+        (["{feed}", "{feed}", "--config", "{a}"], "--config is for one feed; leave it out"),
+        (["{feed}", *["--config", "{a}"] * 3], "There are 3 configurations; compare two."),
+        (["{feed}", "{feed}", "--partition", "p"], "--partition is for configurations"),
+        (["-", "-"], "Standard input can be read only once: name a file."),
+        (["-", "--config", "-"], "Standard input can be read only once: name a file."),
+        ([], "Missing argument 'FEED...'"),
+    ],
+)
+def test_arguments_that_make_no_sense(
+    files: dict[str, Path], arguments: list[str], problem: str
+) -> None:
+    names = {name: str(path) for name, path in files.items()}
+    result = run("compare", *(argument.format(**names) for argument in arguments))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert problem in result.stderr
+
+
+def test_a_configuration_that_is_refused(files: dict[str, Path]) -> None:
+    files["b"].write_text(QUEUES.replace("west", "east").replace("root", "root!"), encoding="utf-8")
+    result = run(*under(files))
+    status, given = run_json(*under(files))
+
+    assert (result.exit_code, result.stdout, status) == (2, "", 2)
+    assert result.stderr.startswith(f"{files['b']}:4: partitions[0].queues[0].name: ")
+    assert given["error"]["file"] == str(files["b"])
+    assert given["error"]["line"] == 4
+
+
+@pytest.mark.parametrize("which", ["feed", "a"])
+def test_a_file_that_is_not_there(files: dict[str, Path], which: str) -> None:
+    files[which].unlink()
+    result = run(*under(files))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{files[which]}: ")
+
+
+def test_a_log_and_a_feed_are_not_compared(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    for pair in ((log, files["feed"]), (files["feed"], log)):
+        result = run("compare", *pair)
+        assert result.exit_code == 2
+        assert result.stderr == f"{log}: is a decision log, and the other is a feed\n"
+
+
+def test_a_log_has_no_configuration_to_change(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    result = run("compare", log, "--config", files["a"])
+
+    assert result.exit_code == 2
+    assert result.stderr == f"{log}: is a decision log, which no configuration can change\n"
+
+
+def test_what_is_empty_is_what_the_other_is(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    empty = written(tmp_path / "empty.jsonl", "")
+
+    assert run_json("compare", empty, log)[1]["jobs"]["only_b"] == 2
+    assert run_json("compare", files["feed"], empty)[1]["jobs"]["only_a"] == 2
+    assert run("compare", empty, empty).exit_code == 0
+
+
+def test_a_log_that_breaks_off(files: dict[str, Path], tmp_path: Path) -> None:
+    (log, _) = logs(tmp_path, files, ".jsonl")
+    broken = written(tmp_path / "broken.jsonl", log.read_text(encoding="utf-8")[:-9])
+    result = run("compare", log, broken)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.fullmatch(rf"{broken}:\d+: no decision of a log: the line is .*\n", result.stderr)
+
+
+def test_the_progress_bar(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    result = run(*under(files))
+
+    assert result.exit_code == 1
+    assert "decisions/s" in result.stderr
+
+
+def test_ctrl_c_says_nothing(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def raws(_name: str) -> Iterator[RawEvent]:
+        yield from read_raw(io.BytesIO(FEED.encode()))
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("muster.cli._progress.read_raw", raws)
+    result = run("compare", files["feed"], "--config", files["a"])
+
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
+
+
+def test_nobody_reads_on(files: dict[str, Path]) -> None:
+    with started(*under(files)) as running:
+        running.out.close()
+        assert running.process.wait() == 141
+
+
+def test_a_narrow_page_cuts_nothing(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    text = run(*under(files)).stdout
+
+    assert "…" not in text
+    tables = text.partition("\n all ")[2].splitlines()
+    assert max(len(line) for line in tables if not line.startswith("Of 2 jobs")) <= 60
