@@ -25,7 +25,7 @@ help: ## Say what there is to make
 
 .PHONY: demo
 demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with the published figures
-	@$(PY) examples/philly/demo.py
+	@$(PY) examples/philly/demo.py --reports build/demo
 
 .PHONY: test
 test: $(VENV)/.test ## Run the tests, on all cores

@@ -34,6 +34,8 @@ PAGES = (
     DOCS / "tutorial.md",
     DOCS / "gangs.md",
     DOCS / "preemption.md",
+    DOCS / "explain.md",
+    DOCS / "compare.md",
     DOCS / "embedding.md",
     DOCS / "reference" / "cli.md",
     DOCS / "reference" / "feeds.md",

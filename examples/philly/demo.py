@@ -187,8 +187,10 @@ def read_delays(jobs: Mapping[str, Job], decisions: Path) -> Iterator[float]:
         raise click.ClickException(f"{decisions}: {min(ran)} is no job of the table")
 
 
-def replay(experiment: Experiment, folder: Path) -> Outcome:
+def replay(experiment: Experiment, folder: Path, reports: Path | None) -> Outcome:
     """Make the feed of an experiment, replay it, and read what was decided.
+
+    A report of it is written to the folder ``reports``, if there is one.
 
     Raises:
         click.ClickException: A command failed, or a job did not run as it should.
@@ -199,8 +201,12 @@ def replay(experiment: Experiment, folder: Path) -> Outcome:
     # Both policies get the priorities: what differs is the configuration, and that alone.
     options = ("--nodes", cluster.nodes, "--priority", "sjf", "--wide", "gang")
     run(HERE / "to_feed.py", cluster.jobs, *options, "--config", config, "--out", feed)
+    report = () if reports is None else ("--report", reports / f"{feed.stem}.html")
     start = time.perf_counter()
-    run("-m", "muster", "replay", feed, "--decisions", decisions, "--strict", "--format", "json")
+    run(
+        *("-m", "muster", "replay", feed, "--decisions", decisions, *report),
+        *("--strict", "--format", "json"),
+    )
     took_s = time.perf_counter() - start
     jobs = read_jobs(cluster.jobs)
     gangs = sum(job.members > 1 for job in jobs.values())
@@ -237,9 +243,9 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     return shown
 
 
-def run_all(folder: Path) -> list[Outcome]:
-    """Run every experiment with its files in ``folder``."""
-    return [replay(experiment, folder) for experiment in EXPERIMENTS]
+def run_all(folder: Path, reports: Path | None) -> list[Outcome]:
+    """Run every experiment with its files in ``folder``, and its report in ``reports``."""
+    return [replay(experiment, folder, reports) for experiment in EXPERIMENTS]
 
 
 @click.command()
@@ -248,18 +254,27 @@ def run_all(folder: Path) -> list[Outcome]:
     type=click.Path(file_okay=False, path_type=Path),
     help="Leave the feeds and the decision logs in this folder.",
 )
-def main(keep: Path | None) -> None:
+@click.option(
+    "--reports",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a page to look at for each replay, in this folder.",
+)
+def main(keep: Path | None, reports: Path | None) -> None:
     """Replay two virtual clusters under two policies; exit status 1 if a figure differs.
 
     Example: demo.py --keep out
     """
+    if reports is not None:
+        reports.mkdir(parents=True, exist_ok=True)
     if keep is None:
         with tempfile.TemporaryDirectory() as folder:
-            outcomes = run_all(Path(folder))
+            outcomes = run_all(Path(folder), reports)
     else:
         keep.mkdir(parents=True, exist_ok=True)
-        outcomes = run_all(keep)
+        outcomes = run_all(keep, reports)
     Console().print(table(outcomes))
+    if reports is not None:
+        click.echo(f"To look at: {reports}/*.html")
     sys.exit(0 if all(outcome.holds for outcome in outcomes) else 1)
 
 

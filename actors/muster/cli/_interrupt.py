@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self, TypeVar, final
 
@@ -67,7 +68,8 @@ class Interrupt:
             return  # `scope` looks at `hit`
         if self._scope.cancel_called:
             os._exit(128 + signal.SIGINT)  # whoever presses it once more wants no order
-        self._token.run_sync_soon(self._scope.cancel)
+        with suppress(trio.RunFinishedError):  # What is left to be done is done.
+            self._token.run_sync_soon(self._scope.cancel)
 
     def __enter__(self) -> Self:
         if self._is_main:

@@ -20,7 +20,7 @@ PIPE_CLOSED: Final = 141
 """The exit status when nobody reads what is written, as of a program that a signal ends."""
 
 # A module is imported when its command is used, or all commands are listed.
-_COMMANDS: Final = ("replay", "check", "validate", "convert")
+_COMMANDS: Final = ("replay", "check", "explain", "compare", "validate", "convert")
 
 
 @final

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import final
+from typing import Protocol, final
 
 from muster._batches import Journal
 from muster._simulation import Simulation, open_simulation
@@ -11,6 +11,25 @@ from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle
 from muster.replay._tally import Tally
 from muster_core.decisions import Announced
 from muster_core.errors import RefusedError
+
+
+class Watcher(Journal, Protocol):
+    """Who watches a replay without changing what is decided; a journal that sees the items too."""
+
+    def saw(self, item: FeedItem, /) -> None:
+        """Take note of an item that is about to be let in."""
+
+    def due_us(self) -> int | None:
+        """Give the instant at the end of which it wants to look at the scheduler, or None.
+
+        It is asked between two instants of the feed; one that is over means the present one.
+        """
+
+    async def look(self, scheduler: Simulation, at_us: int, /) -> None:
+        """Look at the scheduler at rest: no batch is open at ``at_us``, in microseconds."""
+
+    async def look_at_end(self, scheduler: Simulation, at_us: int, /) -> None:
+        """Look at it for the last time; this does not come after a cancellation."""
 
 
 @final
@@ -30,6 +49,7 @@ async def replay(
     items: Iterable[FeedItem],
     *,
     journals: Sequence[Journal] = (),
+    watchers: Sequence[Watcher] = (),
     tally: Tally | None = None,
     until_us: int | None = None,
     strict: bool = False,
@@ -42,6 +62,7 @@ async def replay(
     Args:
         items: The feed; its instants never go back.
         journals: What every batch of decisions is written to, before ``tally`` counts it.
+        watchers: Who else takes every batch, and looks at the scheduler now and then.
         tally: Counts what happens; after a cancellation it holds what was done until then.
         until_us: The instant at which to end, in microseconds since the start: later
             events are not read, timers that are due then still go off.
@@ -57,21 +78,79 @@ async def replay(
         BrokenSchedulerError: If the scheduler fails, which is a bug.
     """
     tally = Tally() if tally is None else tally
-    async with open_simulation(journal=Journals([*journals, tally])) as scheduler:
+    async with open_simulation(journal=Journals([*journals, *watchers, tally])) as scheduler:
+        watched = _Watched(scheduler, watchers)
         try:
-            went_through = await _let_all_in(scheduler, items, tally, until_us, strict=strict)
+            went_through = await _let_all_in(watched, items, tally, until_us, strict=strict)
         except (FeedError, KeyboardInterrupt):  # nothing but reading raises the second one here
             await scheduler.settle()
             tally.end()
+            await watched.end(tally.at_us)
             raise
         if went_through:
+            await watched.pass_timers(until_us)
             await scheduler.finish(until_us)
+        elif watchers:
+            await scheduler.settle()
+        await watched.end(max(tally.at_us, (until_us or 0) if went_through else 0))
     tally.end(until_us if went_through else None)
     return went_through
 
 
+@final
+class _Watched:
+    """A scheduler with those who watch it.
+
+    Looking closes no batch that would have stayed open: it is done between two instants.
+    """
+
+    def __init__(self, scheduler: Simulation, watchers: Sequence[Watcher]) -> None:
+        self.scheduler = scheduler
+        self._watchers = tuple(watchers)
+        self._now_us = 0
+
+    async def pass_to(self, item: FeedItem) -> None:
+        """Let time pass until an item, which is let in next."""
+        if not self._watchers:
+            return
+        if item.at_us > self._now_us:
+            while (due_us := self._due_us()) is not None and due_us < item.at_us:
+                await self._look(due_us)
+            self._now_us = item.at_us
+        for watcher in self._watchers:
+            watcher.saw(item)
+
+    async def pass_timers(self, until_us: int | None) -> None:
+        """Let time pass as long as timers are left, and somebody wants to look."""
+        if not self._watchers:
+            return
+        await self.scheduler.finish(self._now_us)
+        while (due_us := self._due_us()) is not None:
+            timer_us = self.scheduler.next_timer_us()
+            if timer_us is None or (until_us is not None and max(due_us, timer_us) >= until_us):
+                return
+            await self._look(due_us)
+
+    async def end(self, at_us: int) -> None:
+        """Let everybody look for the last time."""
+        for watcher in self._watchers:
+            await watcher.look_at_end(self.scheduler, at_us)
+
+    def _due_us(self) -> int | None:
+        due = [due_us for watcher in self._watchers if (due_us := watcher.due_us()) is not None]
+        return max(min(due), self._now_us) if due else None
+
+    async def _look(self, due_us: int) -> None:
+        await self.scheduler.finish(due_us)
+        self._now_us = due_us
+        for watcher in self._watchers:
+            wanted_us = watcher.due_us()
+            if wanted_us is not None and wanted_us <= due_us:
+                await watcher.look(self.scheduler, due_us)
+
+
 async def _let_all_in(
-    scheduler: Simulation,
+    watched: _Watched,
     items: Iterable[FeedItem],
     tally: Tally,
     until_us: int | None,
@@ -86,8 +165,9 @@ async def _let_all_in(
     for item in items:
         if until_us is not None and item.at_us > until_us:
             break
+        await watched.pass_to(item)
         tally.saw(item)
-        if not await _enter(scheduler, item, strict=strict):
+        if not await _enter(watched.scheduler, item, strict=strict):
             return False
     return True
 

@@ -83,7 +83,7 @@ def test_completion() -> None:
         check=True,
     )  # fmt: skip
 
-    assert done.stdout.splitlines() == ["plain,check", "plain,convert"]
+    assert done.stdout.splitlines() == ["plain,check", "plain,compare", "plain,convert"]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", os.devnull], ["check", "missing"]])

@@ -1,0 +1,90 @@
+"""The live view of a replay: the queue tree as it is, and what was decided last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from muster.cli._progress import clock
+from muster.report import Board, QueueNow, as_words
+from muster_core.decisions import MICROSECONDS
+
+WIDE: Final = 88
+"""From so many columns on there is room for bars."""
+
+NARROW: Final = 56
+"""With fewer columns there is no room for anything but running and pending asks."""
+
+
+def drawn(board: Board, console: Console) -> RenderableType:
+    """Draw the view, as large as the terminal allows.
+
+    Args:
+        board: What is shown.
+        console: The terminal; below the view one line is left free, and two above it.
+    """
+    rows = max(console.height - 3, 3)
+    recent = list(board.recent)[-max(min(rows // 4, 6), 1) :] if rows > 6 else []
+    room = rows - 2 - (len(recent) + 1 if recent else 0)
+    parts: list[RenderableType] = [_tree(board, max(room, 1), console.width)]
+    if recent:
+        parts.append(Text(""))
+        for announced in recent:
+            when = clock(announced.at_us / MICROSECONDS)
+            line = Text(f"{when}  ", style="dim", no_wrap=True, overflow="ellipsis")
+            line.append(plain(as_words(announced.as_map())), style="default not dim")
+            parts.append(line)
+    return Group(*parts)
+
+
+def _tree(board: Board, room: int, width: int) -> Table:
+    queues = board.queues()
+    shown = _chosen(queues, room)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=width < WIDE)
+    table.add_column("queue", no_wrap=True, overflow="ellipsis", ratio=1 if width < WIDE else None)
+    table.add_column("running", justify="right", no_wrap=True)
+    table.add_column("pending", justify="right", no_wrap=True)
+    if width >= NARROW:
+        table.add_column("waiting", justify="right", no_wrap=True)
+        table.add_column("priority", justify="right", no_wrap=True)
+        table.add_column("used", justify="right", no_wrap=True)
+    if width >= WIDE:
+        table.add_column("", no_wrap=True)
+    for path, queue in shown:
+        table.add_row(*_cells(board, path, queue, width))
+    if len(shown) < len(queues):
+        table.add_row(Text(f"… {len(queues) - len(shown):,} more", style="dim"))
+    return table
+
+
+def _chosen(queues: Sequence[tuple[str, QueueNow]], room: int) -> list[tuple[str, QueueNow]]:
+    """Choose what has room: where most is going on, in tree order; a line is left to say so."""
+    if len(queues) <= room:
+        return list(queues)
+    busiest = sorted(queues, key=lambda found: -(found[1].running + found[1].pending))
+    chosen = {path for path, _ in busiest[: max(room - 1, 1)]}
+    return [found for found in queues if found[0] in chosen]
+
+
+def _cells(board: Board, path: str, queue: QueueNow, width: int) -> list[RenderableType]:
+    depth = path.count(".")
+    name = Text("  " * min(depth, 6) + plain(path.rpartition(".")[2]))
+    pending = Text(f"{queue.pending:,}", style="yellow" if queue.pending else "dim")
+    cells: list[RenderableType] = [name, Text(f"{queue.running:,}"), pending]
+    if width >= NARROW:
+        priority = "-" if queue.priority is None else f"{queue.priority:,}"
+        share = board.share(queue)
+        cells += [Text(f"{queue.waiting:,}"), Text(priority), Text(f"{share:.0%}")]
+        if width >= WIDE:
+            cells.append(ProgressBar(total=1.0, completed=share, width=24))
+    return cells
+
+
+def plain(text: str) -> str:
+    """Take out of a text of a feed what could steer a terminal."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)

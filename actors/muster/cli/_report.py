@@ -1,0 +1,57 @@
+"""The report of a replay: where it goes to, and what it is made of."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from itertools import combinations
+from pathlib import Path
+
+from muster.cli._options import STDIN, name_of
+from muster.feeds import FeedError, Output
+from muster.replay import Tally
+from muster.report import Content, Ending, Recorder, page
+
+
+def check_apart(feed: str, decisions: str | None, report: str | None) -> None:
+    """Make sure that nothing is written over what is read, or over each other.
+
+    Raises:
+        FeedError: If two of the files are the same one.
+    """
+    files = [("the feed", feed), ("the log", decisions), ("the report", report)]
+    named = [(what, name) for what, name in files if name is not None and name != STDIN]
+    for (what, one), (other, another) in combinations(named, 2):
+        if _same(Path(one), Path(another)):
+            raise FeedError(another, f"is {what} as well: write {other} to another file")
+
+
+def _same(one: Path, another: Path) -> bool:
+    if one.exists() and another.exists():
+        # A device, such as /dev/null, takes whatever comes.
+        return one.samefile(another) and one.is_file()
+    return one.resolve() == another.resolve()
+
+
+def opened(report: str) -> AbstractContextManager[Output]:
+    """Open the file of a report; until the block is left, one that is there stays as it is.
+
+    Raises:
+        FeedError: If it cannot be written.
+    """
+    path = Path(report)
+    if report != STDIN and path.is_file() and not os.access(path, os.W_OK):
+        raise FeedError(report, "cannot be written: it is read-only")
+    return Output(report, whole=True)
+
+
+def write(output: Output, feed: str, recorder: Recorder, tally: Tally, ending: Ending) -> None:
+    """Write a report.
+
+    Raises:
+        FeedError: If it cannot be written.
+    """
+    recorder.close(tally.at_us)
+    name = name_of(feed) if feed == STDIN else Path(feed).name
+    content = Content(recorder, tally.summary(), name, ending)
+    output.write(page(content).encode("utf-8"))

@@ -1,0 +1,249 @@
+"""What is there while a replay goes on: nodes, and asks with where they are.
+
+What an event brings is in the feed, what became of it in the decisions, so a census listens to
+both, and tells a listener of every change. It keeps what is alive, and nothing of what has been.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence, Set as AbstractSet
+from typing import Final, Protocol, TypeAlias, assert_never, final
+
+import attrs
+
+from muster.feeds import FeedItem
+from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.events import (
+    AddAsk,
+    AddNode,
+    Apply,
+    Delete,
+    NodeObject,
+    ObjectKind,
+    PodObject,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.lifecycle import AppState
+from muster_core.resources import Resources
+
+_Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delete
+Key: TypeAlias = tuple[str, str]
+"""The name of an application, and that of an ask of it."""
+
+GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
+"""The reasons after which a released ask is not pending again."""
+
+
+@final
+@attrs.define(eq=False)
+class LiveAsk:
+    """An ask that is there.
+
+    Attributes:
+        key: Its application and its name.
+        queue: The full path of its queue.
+        resources: What it asks for or holds.
+        came_us: When it came, in microseconds; None once it has been bound.
+        gang: The gang that it is a member of, or None; known when it gets a node.
+        node: The node that it holds, or None.
+        held_us: Since when it has held the node, in microseconds.
+        bound_us: Since when it has been bound there, in microseconds, or None.
+    """
+
+    key: Key
+    queue: str
+    resources: Resources
+    came_us: int | None
+    gang: str | None = None
+    node: str | None = None
+    held_us: int = 0
+    bound_us: int | None = None
+
+
+class Listener(Protocol):
+    """Who is told of every change; instants are in microseconds and never go back."""
+
+    def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
+        """A node has a capacity now; None if it has gone."""
+
+    def job(self, queue: str) -> None:
+        """An application was submitted to a queue."""
+
+    def pending(self, at_us: int, ask: LiveAsk) -> None:
+        """An ask is pending now, or parked: it has come, or was released (see :meth:`left`)."""
+
+    def taken(self, at_us: int, ask: LiveAsk) -> None:
+        """An ask is not pending any longer: it gets a node, or has gone."""
+
+    def held(self, at_us: int, ask: LiveAsk) -> None:
+        """An ask holds a node now, waiting or bound."""
+
+    def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
+        """An ask that holds a node is bound now; ``wait_us`` is None if it was bound before."""
+
+    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+        """An ask has lost its node; it still says which and since when."""
+
+    def priority(self, at_us: int, queue: str, value: int | None) -> None:
+        """A queue has another ``currentPriority``."""
+
+
+@final
+class Census:
+    """Follows what is there.
+
+    Args:
+        listener: Who is told.
+
+    Attributes:
+        unbound: The asks that are pending or parked, those that came first in front.
+        holding: The asks that hold a node, waiting or bound.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self.unbound: dict[Key, LiveAsk] = {}
+        self.holding: dict[Key, LiveAsk] = {}
+        self._listener = listener
+        #: Events that were let in and whose batch has not been announced yet.
+        self._open: deque[tuple[int, int, _Counted]] = deque()
+        #: Asks that came while another one had their name, in this batch.
+        self._next: dict[Key, deque[LiveAsk]] = {}
+        #: What pods ask for of which it cannot be told when they came whether they are new.
+        self._pods: dict[Key, Resources] = {}
+        #: The queue of each application that has not completed.
+        self._queues: dict[str, str] = {}
+
+    def saw(self, item: FeedItem) -> None:
+        """Take note of an item that is about to be let in."""
+        if isinstance(item.content, _Counted):
+            self._open.append((item.at_us, item.index, item.content))
+
+    def write(self, batch: Sequence[Announced], /) -> None:
+        """Take note of the decisions of a batch."""
+        at_us = batch[0].at_us
+        decisions = [announced.decision for announced in batch]
+        new = {
+            decision.app: decision.queue
+            for decision in decisions
+            if decision.state == AppState.NEW and decision.app and decision.queue
+        }
+        self._queues |= new
+        refused = {decision.index for decision in decisions if decision.kind is Kind.REJECTED}
+        self.catch_up(at_us, refused)
+        for decision in decisions:
+            self._follow(decision, at_us)
+            if decision.state == AppState.COMPLETED and decision.app not in new:
+                self._queues.pop(decision.app or "", None)
+
+    def catch_up(self, until_us: int, refused: AbstractSet[int | None] = frozenset()) -> None:
+        """Follow the events of a batch, and those of earlier ones that led to no decision.
+
+        The adds of a batch are followed before its decisions. That is what ``_next`` is for: a name
+        that is released and asked for again in one batch.
+        """
+        while self._open and self._open[0][0] <= until_us:
+            at_us, index, event = self._open.popleft()
+            if index not in refused:
+                self._carry_out(event, at_us)
+
+    def _carry_out(self, event: _Counted, at_us: int) -> None:
+        match event:
+            case AddAsk():
+                self._add(event, at_us)
+            case AddNode(node, capacity):
+                self._listener.node(at_us, node, capacity)
+            case UpdateNode(node, capacity):
+                if capacity is not None:
+                    self._listener.node(at_us, node, capacity)
+            case RemoveNode(node):
+                self._listener.node(at_us, node, None)
+            case Apply():
+                self._apply(event, at_us)
+            case Delete():
+                for manifest in event.objects:
+                    if manifest.content.kind is ObjectKind.NODE:
+                        self._listener.node(at_us, manifest.content.name, None)
+            case _:
+                assert_never(event)
+
+    def _apply(self, event: Apply, at_us: int) -> None:
+        for manifest in event.objects:
+            match manifest.content:
+                case NodeObject(node, capacity):
+                    if capacity is not None:
+                        self._listener.node(at_us, node, capacity)
+                case PodObject(app=app, name=name, ask=AddAsk() as ask):
+                    if self._knows((app, name)):  # Or it ends in this batch, and comes again.
+                        self._pods[app, name] = ask.resources
+                    else:
+                        self._add(ask, at_us)
+                case _:
+                    pass
+
+    def _knows(self, key: Key) -> bool:
+        return key in self.unbound or key in self.holding
+
+    def _add(self, event: AddAsk, at_us: int) -> None:
+        queue = self._queues.get(event.app, "root")
+        for name in event.names():
+            key = (event.app, name)
+            ask = LiveAsk(key, queue, event.resources, at_us, event.gang)
+            if self._knows(key):
+                self._next.setdefault(key, deque()).append(ask)
+            else:
+                self._pend(ask, at_us)
+
+    def _pend(self, ask: LiveAsk, at_us: int) -> None:
+        self.unbound[ask.key] = ask
+        self._listener.pending(at_us, ask)
+
+    def _follow(self, decision: Decision, at_us: int) -> None:
+        listener = self._listener
+        match decision:
+            case Decision(kind=Kind.BOUND | Kind.WAITING, app=str(app), ask=str(name)):
+                self._hold((app, name), decision, at_us)
+            case Decision(kind=Kind.RELEASED, app=str(app), ask=str(name), reason=reason):
+                self._release((app, name), reason, at_us)
+            case Decision(kind=Kind.QUEUE_PRIORITY, queue=str(queue), priority=priority):
+                listener.priority(at_us, queue, priority)
+            case Decision(kind=Kind.APP_STATE, state=AppState.NEW, queue=str(queue)):
+                listener.job(queue)
+            case _:
+                pass
+
+    def _hold(self, key: Key, decision: Decision, at_us: int) -> None:
+        ask = self.holding.get(key)
+        if ask is None:
+            ask = self.unbound.pop(key, None)
+            if ask is None:  # a pod that was taken for one that is there
+                ask = LiveAsk(key, decision.queue or "root", self._pods.pop(key), at_us)
+                self._listener.pending(at_us, ask)
+            self._listener.taken(at_us, ask)
+            self.holding[key] = ask
+            ask.node, ask.held_us, ask.bound_us = decision.node, at_us, None
+            ask.gang = decision.gang or ask.gang
+            self._listener.held(at_us, ask)
+        if decision.kind is Kind.BOUND:
+            wait_us = None if ask.came_us is None else at_us - ask.came_us
+            ask.came_us, ask.bound_us = None, at_us
+            self._listener.bound(at_us, ask, wait_us)
+
+    def _release(self, key: Key, reason: Reason | None, at_us: int) -> None:
+        ask = self.holding.pop(key, None)
+        if ask is not None:
+            self._listener.left(at_us, ask, reason)
+            ask.node = None
+        if reason not in GONE:
+            if ask is not None:
+                self._pend(ask, at_us)
+            return
+        pending = self.unbound.pop(key, None)
+        if pending is not None:
+            self._listener.taken(at_us, pending)
+        following = self._next.get(key)
+        if following:
+            self._pend(following.popleft(), at_us)
+            if not following:
+                del self._next[key]

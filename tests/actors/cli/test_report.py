@@ -1,0 +1,231 @@
+"""``muster replay --report``: where the page goes, when it is written, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import threading
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from muster.report._text import duration
+from tests.actors.cli.helpers import ASK, BAD, SETUP, Running, run, run_json, started, written
+from tests.actors.report.helpers import EVERYTHING, Reader, known, tile
+
+FEED = SETUP + ASK
+OLD = "an older report"
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Path:
+    return written(tmp_path / "feed.yaml", FEED)
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    return tmp_path / "report.html"
+
+
+def left_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_it_is_written(feed: Path, report: Path) -> None:
+    result = run("replay", feed, "--report", report)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Replayed 3 events")
+    read = Reader(report.read_text(encoding="utf-8"))
+    assert "feed.yaml" in read.text
+    assert "Interrupted" not in read.text
+    assert left_in(feed.parent) == {"feed.yaml", "report.html"}
+
+
+def test_the_same_feed_gives_the_same_bytes(tmp_path: Path, report: Path) -> None:
+    feed = written(tmp_path / "feed.yaml", EVERYTHING)
+    other = tmp_path / "other.html"
+    run("replay", feed, "--report", report)
+    run("replay", feed, "--report", other)
+
+    assert report.read_bytes() == other.read_bytes()
+
+
+def test_the_decisions_are_the_same_with_it(tmp_path: Path, report: Path) -> None:
+    feed = written(tmp_path / "feed.yaml", EVERYTHING)
+    without, beside = tmp_path / "without.jsonl", tmp_path / "beside.jsonl"
+    run("replay", feed, "--decisions", without)
+    run("replay", feed, "--decisions", beside, "--report", report)
+
+    assert beside.read_bytes() == without.read_bytes()
+
+
+def test_figures_are_those_of_a_recount_of_the_log(tmp_path: Path, report: Path) -> None:
+    feed, log = written(tmp_path / "feed.yaml", EVERYTHING), tmp_path / "log.jsonl"
+    run("replay", feed, "--decisions", log, "--report", report)
+    decisions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    html = report.read_text(encoding="utf-8")
+    kinds = Counter(str(decision["kind"]) for decision in decisions)
+    first: dict[str, float] = {}
+    since: dict[str, float] = {}
+    used_s = 0.0
+    ends: Counter[str] = Counter()
+    end_s = max(float(decision["at"]) for decision in decisions)
+    for decision in decisions:
+        name = f"{decision.get('app')}/{decision.get('ask')}"
+        if decision["kind"] in {"bound", "waiting"}:
+            since.setdefault(name, float(decision["at"]))
+            if decision["kind"] == "bound":
+                first.setdefault(name, float(decision["at"]))
+        elif decision["kind"] == "released" and name in since:
+            used_s += float(decision["at"]) - since.pop(name)
+            ends[str(decision["reason"])] += 1
+    used_s += sum(end_s - at for at in since.values())
+
+    assert tile(html, "asks bound") == str(len(first))
+    assert tile(html, "gangs satisfied") == str(kinds["gang_satisfied"])
+    assert tile(html, "events refused") == str(kinds["rejected"])
+    # Every ask that runs has one core; of two nodes with 4 of them one is lost at 30 s.
+    assert tile(html, "of vcore used") == f"{used_s / (4 * (end_s + 30)):.1%}".replace("%", " %")
+    shown = Counter(bar[7] for bar in known(html)["bars"])
+    assert {reason: shown[reason] for reason in ends} == dict(ends)
+    came = {"a": 0.0, "b": 10.0, "c": 12.0}
+    longest = max(at - came[name[0]] for name, at in first.items())
+    assert f"longest {duration(longest * 1e6)}" in html
+
+
+def test_on_standard_output(feed: Path) -> None:
+    result = run("replay", feed, "--report", "-")
+
+    assert result.exit_code == 0
+    assert Reader(result.stdout).tags["h1"] == 1
+    assert result.stderr.startswith("Replayed 3 events")
+
+
+def test_of_standard_input(report: Path) -> None:
+    assert run("replay", "-", "--report", report, given=FEED).exit_code == 0
+    assert "<h1>standard input</h1>" in report.read_text(encoding="utf-8")
+
+
+def test_not_both_on_standard_output(feed: Path) -> None:
+    result = run("replay", feed, "--report", "-", "--decisions", "-")
+
+    assert result.exit_code == 2
+    assert "--decisions and --report cannot both be standard output" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong", "said"),
+    [
+        (
+            ["--report", "feed.yaml"],
+            "feed.yaml",
+            "is the feed as well: write the report to another",
+        ),
+        (["--report", "./feed.yaml"], "./feed.yaml", "is the feed as well"),
+        (["--report", "link"], "link", "is the feed as well"),
+        (
+            ["--report", "new.html", "--decisions", "new.html"],
+            "new.html",
+            "is the log as well: write the report to another file",
+        ),
+        (["--report", "."], ".", "directory"),
+        (["--report", "nowhere/report.html"], "nowhere/report.html", "No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_the_report(
+    feed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    wrong: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(feed.parent)
+    (feed.parent / "link").symlink_to("feed.yaml")
+    before = left_in(feed.parent)
+    result = run("replay", "feed.yaml", *arguments)
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(wrong)
+    assert said in result.stderr
+    assert feed.read_text(encoding="utf-8") == FEED
+    assert left_in(feed.parent) == before
+
+
+def test_the_error_for_programs(feed: Path) -> None:
+    status, said = run_json("replay", feed, "--report", feed)
+
+    assert status == 2
+    assert said["error"]["file"] == str(feed)
+
+
+@pytest.mark.parametrize("text", ["{", "- {op: settle}\n- {op: settle\n"], ids=["at once", "later"])
+def test_a_feed_that_cannot_be_read_costs_no_older_report(
+    tmp_path: Path, report: Path, text: str
+) -> None:
+    report.write_text(OLD, encoding="utf-8")
+    result = run("replay", written(tmp_path / "feed.yaml", text), "--report", report)
+
+    assert result.exit_code == 2
+    assert report.read_text(encoding="utf-8") == OLD
+    assert left_in(tmp_path) == {"feed.yaml", "report.html"}
+
+
+def test_an_older_report_is_replaced_where_a_link_leads(feed: Path, report: Path) -> None:
+    report.write_text(OLD, encoding="utf-8")
+    link = report.with_name("link.html")
+    link.symlink_to(report)
+    run("replay", feed, "--report", link)
+
+    assert link.is_symlink()
+    assert Reader(report.read_text(encoding="utf-8")).tags["h1"] == 1
+
+
+def test_a_device_stays_a_device(feed: Path) -> None:
+    assert run("replay", feed, "--report", os.devnull).exit_code == 0
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_it_says_when_it_stopped_at_a_refusal(tmp_path: Path, report: Path) -> None:
+    feed = written(tmp_path / "feed.yaml", SETUP + BAD + ASK)
+    result = run("replay", feed, "--report", report, "--strict")
+    text = Reader(report.read_text(encoding="utf-8")).text
+
+    assert result.exit_code == 1
+    assert "Stopped at the first event that was refused (event 2): app: 'a'" in text
+
+
+def test_it_says_when_it_was_to_end(feed: Path, report: Path) -> None:
+    run("replay", feed, "--report", report, "--until", "5")
+
+    assert "Ended at 5 s" in Reader(report.read_text(encoding="utf-8")).text
+
+
+def write_for_long(running: Running) -> None:
+    with suppress(OSError):  # it is left when nobody reads on
+        for number in range(10_000_000):
+            line = {"op": "add_app", "app": f"a{number}", "queue": "root.q", "at": number}
+            running.given.write(json.dumps(line).encode() + b"\n")
+
+
+def test_it_is_written_after_ctrl_c(report: Path) -> None:
+    with started("replay", "-", "--decisions", "-", "--report", report) as running:
+        threading.Thread(target=write_for_long, args=[running], daemon=True).start()
+        assert running.out.readline()
+        assert not report.exists()
+        running.process.send_signal(signal.SIGINT)
+        running.out.read()
+
+    assert running.process.returncode == 130
+    text = Reader(report.read_text(encoding="utf-8")).text
+    assert "Interrupted after" in text
+    assert left_in(report.parent) == {"report.html"}
+
+
+def test_help_tells_of_it() -> None:
+    assert "--report FILE" in run("replay", "--help").stdout

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from muster.report._text import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Unit,
+    amount_text,
+    counted,
+    duration,
+    level_ticks,
+    minus,
+    number,
+    percent,
+    safe,
+    time_ticks,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.25, "0.25"),
+        (1.5, "1.5"),
+        (12.34, "12.3"),
+        (1234, "1,234"),
+        (9999, "9,999"),
+        (56_700, "56.7 k"),
+        (3_456_789, "3.46 M"),
+        (2_147_483_647, "2.15 G"),
+        (-604_000, "-604 k"),
+        (-0.001, "0"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("span_us", "text"),
+    [
+        (0, "0 s"),
+        (7, "7 µs"),
+        (1_500, "1.5 ms"),
+        (12_500_000, "12.5 s"),
+        (MINUTE, "1 min"),
+        (65 * SECOND, "1 min 5 s"),
+        (2 * HOUR - SECOND, "2 h"),
+        (DAY - 1, "1 d"),
+        (3 * DAY + 4 * HOUR + 29 * MINUTE, "3 d 4 h"),
+        (4_000 * DAY, "4,000 d"),
+    ],
+)
+def test_durations(span_us: int, text: str) -> None:
+    assert duration(span_us) == text
+
+
+@pytest.mark.parametrize(
+    ("begin_us", "end_us", "labels"),
+    [
+        (0, 2_000_000, ["0.0 s", "0.5 s", "1.0 s", "1.5 s", "2.0 s"]),
+        (0, 90 * SECOND, ["0 s", "30 s", "1:00 min", "1:30 min"]),
+        (0, 4 * HOUR, ["0 h", "1 h", "2 h", "3 h", "4 h"]),
+        (50 * MINUTE, 70 * MINUTE, ["50 min", "55 min", "1:00 h", "1:05 h", "1:10 h"]),
+        (DAY, DAY + 12 * HOUR, ["1 d 0 h", "1 d 3 h", "1 d 6 h", "1 d 9 h", "1 d 12 h"]),
+        (48 * DAY, 88 * DAY, ["50 d", "60 d", "70 d", "80 d"]),
+        (DAY, DAY + 4 * SECOND, [f"1 d 0:00:0{second}" for second in range(5)]),
+    ],
+)
+def test_time_axes(begin_us: int, end_us: int, labels: list[str]) -> None:
+    assert [label for _, label in time_ticks(begin_us, end_us, 4)] == labels
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "whole", "ticks"),
+    [
+        (0, 256, False, [0, 100, 200]),
+        (0, 1, False, [0, 0.5, 1]),
+        (0, 1, True, [0, 1]),
+        (-0.5, 0.5, True, [0]),
+        (-604_000, -16, True, [-600_000, -400_000, -200_000]),
+        (0, 1e18, False, [0, 5e17, 1e18]),
+    ],
+)
+def test_value_axes(low: float, high: float, whole: bool, ticks: list[float]) -> None:
+    assert level_ticks(low, high, 4, whole=whole)[:5] == pytest.approx(ticks)
+
+
+def test_units_of_resources() -> None:
+    assert Unit.of("memory", 3 * 2**30).text(1.5 * 2**30) == "1.5 GiB"
+    assert amount_text("vcore", 500) == "0.5 cores"
+    assert amount_text("nvidia.com/gpu", 12) == "12"
+    assert amount_text("memory", 1000) == "1,000 B"
+
+
+def test_small_words() -> None:
+    assert (counted(1, "ask"), counted(2_000, "ask")) == ("1 ask", "2,000 asks")
+    assert (minus("-5"), minus("5")) == ("\N{MINUS SIGN}5", "5")
+    assert (percent(0.625), percent(None)) == ("62.5 %", "\N{EN DASH}")
+
+
+def test_what_is_safe() -> None:
+    assert safe("<script>&\"'") == "&lt;script&gt;&amp;&quot;&#x27;"
+    assert safe("a\x00b\x1b[31m\u2028\ud800") == "a\ufffdb\ufffd[31m\ufffd\ufffd"
+    assert safe("ö 漢 😀") == "ö 漢 😀"
+    assert len(safe("x" * 1_000)) == 80
