@@ -63,9 +63,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_wheel_holds_the_two_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     files = {name for name in wheel.namelist() if ".dist-info/" not in name}
 
-    markers = {f"{package}/py.typed" for package in PACKAGES}
-    assert {name for name in files if not name.endswith(".py")} == markers
-    assert files - markers == sources("muster") | sources("muster_core")
+    others = {f"{package}/py.typed" for package in PACKAGES}
+    others |= {f"muster/report/page.{kind}" for kind in ("css", "js")}
+    assert {name for name in files if not name.endswith(".py")} == others
+    assert files - others == sources("muster") | sources("muster_core")
 
 
 def test_wheel_names_command_and_licence(wheel: zipfile.ZipFile) -> None:

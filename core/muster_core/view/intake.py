@@ -156,8 +156,8 @@ class Intake:
                 yield
         for name in [name for name in app.since_us if not app.knows(name)]:
             del app.since_us[name]
-        for name in [name for name in app.failed_on if not app.knows(name)]:
-            del app.failed_on[name]
+        for name in [name for name in app.failed_on if not app.has_no_node(name)]:
+            del app.failed_on[name]  # It is gone, and perhaps another one came bound.
         if report.gone:
             self._remove_app(app, leaf)
         else:
