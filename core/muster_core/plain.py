@@ -118,7 +118,7 @@ class PlainScheduler:
         return self._conductor.explain(app, ask)
 
     def snapshot(self) -> Snapshot:
-        """Give everything as it is now."""
+        """Give everything as it is now; the first batch must have ended."""
         for key, commit in self._conductor.settle_cycles().items():
             self._gangs[key].handle(commit)
         return all_at_once(

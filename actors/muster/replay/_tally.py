@@ -1,57 +1,23 @@
 """The tally: what a replay did, counted while it goes on.
 
-What an event brings is in the feed, what became of it in the decisions, so the tally
-listens to both. It keeps what is alive (applications' asks, nodes) and a number for each
-ask that was bound, never the events or the decisions.
+It keeps what is alive (applications' asks, nodes) and a number for each ask that was bound, never
+the events or the decisions.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence, Set as AbstractSet
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from time import perf_counter
-from typing import Final, TypeAlias, assert_never, final
-
-import attrs
+from typing import final
 
 from muster.feeds import FeedItem
+from muster.replay._census import Census, LiveAsk
 from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits
-from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
-from muster_core.events import (
-    AddAsk,
-    AddNode,
-    Apply,
-    Delete,
-    NodeObject,
-    ObjectKind,
-    PodObject,
-    RemoveNode,
-    UpdateNode,
-)
-from muster_core.lifecycle import AppState
+from muster_core.decisions import MICROSECONDS, Announced, Kind, Reason
 from muster_core.resources import Resources
 from muster_core.totals import add_to, take_from
-
-_Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delete
-_Key: TypeAlias = tuple[str, str]
-
-_GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
-"""The reasons after which a released ask is not pending again."""
-
-
-@final
-@attrs.frozen
-class _Ask:
-    """An ask that is alive; the members of one ``count`` share it.
-
-    Attributes:
-        since_us: When it came, in microseconds; None once it has been bound.
-        resources: What it asks for or holds.
-    """
-
-    since_us: int | None
-    resources: Resources
 
 
 @final
@@ -117,6 +83,51 @@ class _Usage:
 
 
 @final
+class _Counts:
+    """Adds up what a census tells."""
+
+    def __init__(self) -> None:
+        self.usage = _Usage()
+        self.waits: dict[str, Waits] = defaultdict(Waits)
+        self.jobs: dict[str, int] = defaultdict(int)
+        self.asks_bound = 0
+
+    def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
+        """Take note of what a node has."""
+        self.usage.pass_to(at_us)
+        self.usage.set_node(name, capacity)
+
+    def job(self, queue: str) -> None:
+        """Count an application."""
+        self.jobs[queue] += 1
+
+    def held(self, at_us: int, ask: LiveAsk) -> None:
+        """Take note of what an ask uses."""
+        self.usage.pass_to(at_us)
+        self.usage.take(ask.resources)
+
+    def bound(self, _: int, ask: LiveAsk, wait_us: int | None) -> None:
+        """Count an ask that is bound for the first time."""
+        if wait_us is not None:
+            self.asks_bound += 1
+            self.waits[ask.queue].add(wait_us)
+
+    def left(self, at_us: int, ask: LiveAsk, _: Reason | None) -> None:
+        """Take note of what an ask uses no longer."""
+        self.usage.pass_to(at_us)
+        self.usage.give_back(ask.resources)
+
+    def pending(self, at_us: int, ask: LiveAsk) -> None:
+        """How many are pending, the census knows."""
+
+    def taken(self, at_us: int, ask: LiveAsk) -> None:
+        """The same."""
+
+    def priority(self, at_us: int, queue: str, value: int | None) -> None:
+        """A summary says nothing of priorities."""
+
+
+@final
 class Tally:
     """Counts what a replay does; it is a journal.
 
@@ -129,7 +140,6 @@ class Tally:
         decisions: Decisions announced.
         refused: Events refused.
         warnings: Warnings given.
-        asks_bound: Asks bound for the first time.
     """
 
     def __init__(self) -> None:
@@ -138,26 +148,19 @@ class Tally:
         self.decisions = 0
         self.refused = 0
         self.warnings = 0
-        self.asks_bound = 0
         self._first_refusals: list[Remark] = []
         self._first_warnings: list[Remark] = []
         self._began_s = perf_counter()
         self._ended_s: float | None = None
-        #: Events that were let in and whose batch has not been announced yet.
-        self._open: deque[tuple[int, int, _Counted]] = deque()
-        #: Every ask is in one of these; in ``_next`` if another one had its name in this batch.
-        self._pending: dict[_Key, _Ask] = {}
-        self._waiting: dict[_Key, _Ask] = {}
-        self._bound: dict[_Key, _Ask] = {}
-        self._next: dict[_Key, deque[_Ask]] = {}
-        #: What pods ask for of which it cannot be told when they came whether they are new.
-        self._pods: dict[_Key, Resources] = {}
+        self._counts = _Counts()
+        self._census = Census(self._counts)
         self._releases: Counter[Reason | None] = Counter()
-        self._gangs_satisfied = 0
-        self._gangs_timed_out = 0
-        self._usage = _Usage()
-        self._waits: dict[str, Waits] = defaultdict(Waits)
-        self._jobs: dict[str, int] = defaultdict(int)
+        self._gangs: Counter[Kind] = Counter()
+
+    @property
+    def asks_bound(self) -> int:
+        """How many asks were bound for the first time."""
+        return self._counts.asks_bound
 
     @property
     def took_s(self) -> float:
@@ -170,18 +173,20 @@ class Tally:
         """Take note of an item that is about to be let in."""
         self.events += 1
         self.at_us = item.at_us
-        if isinstance(item.content, _Counted):
-            self._open.append((item.at_us, item.index, item.content))
+        self._census.saw(item)
 
     def write(self, batch: Sequence[Announced], /) -> None:
         """Count the decisions of a batch."""
         at_us = batch[0].at_us
+        self._census.write(batch)
+        for announced in batch:
+            decision = announced.decision
+            if decision.kind is Kind.RELEASED:
+                self._releases[decision.reason] += 1
+            elif decision.kind is Kind.GANG_SATISFIED or decision.kind is Kind.GANG_TIMED_OUT:
+                self._gangs[decision.kind] += 1
         refusals = _remarks(batch, Kind.REJECTED)
         warnings = _remarks(batch, Kind.WARNING)
-        self._take_over(at_us, {refusal.index for refusal in refusals})
-        self._usage.pass_to(at_us)
-        for announced in batch:
-            self._count(announced.decision, at_us)
         self.decisions += len(batch)
         self.refused += len(refusals)
         self._first_refusals += refusals[: MOST_REMARKS - len(self._first_refusals)]
@@ -193,140 +198,25 @@ class Tally:
         """Take note that the replay is over, and that time passed until ``until_us``."""
         self._ended_s = perf_counter()
         self.at_us = max(self.at_us, until_us or 0)
-        self._take_over(self.at_us, frozenset())
-        self._usage.pass_to(self.at_us)
-
-    def _take_over(self, until_us: int, refused: AbstractSet[int]) -> None:
-        """Count the events of a batch, and those of earlier ones that led to no decision.
-
-        The adds of a batch are counted before its decisions. That is what ``_next`` is for:
-        a name that is released and asked for again in one batch.
-        """
-        while self._open and self._open[0][0] <= until_us:
-            at_us, index, event = self._open.popleft()
-            if index in refused:
-                continue
-            self._usage.pass_to(at_us)
-            self._carry_out(event, at_us)
-
-    def _carry_out(self, event: _Counted, at_us: int) -> None:
-        match event:
-            case AddAsk():
-                self._add(event, at_us)
-            case AddNode(node, capacity):
-                self._usage.set_node(node, capacity)
-            case UpdateNode(node, capacity):
-                if capacity is not None:
-                    self._usage.set_node(node, capacity)
-            case RemoveNode(node):
-                self._usage.set_node(node, None)
-            case Apply():
-                self._apply(event, at_us)
-            case Delete():
-                for manifest in event.objects:
-                    if manifest.content.kind is ObjectKind.NODE:
-                        self._usage.set_node(manifest.content.name, None)
-            case _:
-                assert_never(event)
-
-    def _apply(self, event: Apply, at_us: int) -> None:
-        for manifest in event.objects:
-            match manifest.content:
-                case NodeObject(node, capacity):
-                    if capacity is not None:
-                        self._usage.set_node(node, capacity)
-                case PodObject(app=app, name=name, ask=AddAsk() as ask):
-                    if self._knows((app, name)):  # Or it ends in this batch, and comes again.
-                        self._pods[app, name] = ask.resources
-                    else:
-                        self._add(ask, at_us)
-                case _:
-                    pass
-
-    def _knows(self, key: _Key) -> bool:
-        return key in self._pending or key in self._waiting or key in self._bound
-
-    def _add(self, event: AddAsk, at_us: int) -> None:
-        ask = _Ask(at_us, event.resources)
-        for name in event.names():
-            key = (event.app, name)
-            if self._knows(key):
-                self._next.setdefault(key, deque()).append(ask)
-            else:
-                self._pending[key] = ask
-
-    def _count(self, decision: Decision, at_us: int) -> None:
-        match decision:
-            case Decision(kind=Kind.BOUND, app=str(app), ask=str(name), queue=str(queue)):
-                self._bind((app, name), queue, at_us)
-            case Decision(kind=Kind.WAITING, app=str(app), ask=str(name)):
-                self._wait((app, name), at_us)
-            case Decision(kind=Kind.GANG_SATISFIED):
-                self._gangs_satisfied += 1
-            case Decision(kind=Kind.GANG_TIMED_OUT):
-                self._gangs_timed_out += 1
-            case Decision(kind=Kind.RELEASED, app=str(app), ask=str(name)):
-                self._releases[decision.reason] += 1
-                self._release((app, name), gone=decision.reason in _GONE)
-            case Decision(kind=Kind.APP_STATE, state=AppState.NEW, queue=str(queue)):
-                self._jobs[queue] += 1
-            case _:
-                pass
-
-    def _wait(self, key: _Key, at_us: int) -> None:
-        ask = self._waiting[key] = self._take_pending(key, at_us)
-        self._usage.take(ask.resources)
-
-    def _take_pending(self, key: _Key, at_us: int) -> _Ask:
-        ask = self._pending.pop(key, None)
-        return _Ask(at_us, self._pods.pop(key)) if ask is None else ask
-
-    def _bind(self, key: _Key, queue: str, at_us: int) -> None:
-        ask = self._waiting.pop(key, None)
-        if ask is None:
-            ask = self._take_pending(key, at_us)
-            self._usage.take(ask.resources)
-        if ask.since_us is not None:
-            self.asks_bound += 1
-            self._waits[queue].add(at_us - ask.since_us)
-            ask = _Ask(None, ask.resources)
-        self._bound[key] = ask
-
-    def _release(self, key: _Key, *, gone: bool) -> None:
-        ask = self._bound.pop(key, None) or self._waiting.pop(key, None)
-        if ask is not None:
-            self._usage.give_back(ask.resources)
-        if not gone:
-            if ask is not None:
-                self._pending[key] = ask
-            return
-        self._pending.pop(key, None)
-        following = self._next.get(key)
-        if following:
-            self._pending[key] = following.popleft()
-            if not following:
-                del self._next[key]
+        self._census.catch_up(self.at_us)
+        self._counts.usage.pass_to(self.at_us)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
-        # An ask is in exactly one place.
-        places = (self._pending, self._waiting, self._bound)
-        keys = [key for place in places for key in place]
-        assert len(keys) == len(set(keys))
-        # What waits for a name waits for one that is taken.
-        assert self._next.keys() <= set(keys)
+        self._census.check()
         # All and only what waits on a node or is bound is used.
-        held = (*self._waiting.values(), *self._bound.values())
-        self._usage.check(ask.resources for ask in held)
+        self._counts.usage.check(ask.resources for ask in self._census.holding.values())
 
     # Telling
 
     def summary(self) -> Summary:
         """Say what was done so far."""
+        counts, holding = self._counts, self._census.holding.values()
         everything = Waits()
-        for waits in self._waits.values():
+        for waits in counts.waits.values():
             everything.extend(waits)
-        queues = sorted(self._jobs.keys() | self._waits.keys())
+        queues = sorted(counts.jobs.keys() | counts.waits.keys())
+        running = sum(ask.bound_us is not None for ask in holding)
         return Summary(
             events=self.events,
             refused=self.refused,
@@ -334,22 +224,22 @@ class Tally:
             warnings=self.warnings,
             first_warnings=tuple(self._first_warnings),
             asks_bound=self.asks_bound,
-            asks_running=len(self._bound),
-            asks_waiting=len(self._waiting),
-            asks_pending=len(self._pending),
+            asks_running=running,
+            asks_waiting=len(holding) - running,
+            asks_pending=len(self._census.unbound),
             asks_reclaimed=self._releases[Reason.RECLAIMED],
             asks_preempted=self._releases[Reason.PREEMPTED],
-            gangs_satisfied=self._gangs_satisfied,
-            gangs_timed_out=self._gangs_timed_out,
+            gangs_satisfied=self._gangs[Kind.GANG_SATISFIED],
+            gangs_timed_out=self._gangs[Kind.GANG_TIMED_OUT],
             decisions=self.decisions,
             virtual_s=self.at_us / MICROSECONDS,
             real_s=self.took_s,
             wait=everything.summary(),
             queues=tuple(
-                QueueSummary(queue, self._jobs.get(queue, 0), self._waits[queue].summary())
+                QueueSummary(queue, counts.jobs.get(queue, 0), counts.waits[queue].summary())
                 for queue in queues
             ),
-            utilisation=self._usage.utilisation(),
+            utilisation=counts.usage.utilisation(),
         )
 
 

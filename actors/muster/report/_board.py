@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.feeds import FeedItem
-from muster.report._census import Census, LiveAsk
+from muster.replay import Census, LiveAsk
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.resources import Resources
 from muster_core.totals import add_to, take_from

@@ -6,7 +6,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.report._census import Key, LiveAsk
+from muster.replay import Key, LiveAsk
 from muster.report._timeline import Series, Timeline
 from muster_core.decisions import Reason
 from muster_core.resources import Resources

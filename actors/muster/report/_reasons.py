@@ -13,7 +13,7 @@ from typing import Final, Protocol, final
 
 import attrs
 
-from muster.report._census import Key, LiveAsk
+from muster.replay import Key, LiveAsk
 
 FIRST_PERIOD_US: Final = 1_000_000
 """How long it is at first between two looks, in microseconds."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, final
 
 from muster.feeds import FeedItem
-from muster.report._census import Census, LiveAsk
+from muster.replay import Census, LiveAsk
 from muster.report._nodes import NodeRecord
 from muster.report._queues import QueueRecord, QueueRecords
 from muster.report._reasons import Explains, ReasonRecord

@@ -9,7 +9,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.report._census import Key, LiveAsk
+from muster.replay import Key, LiveAsk
 
 BINS_PER_DECADE: Final = 5
 

@@ -115,6 +115,15 @@ class Census:
         #: The queue of each application that has not completed.
         self._queues: dict[str, str] = {}
 
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # An ask is in exactly one place, and holds a node or does not.
+        assert not self.unbound.keys() & self.holding.keys()
+        assert all(ask.node is None for ask in self.unbound.values())
+        assert all(ask.node is not None for ask in self.holding.values())
+        # What waits for a name waits for one that is taken.
+        assert self._next.keys() <= self.unbound.keys() | self.holding.keys()
+
     def saw(self, item: FeedItem) -> None:
         """Take note of an item that is about to be let in."""
         if isinstance(item.content, _Counted):
