@@ -38,7 +38,9 @@ def _name(_: Moment, ask: Ask) -> Figures:
 
 def _waiting(moment: Moment, ask: Ask) -> Figures:
     gang = moment.world.gangs[ask.gang or ""]
-    definition, due_us = gang.definition, deadline(moment.world, gang)
+    definition, group = gang.definition, group_of(moment.world, gang.name)
+    ends = [deadline(moment.world, one) for one in group.gangs]
+    due_us = min((end for end in ends if end is not None), default=None)
     figures: dict[str, object] = {
         "gang": gang.name,
         "held": holding(moment.world, gang),

@@ -161,7 +161,7 @@ class Timers:
         """Give the instant of the next deadline, or None if there is none."""
         firsts = (self._completions.first(), self._state_ends.first())
         heads = [first[0] for first in firsts if first is not None]
-        heads.extend(end_us for gang in self._waiting.values() for end_us in self._ends(gang))
+        heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
         delay_us = self._delays.next_us()
         if delay_us is not None:
             heads.append(delay_us)
@@ -172,7 +172,7 @@ class Timers:
         yield from self._completions.tidy()
         yield from self._state_ends.tidy()
 
-    def _ends(self, gang: ViewGang) -> Iterator[int]:
+    def ends(self, gang: ViewGang) -> Iterator[int]:
         """Give the instant at which the present wait of a gang is over, if it has begun.
 
         A wait begins when a batch ends: what is given up in the batch in which it was
@@ -196,7 +196,7 @@ class Timers:
             due.append(Completion(app=over[2], ask=over[3]))
             self._completions.pop()
         gangs = [
-            gang for gang in self._waiting.values() for end in self._ends(gang) if end <= now_us
+            gang for gang in self._waiting.values() for end in self.ends(gang) if end <= now_us
         ]
         due.extend(WaitEnd(gang.name) for gang in sorted(gangs, key=lambda gang: gang.rank()))
         while (end := self._state_ends.first()) is not None and end[0] <= now_us:

@@ -50,6 +50,24 @@ def test_a_waiting_member_waits_for_the_rest_of_its_group() -> None:
     assert explanation.levels == ()
 
 
+def test_a_group_waits_until_the_first_of_its_gangs_times_out() -> None:
+    made = here(vcore=2)
+    made.settle(
+        gang("g", 2, "h", mode=LOOSE, wait_us=60 * S),
+        gang("h", 2, mode=LOOSE, wait_us=10 * S),
+        members("g", "x", 1),
+        members("g", "wide", 1, vcore=5),
+        members("h", "y", 1),
+        members("h", "broad", 1, vcore=5),
+    )
+
+    assert "1 of 2 members hold nodes, 7 s left, until default/h times out;" in why(
+        made, "p/x-0", 3 * S
+    )
+    assert facts(made, Code.PERMIT_WAITING, "p/x-0")["left_us"] == 10 * S
+    assert "1 of 2 members hold nodes, 7 s left; " in why(made, "p/y-0", 3 * S)
+
+
 def test_what_a_gang_does_not_say_about_its_wait_the_configuration_says() -> None:
     made = tree("n", config=configuration(queue("a"), props={"gang.wait.time": "90s"}), vcore=1)
     made.add_app("p")
@@ -78,7 +96,10 @@ def test_a_parked_member() -> None:
     explanation = explain(made, "p/x-1")
     assert explanation.place is AskPlace.PARKED
     assert [str(reason) for reason in explanation.reasons] == [
-        "GangTimedOut: gang default/g has timed out; its members are tried again once it is removed"
+        (
+            "GangTimedOut: gang default/g has timed out; "
+            "its members are tried again once it is removed and defined anew"
+        )
     ]
     assert explanation.first is None
 

@@ -113,8 +113,10 @@ class Explainer:
 
     def _waiting(self, ask: Ask, now_us: int) -> tuple[PendingReason, ...]:
         gang = self._state.gangs[ask.gang or ""]
-        group, wait_us = self._state.book.group_of(gang), self._state.timers.gang_wait_us
-        return gangs.waiting(gang, group, wait_us, now_us)
+        group = self._state.book.group_of(gang)
+        ends = ((end_us, one) for one in group.gangs for end_us in self._state.timers.ends(one))
+        first = min(ends, key=lambda end: (end[0], end[1] is not gang), default=None)
+        return gangs.waiting(gang, group, first, now_us)
 
     def _reasons(self, turn: Turn, now_us: int) -> Iterator[PendingReason]:
         """Give the reasons that hold for a pending ask in itself, in the order of the codes."""

@@ -40,17 +40,18 @@ def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
 
 
 def waiting(
-    gang: ViewGang, group: ViewGroup, gang_wait_us: int, now_us: int
+    gang: ViewGang, group: ViewGroup, first_end: tuple[int, ViewGang] | None, now_us: int
 ) -> tuple[PendingReason, ...]:
     """Say what a waiting member waits for.
 
     Args:
         gang: Its gang.
         group: The group of that.
-        gang_wait_us: How long members wait whose gang does not say, in microseconds.
+        first_end: When the first of the group's gangs times out, in microseconds, and which; with
+            it the whole group gives up. None if none of them waits since a batch has ended.
         now_us: The present instant, in microseconds.
     """
-    definition, since_us = gang.definition, gang.since_us
+    definition = gang.definition
     least = 0 if definition is None else definition.min_member
     message = f"{gang.held} of {least} members hold nodes"
     facts: dict[str, Fact] = {
@@ -59,16 +60,18 @@ def waiting(
         "min_member": least,
         "lacking": _lacks(group),
     }
-    if definition is not None and since_us is not None:
-        wait_us = gang_wait_us if definition.wait_us is None else definition.wait_us
-        left_us = max(since_us + wait_us - now_us, 0)
-        message, facts["left_us"] = f"{message}, {seconds(left_us)} left", left_us
+    if first_end is not None:
+        end_us, first = first_end
+        facts["left_us"] = left_us = max(end_us - now_us, 0)
+        message = f"{message}, {seconds(left_us)} left"
+        if first is not gang:
+            message = f"{message}, until {first.name} times out"
     return (PendingReason(Code.PERMIT_WAITING, f"{message}; {_lacking(group)}", facts),)
 
 
 def timed_out(gang: str) -> tuple[PendingReason, ...]:
     """Say why a member is parked, given its gang's name."""
-    message = f"gang {gang} has timed out; its members are tried again once it is removed"
+    message = f"gang {gang} has timed out; its members are tried again once it is removed and defined anew"
     return (PendingReason(Code.GANG_TIMED_OUT, message, {"gang": gang}),)
 
 
