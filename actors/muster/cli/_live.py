@@ -21,6 +21,17 @@ NARROW: Final = 56
 """With fewer columns there is no room for anything but running and pending asks."""
 
 
+def moment(board: Board, console: Console) -> tuple[int, RenderableType]:
+    """Draw the view of one moment; give its instant as well, in microseconds.
+
+    Args:
+        board: What is shown; nothing changes in it meanwhile.
+        console: The terminal, as for :func:`drawn`.
+    """
+    with board.at_rest():
+        return board.at_us, drawn(board, console)
+
+
 def drawn(board: Board, console: Console) -> RenderableType:
     """Draw the view, as large as the terminal allows.
 

@@ -87,7 +87,8 @@ class Progress:
     Args:
         counters: What to tell of, such as a tally.
         shown: False for no line, wherever standard error goes.
-        below: What is drawn below the line, or None.
+        below: Draws what is below the line, and gives the instant that it shows, in microseconds,
+            for the line to tell the same: what is read is ahead of what is decided. Or None.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Progress:
         counters: Counters,
         *,
         shown: bool,
-        below: Callable[[Console], RenderableType] | None = None,
+        below: Callable[[Console], tuple[int, RenderableType]] | None = None,
     ) -> None:
         self._counters = counters
         self._below = below
@@ -139,16 +140,17 @@ class Progress:
 
     def _view(self) -> RenderableType:
         if self._below is None:
-            return self._drawn()
-        return Group(self._drawn(), "", self._below(self._console))
+            return self._drawn(self._counters.at_us)
+        at_us, below = self._below(self._console)
+        return Group(self._drawn(at_us), "", below)
 
-    def _drawn(self) -> Table:
+    def _drawn(self, at_us: int) -> Table:
         counters = self._counters
         speed = counters.decisions / counters.took_s
         line = Table.grid(padding=(0, 2))
         cells = (
             f"{counters.events:,} events",
-            clock(counters.at_us / 1e6),
+            clock(at_us / 1e6),
             f"{speed:,.0f} decisions/s",
         )
         files = list(self._files)

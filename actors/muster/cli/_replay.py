@@ -15,7 +15,7 @@ import trio
 from rich.console import Console
 
 from muster.cli._interrupt import Interrupt
-from muster.cli._live import drawn
+from muster.cli._live import moment
 from muster.cli._options import (
     DIFFERENT,
     FILE,
@@ -139,8 +139,10 @@ def command(
     arguments = Arguments(feed, decisions, report, live, until_us, strict)
     arguments.check()
     tally, interrupt = Tally(), Interrupt()
+    report_written = False
     try:
         _run(arguments, tally, interrupt)
+        report_written = report is not None
     except KeyboardInterrupt:  # before anything was read
         pass
     except FeedError as error:
@@ -148,7 +150,7 @@ def command(
         if output is Format.JSON:
             print_json({"error": error_map(error)}, err=arguments.takes_stdout)
         context.exit(UNUSABLE)
-    _report(arguments, tally, interrupt, output)
+    _report(arguments, tally, interrupt, output, report if report_written else None)
     context.exit(INTERRUPTED if interrupt.hit else DIFFERENT if tally.refused else 0)
 
 
@@ -161,7 +163,7 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
     """
     terminal_is_taken = arguments.takes_stdout and sys.stdout.isatty()
     board = Board() if arguments.live else None
-    below = None if board is None else partial(drawn, board)
+    below = None if board is None else partial(moment, board)
     progress = Progress(tally, shown=not terminal_is_taken, below=below)
     with ExitStack() as stack:
         stack.enter_context(interrupt)
@@ -232,16 +234,21 @@ def _begun(items: Iterator[T]) -> Iterable[T]:
     return ()
 
 
-def _report(arguments: Arguments, tally: Tally, interrupt: Interrupt, output: Format) -> None:
+def _report(
+    arguments: Arguments, tally: Tally, interrupt: Interrupt, output: Format, report: str | None
+) -> None:
+    """Sum up; ``report`` is the name of the report that was written, or None."""
     summary = tally.summary()
     err = arguments.takes_stdout
     if output is Format.JSON:
-        print_json(as_map(summary, interrupted=interrupt.hit), err=err)
+        print_json({**as_map(summary, interrupted=interrupt.hit), "report": report}, err=err)
         return
     feed = name_of(arguments.feed)
     _tell(feed, "warning", summary.first_warnings, summary.warnings)
     _tell(feed, "refused", summary.first_refusals, summary.refused)
     print_summary(summary, interrupted=interrupt.hit, err=err)
+    if report is not None and report != STDOUT:
+        click.echo(f"Report written to {click.format_filename(report)}", err=err)
 
 
 def _tell(feed: str, what: str, first: Sequence[Remark], number: int) -> None:

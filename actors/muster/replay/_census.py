@@ -65,28 +65,28 @@ class LiveAsk:
 class Listener(Protocol):
     """Who is told of every change; instants are in microseconds and never go back."""
 
-    def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
+    def node(self, at_us: int, name: str, capacity: Resources | None, /) -> None:
         """A node has a capacity now; None if it has gone."""
 
-    def job(self, queue: str) -> None:
+    def job(self, queue: str, /) -> None:
         """An application was submitted to a queue."""
 
-    def pending(self, at_us: int, ask: LiveAsk) -> None:
+    def pending(self, at_us: int, ask: LiveAsk, /) -> None:
         """An ask is pending now, or parked: it has come, or was released (see :meth:`left`)."""
 
-    def taken(self, at_us: int, ask: LiveAsk) -> None:
+    def taken(self, at_us: int, ask: LiveAsk, /) -> None:
         """An ask is not pending any longer: it gets a node, or has gone."""
 
-    def held(self, at_us: int, ask: LiveAsk) -> None:
+    def held(self, at_us: int, ask: LiveAsk, /) -> None:
         """An ask holds a node now, waiting or bound."""
 
-    def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
+    def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None, /) -> None:
         """An ask that holds a node is bound now; ``wait_us`` is None if it was bound before."""
 
-    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None, /) -> None:
         """An ask has lost its node; it still says which and since when."""
 
-    def priority(self, at_us: int, queue: str, value: int | None) -> None:
+    def priority(self, at_us: int, queue: str, value: int | None, /) -> None:
         """A queue has another ``currentPriority``."""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from threading import Lock
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -47,15 +49,18 @@ class QueueNow:
 class Board:
     """Follows a replay as it goes on; to be given to :func:`muster.replay.replay` as a watcher.
 
-    Another thread may read it meanwhile. It takes no part in the replay, and never looks at the
-    scheduler.
+    Another thread may read it meanwhile, and within :meth:`at_rest` reads one moment. It takes no
+    part in the replay, and never looks at the scheduler.
 
     Attributes:
+        at_us: The instant that it shows: that of the latest decisions, in microseconds.
         recent: The latest decisions that are worth telling, the last one at the end.
     """
 
     def __init__(self) -> None:
+        self.at_us = 0
         self.recent: Sequence[Announced] = ()
+        self._lock = Lock()
         self._queues: dict[str, QueueNow] = {}
         self._there: dict[str, int] = {}
         self._capacities: dict[str, Resources] = {}
@@ -63,6 +68,10 @@ class Board:
         self._census = Census(self)
 
     # What is shown
+
+    def at_rest(self) -> AbstractContextManager[object]:
+        """Let nothing change for the time of a ``with`` statement; the replay waits meanwhile."""
+        return self._lock
 
     def queues(self) -> list[tuple[str, QueueNow]]:
         """Give every queue that there was by its path, in tree order."""
@@ -86,9 +95,11 @@ class Board:
 
     def write(self, batch: Sequence[Announced], /) -> None:
         """Take note of the decisions of a batch."""
-        self._census.write(batch)
         told = [announced for announced in batch if announced.decision.kind in _TOLD]
-        self.recent = (*self.recent, *told[-RECENT:])[-RECENT:]
+        with self._lock:
+            self._census.write(batch)
+            self.at_us = batch[0].at_us
+            self.recent = (*self.recent, *told[-RECENT:])[-RECENT:]
 
     def due_us(self) -> None:
         """Never look at the scheduler."""

@@ -16,6 +16,9 @@ MOST_TICKS: Final = 12
 SHORT_LABEL: Final = 6
 """How many characters a label of a time axis has at the most, so that many of them have room."""
 
+LABEL: Final = 0.2
+"""How much of the height of a small chart a label of its axis takes."""
+
 Json: TypeAlias = "str | int | float | Sequence[Json] | dict[str, Json] | None"
 
 
@@ -101,6 +104,7 @@ class Chart:
         strokes: What is drawn, from back to front.
         low: The value at its foot.
         high: The value at its head.
+        top: The highest value that is drawn, for the axis to name it; None for round ones alone.
         unit: The unit of the values.
         told: What is said about the instant that is pointed at.
         style: More classes.
@@ -111,15 +115,14 @@ class Chart:
     strokes: Sequence[Stroke]
     high: float
     low: float = 0.0
+    top: float | None = None
     unit: str = ""
     told: Sequence[Told] = ()
     style: str = ""
 
     def html(self, data: Data) -> str:
         """Write it."""
-        ticks = level_ticks(
-            self.low, self.high, 2 if "mini" in self.style else 4, whole=not self.unit
-        )
+        ticks = self._ticks()
         rows = "".join(
             f'<span style="top:{self._from_top(tick):.2f}%">{minus(number(tick))}</span>'
             for tick in ticks
@@ -137,6 +140,14 @@ class Chart:
             f'aria-label="{safe(self.label)}"><path class="grid" d="{grid}"/>{paths}</svg></div>'
             f"{time_axis(self.frame)}</div>"
         )
+
+    def _ticks(self) -> list[float]:
+        most = 2 if "mini" in self.style else 4
+        ticks = level_ticks(self.low, self.high, most, whole=not self.unit)
+        if self.top is None:
+            return ticks
+        room = (self.high - self.low) * LABEL
+        return [*(tick for tick in ticks if self.top - tick >= room), self.top]
 
     def _from_top(self, value: float) -> float:
         return (1 - (value - self.low) / ((self.high - self.low) or 1)) * 100

@@ -8,8 +8,17 @@ from typing import Final
 
 from muster.replay import WaitSummary
 from muster.report._content import Content
-from muster.report._overview import safe_long
-from muster.report._text import DAY, HOUR, MINUTE, NOTHING, SECOND, duration, instant, safe
+from muster.report._text import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOTHING,
+    SECOND,
+    duration,
+    instant,
+    safe,
+    safe_long,
+)
 from muster.report._waiting import EDGES_US, Histogram, Wait
 from muster_core.decisions import MICROSECONDS
 

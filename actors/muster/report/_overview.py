@@ -8,7 +8,18 @@ from muster.report._charts import Chart, Data, Stroke, Told, legend
 from muster.report._content import Content, Ending
 from muster.report._frame import step_area, step_line
 from muster.report._queues import QueueRecord
-from muster.report._text import NOTHING, Unit, counted, duration, minus, number, percent, safe
+from muster.report._remarks import place_of
+from muster.report._text import (
+    NOTHING,
+    Unit,
+    counted,
+    duration,
+    minus,
+    number,
+    percent,
+    safe,
+    safe_long,
+)
 from muster.report._timeline import Series
 from muster_core.decisions import MICROSECONDS
 
@@ -23,7 +34,7 @@ def head(content: Content) -> str:
         case Ending.STOPPED:
             first = summary.first_refusals[0] if summary.first_refusals else None
             why = "" if first is None else f": {first.message}"
-            place = "" if first is None else f" (event {first.index})"
+            place = "" if first is None else f" ({place_of(first)})"
             note = f"Stopped at the first event that was refused{place}{why}"
         case Ending.UNTIL:
             note = f"Ended at {duration(frame.end_us)}, as was asked for."
@@ -37,11 +48,6 @@ def head(content: Content) -> str:
         f"{counted(summary.events, 'event')}, {counted(summary.decisions, 'decision')}</p>"
         f"{shown}</header>"
     )
-
-
-def safe_long(text: str) -> str:
-    """Write a sentence that may be longer than a name."""
-    return "".join(safe(text[begin : begin + 60]) for begin in range(0, len(text), 60))
 
 
 def tiles(content: Content) -> str:

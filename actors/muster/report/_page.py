@@ -14,6 +14,7 @@ from muster.report._content import Content
 from muster.report._delays import distributions, longest
 from muster.report._gantt import gantt
 from muster.report._overview import cluster, head, tiles
+from muster.report._remarks import remarks
 from muster.report._text import safe
 from muster.report._tree import tree
 
@@ -29,6 +30,7 @@ _SECTIONS: Final = (
     ("queues", "Queues"),
     ("waits", "Waits"),
     ("longest", "Longest waits"),
+    ("remarks", "Refusals and warnings"),
 )
 
 
@@ -54,6 +56,7 @@ def _written(content: Content) -> str:
             tree(content, data),
             distributions(content),
             longest(content),
+            remarks(content),
         ]
     )
     links = "".join(

@@ -19,6 +19,9 @@ MINUS: Final = "\N{MINUS SIGN}"
 LONGEST_NAME: Final = 80
 """How many characters of a name are shown."""
 
+LONGEST_SENTENCE: Final = 600
+"""How many characters of a sentence are shown."""
+
 SECOND: Final = MICROSECONDS
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
@@ -48,6 +51,12 @@ def safe(text: str) -> str:
         char if char.isprintable() or char in " \u00ad" else "\ufffd" for char in shortened(text)
     )
     return escape(plain, quote=True)
+
+
+def safe_long(text: str) -> str:
+    """Write a sentence that may be longer than a name."""
+    shown = text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE - 1]}…"
+    return "".join(safe(shown[begin : begin + 60]) for begin in range(0, len(shown), 60))
 
 
 def number(value: float) -> str:

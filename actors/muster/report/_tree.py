@@ -83,7 +83,8 @@ def _usage(content: Content, record: QueueRecord, kind: str, data: Data) -> str:
     guaranteed, most = record.guaranteed.get(kind), record.max.get(kind)
     # A max beyond what there is says nothing, and would flatten what there is to see.
     limits = [value for value in (*_values(most),) if value <= max(offered, *peaks)]
-    high = max(*peaks, *limits, *_values(guaranteed), 1) * 1.08
+    top = max(*peaks, *limits, *_values(guaranteed), 1)
+    high = top * 1.08
     unit = Unit.of(kind, high)
     strokes = [Stroke(step_area(frame, [0.0] * len(means), means, 0, high), "area own")]
     told = [Told("in use", "own", [value / unit.scale for value in means])]
@@ -101,6 +102,7 @@ def _usage(content: Content, record: QueueRecord, kind: str, data: Data) -> str:
             label=f"{kind} in use in {record.path}, with guaranteed and max",
             strokes=strokes,
             high=high / unit.scale,
+            top=top / unit.scale,
             unit=unit.name,
             told=told,
             style="mini",
@@ -130,7 +132,8 @@ def _configured(content: Content, line: StepLine, kind: str) -> list[str | None]
 def _pending(content: Content, record: QueueRecord, data: Data) -> str:
     frame = content.frame
     means, peaks = frame.means(record.pending), frame.peaks(record.pending)
-    high = max(*peaks, 1) * 1.08
+    top = max(*peaks, 1)
+    high = top * 1.08
     waiting = frame.means(record.waiting)
     told = [Told("pending", "wait", means), Told("running", "", frame.means(record.running))]
     if any(waiting):
@@ -146,6 +149,7 @@ def _pending(content: Content, record: QueueRecord, data: Data) -> str:
                 Stroke(step_line(frame, peaks, 0, high), "line wait thin"),
             ],
             high=high,
+            top=top,
             told=told,
             style="mini",
         ).html(data),
@@ -160,7 +164,7 @@ def _priority(content: Content, record: QueueRecord, data: Data) -> str:
         return _cell("currentPriority", "none", "")
     low, high = min(span.low for span in known), max(span.high for span in known)
     room = max((high - low) * 0.08, 0.5)
-    bottom, top = low - room, high + room
+    bottom, ceiling = low - room, high + room
     last = [None if span is None else float(span.last) for span in spans]
     lows = [0.0 if span is None else float(span.low) for span in spans]
     highs = [0.0 if span is None else float(span.high) for span in spans]
@@ -174,11 +178,12 @@ def _priority(content: Content, record: QueueRecord, data: Data) -> str:
             frame=frame,
             label=f"currentPriority of {record.path}",
             strokes=[
-                Stroke(step_area(frame, lows, highs, bottom, top), "area prio"),
-                Stroke(step_line(frame, last, bottom, top), "line prio"),
+                Stroke(step_area(frame, lows, highs, bottom, ceiling), "area prio"),
+                Stroke(step_line(frame, last, bottom, ceiling), "line prio"),
             ],
             low=bottom,
-            high=top,
+            high=ceiling,
+            top=high,
             told=[
                 Told("priority", "prio", [_range(span and (span.low, span.high)) for span in spans])
             ],

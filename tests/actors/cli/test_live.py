@@ -9,14 +9,18 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 from rich.console import Console
 
-from muster.cli._live import drawn
-from muster.replay import replay
+from muster.cli._live import drawn, moment
+from muster.cli._progress import Progress
+from muster.feeds import FeedItem
+from muster.replay import Tally, replay
 from muster.report import Board
 from tests.actors.cli.helpers import ASK, COMMAND, SETUP, run, written
 from tests.actors.replay.helpers import items
@@ -143,3 +147,34 @@ def test_ctrl_c_ends_it_in_order() -> None:
     assert terminal.close() == 130
     assert "Interrupted after" in terminal.shown
     assert "\x1b[?25h" in terminal.shown
+
+
+def test_the_line_tells_the_instant_of_the_latest_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read goes ahead of what is decided: a frame shows one moment."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    feed = "- {op: add_node, node: n, capacity: {vcore: 999}}\n" + "".join(
+        f"- {{op: add_app, app: a{number}, queue: root.q, at: {number}}}\n"
+        f"- {{op: add_ask, app: a{number}, ask: x, resources: {{vcore: 1}}, at: {number}}}\n"
+        for number in range(50)
+    )
+    board, tally = Board(), Tally()
+    progress = Progress(tally, shown=True, below=partial(moment, board))
+    frames: list[tuple[int, list[str]]] = []
+
+    def watched() -> Iterator[FeedItem]:
+        for item in items(feed):
+            console = Console(width=100, height=30, force_terminal=True, color_system=None)
+            with console.capture() as capture:
+                console.print(progress._view())  # pyright: ignore[reportPrivateUsage] - no terminal
+            frames.append((tally.at_us, capture.get().splitlines()))
+            yield item
+
+    trio.run(lambda: replay(watched(), watchers=[board], tally=tally))
+
+    decided = [(at_us, lines) for at_us, lines in frames if lines[-1].split()[2:3] == ["bound"]]
+    assert any(f" {at_us // 1_000_000} s " not in lines[0] for at_us, lines in decided)
+    for _, lines in decided:
+        latest, unit, *_ = lines[-1].split()
+        assert f"  {latest} {unit}  " in lines[0]
+        assert lines[3].split()[:2] == ["root", str(int(latest) + 1)]

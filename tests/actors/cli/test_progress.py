@@ -50,7 +50,7 @@ def test_how_far_a_file_is_read() -> None:
 def drawn(progress: Progress) -> str:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(progress._drawn())  # pyright: ignore[reportPrivateUsage] - no terminal here
+        console.print(progress._view())  # pyright: ignore[reportPrivateUsage] - no terminal here
     return capture.get()
 
 

@@ -160,6 +160,7 @@ def test_json() -> None:
         "queues": [{"queue": "root.q", "jobs": 1, "wait": wait}],
         "utilisation": {"vcore": 0.125},
         "interrupted": False,
+        "report": None,
     }
 
 

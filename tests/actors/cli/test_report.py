@@ -40,6 +40,7 @@ def test_it_is_written(feed: Path, report: Path) -> None:
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("Replayed 3 events")
+    assert result.stdout.endswith(f"\nReport written to {report}\n")
     read = Reader(report.read_text(encoding="utf-8"))
     assert "feed.yaml" in read.text
     assert "Interrupted" not in read.text
@@ -104,6 +105,17 @@ def test_on_standard_output(feed: Path) -> None:
     assert result.exit_code == 0
     assert Reader(result.stdout).tags["h1"] == 1
     assert result.stderr.startswith("Replayed 3 events")
+    assert "written to" not in result.stderr
+
+
+def test_the_summary_names_it(tmp_path: Path, feed: Path, report: Path) -> None:
+    _, said = run_json("replay", feed, "--report", report)
+    beside = run("replay", feed, "--report", report, "--decisions", "-")
+    without = run("replay", feed)
+
+    assert said["report"] == str(report)
+    assert beside.stderr.endswith(f"Report written to {report}\n")
+    assert "written to" not in beside.stdout + without.stdout
 
 
 def test_of_standard_input(report: Path) -> None:
@@ -197,7 +209,7 @@ def test_it_says_when_it_stopped_at_a_refusal(tmp_path: Path, report: Path) -> N
     text = Reader(report.read_text(encoding="utf-8")).text
 
     assert result.exit_code == 1
-    assert "Stopped at the first event that was refused (event 2): app: 'a'" in text
+    assert "Stopped at the first event that was refused (line 3): app: 'a'" in text
 
 
 def test_it_says_when_it_was_to_end(feed: Path, report: Path) -> None:

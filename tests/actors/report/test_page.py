@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import attrs
 import pytest
 
 from muster.replay import Tally
@@ -25,7 +26,7 @@ async def test_it_is_well_formed(everything: Recorded) -> None:
     read = Reader(everything.page)
 
     assert read.tags["svg"] >= 5
-    assert read.tags["section"] == 6
+    assert read.tags["section"] == 7
     ids = read.attributes["id"]
     assert len(ids) == len(set(ids))
     for link in read.attributes["href"]:
@@ -169,7 +170,7 @@ async def test_evictions_are_marked() -> None:
         (Ending.COMPLETE, None),
         (Ending.UNTIL, "Ended at"),
         (Ending.INTERRUPTED, "Interrupted after"),
-        (Ending.STOPPED, "Stopped at the first event that was refused (event 12): "),
+        (Ending.STOPPED, "Stopped at the first event that was refused (line 23): "),
     ],
 )
 async def test_how_it_ended(everything: Recorded, ending: Ending, said: str | None) -> None:
@@ -177,6 +178,58 @@ async def test_how_it_ended(everything: Recorded, ending: Ending, said: str | No
 
     assert ('<p class="note">' in html) is (said is not None)
     assert (said or "") in Reader(html).text
+
+
+async def test_refusals_and_warnings_are_listed() -> None:
+    name = "<b>" * 400
+    feed = EVERYTHING + "".join(
+        f"- {{op: add_ask, app: '{name}{number}', ask: x, resources: {{vcore: 1}}, at: 60}}\n"
+        for number in range(11)
+    )
+    feed += (
+        "- {op: configure, at: 60, config: {partitions: "
+        "[{name: default, placementrules: [{name: tag}], queues: [{name: root}]}]}}\n"
+    )
+    found = await recorded(feed)
+    html, summary = found.page, found.tally.summary()
+    listed = Reader(html[html.index('<section id="remarks">') : html.index("</main>")]).text
+
+    assert (len(summary.first_refusals), summary.refused) == (10, 12)
+    assert f"line 23refused{summary.first_refusals[0].message}" in listed
+    assert "line 24refused" in listed
+    assert "\N{HORIZONTAL ELLIPSIS} 12 refused events in all" in listed
+    assert [warning.line for warning in summary.first_warnings] == [35]
+    assert f"line 35warning{summary.first_warnings[0].message}" in listed
+    assert len(listed) < 8_000
+
+
+async def test_there_is_no_list_of_no_remarks() -> None:
+    assert 'id="remarks"' not in (await recorded("- {op: settle, at: 5}\n")).page
+
+
+async def test_an_event_without_a_line_has_its_index(everything: Recorded) -> None:
+    summary = everything.tally.summary()
+    refusals = tuple(attrs.evolve(remark, line=None) for remark in summary.first_refusals)
+    summary = attrs.evolve(summary, first_refusals=refusals)
+    text = Reader(page(Content(everything.recorder, summary, "f", Ending.STOPPED))).text
+
+    assert "refused (event 12): " in text
+    assert "event 12refused" in text
+
+
+async def test_axes_of_queues_name_their_top() -> None:
+    feed = """\
+- {op: add_node, node: n, capacity: {vcore: 7}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: x, count: 23, priority: 7, resources: {vcore: 1}, run_for: 60}
+"""
+    html = (await recorded(feed)).page
+    axes = [
+        re.findall(r">([^<]+)</span>", axis)
+        for axis in re.findall(r'<div class="chart mini".*?<div class="ys">(.*?)</div>', html)
+    ]
+
+    assert axes == [["0", "5", "7"], ["0", "10", "16"], ["7"]] * 2
 
 
 def test_a_page_of_nothing_is_well_formed() -> None:
