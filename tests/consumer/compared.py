@@ -23,15 +23,17 @@ from muster.compare import (
     Movement,
     PriorityRow,
     QueueRow,
+    Refusals,
     Side,
     Version,
+    events_of,
     is_decision,
     read_decisions,
     sides_of,
 )
 from muster.config_files import read_configuration
 from muster.feeds import read_feed, read_raw
-from muster.replay import WaitSummary
+from muster.replay import Remark, WaitSummary
 from muster_core.decisions import Announced
 
 
@@ -50,7 +52,7 @@ def sides(one: Path) -> Side:
     """Read a feed, or a log."""
     if any(map(is_decision, read_raw(one))):
         return LogSide(read_decisions(read_raw(one), one.name))
-    return FeedSide(read_feed(one))
+    return FeedSide(events_of(read_feed(one), one.name))
 
 
 def first(found: FirstDifference) -> None:
@@ -74,16 +76,25 @@ def figures(side: Figures) -> None:
     assert_type((side.wait, side.job_wait), tuple[WaitSummary | None, WaitSummary | None])
     assert_type(side.utilisation, Mapping[str, float | None])
     assert_type(side.makespan_s, float | None)
+    assert_type(side.events_refused, int | None)
 
 
 def jobs(changes: JobChanges) -> None:
     """Say who gains and who loses."""
+    assert_type((changes.only_a, changes.refused_a), tuple[int, int])
     for movement in (changes.wait, changes.end):
         assert_type(movement, Movement)
         assert_type(movement.most_gained, tuple[JobChange, ...])
         for change in movement.most_lost:
             assert_type((change.app, change.a, change.b), tuple[str, JobTimes, JobTimes])
             assert_type((change.a.wait_s, change.b.end_s), tuple[float | None, float | None])
+
+
+def refused(refusals: Refusals) -> None:
+    """Say what is refused."""
+    assert_type((refusals.both, refusals.only_a, refusals.only_b), tuple[int, int, int])
+    assert_type(refusals.first_both, tuple[tuple[Remark, Remark], ...])
+    assert_type((refusals.first_a, refusals.first_b), tuple[tuple[Remark, ...], tuple[Remark, ...]])
 
 
 def main(one: Path, other: Path) -> None:
@@ -98,6 +109,7 @@ def main(one: Path, other: Path) -> None:
         first(compared.first)
     figures(compared.a)
     jobs(compared.jobs)
+    refused(compared.refusals)
 
 
 if __name__ == "__main__":

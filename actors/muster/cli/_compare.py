@@ -12,7 +12,8 @@ from typing import Final, TextIO, final
 import attrs
 import click
 
-from muster.cli._compare_map import as_map
+from muster.cli._compare_map import Warned, as_map
+from muster.cli._compare_refused import tell_refused
 from muster.cli._compare_text import print_compared
 from muster.cli._options import (
     DIFFERENT,
@@ -35,6 +36,7 @@ from muster.compare import (
     FeedSide,
     LeftOut,
     LogSide,
+    events_of,
     is_decision,
     read_decisions,
     sides_of,
@@ -146,17 +148,21 @@ def command(
     arguments = Arguments(inputs, configs, partition)
     _check(arguments)
     left_out: list[LeftOut] = []
+    warnings: list[Warned] = []
     try:
-        compared = _run(arguments, left_out)
+        compared = _run(arguments, left_out, warnings)
     except FeedError as error:
         complain(str(error))
         if output is Format.JSON:
             print_json({"error": error_map(error)})
         context.exit(UNUSABLE)
     if output is Format.JSON:
-        print_json(as_map(compared, arguments.sides, left_out))
+        print_json(as_map(compared, arguments.sides, left_out, warnings))
     else:
+        for warned in warnings:
+            click.echo(f"{warned.file}: warning: {warned.message}", err=True)
         _tell(arguments.inputs[0], left_out)
+        tell_refused(compared.refusals, [name_of(name) for name in arguments.inputs])
         print_compared(compared, arguments.sides, arguments.inputs)
     context.exit(0 if compared.same else DIFFERENT)
 
@@ -185,7 +191,7 @@ def _check(arguments: Arguments) -> None:
     raise click.UsageError(msg)
 
 
-def _run(arguments: Arguments, left_out: list[LeftOut]) -> Compared:
+def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) -> Compared:
     """Compare, from opening the files to closing them.
 
     Raises:
@@ -194,6 +200,9 @@ def _run(arguments: Arguments, left_out: list[LeftOut]) -> Compared:
     meter = Meter()
     progress = Progress(meter, shown=True)
     configurations = [_configuration(name, arguments.partition) for name in arguments.configs]
+    found = zip(arguments.configs, configurations, strict=True)
+    for name, configuration in dict(found).items():
+        warnings += [Warned(name_of(name), message) for message in configuration.warnings]
     if configurations:
         comparison = _of_configurations(arguments.inputs[0], configurations, progress, left_out)
     else:
@@ -232,7 +241,7 @@ def _of_configurations(
     if first is not None and is_decision(first):
         raise FeedError(name_of(feed), "is a decision log, which no configuration can change")
     both = (configurations[0] if len(configurations) == 2 else None, configurations[-1])
-    sides = sides_of(raws, both, base=_base(feed), left_out=left_out)
+    sides = sides_of(raws, both, name=name_of(feed), base=_base(feed), left_out=left_out)
     return Comparison(*sides, in_step=True)
 
 
@@ -255,7 +264,7 @@ def _of_two(names: tuple[str, ...], progress: Progress) -> Comparison:
             )
         )
     a, b = (
-        FeedSide(parse(raws, base=_base(name)))
+        FeedSide(events_of(parse(raws, base=_base(name)), name_of(name)))
         for name, (_, raws) in zip(names, begun, strict=True)
     )
     return Comparison(a, b)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import attrs
 
@@ -15,6 +15,7 @@ from muster.compare import (
     JobChange,
     LeftOut,
     Movement,
+    Refusals,
     Version,
 )
 from muster_core.decisions import seconds
@@ -24,17 +25,36 @@ Tree: TypeAlias = "Mapping[str, Tree] | Number"
 """Numbers in maps."""
 
 
+@final
+@attrs.frozen
+class Warned:
+    """A warning that a configuration gave when it was loaded.
+
+    Attributes:
+        file: The name of its file.
+        message: What is said.
+    """
+
+    file: str
+    message: str
+
+
 def as_map(
-    compared: Compared, sides: tuple[str, str], left_out: Iterable[LeftOut]
+    compared: Compared,
+    sides: tuple[str, str],
+    left_out: Iterable[LeftOut],
+    warnings: Iterable[Warned],
 ) -> dict[str, object]:
     """Give everything that a comparison found."""
     return {
         "same": compared.same,
         "sides": {"a": sides[0], "b": sides[1]},
+        "warnings": [attrs.asdict(warned) for warned in warnings],
         "left_out": [attrs.asdict(event) for event in left_out],
         "decisions": compared.decisions,
         "first": _difference(compared.first),
         "first_priority": _difference(compared.first_priority),
+        "refused": _refused(compared.refusals),
         "all": both(compared.a, compared.b),
         "queues": [{"queue": row.queue, **both(row.a, row.b)} for row in compared.queues],
         "priorities": [
@@ -45,9 +65,24 @@ def as_map(
             "compared": compared.jobs.compared,
             "only_a": compared.jobs.only_a,
             "only_b": compared.jobs.only_b,
+            "refused_a": compared.jobs.refused_a,
+            "refused_b": compared.jobs.refused_b,
             "wait": _movement(compared.jobs.wait),
             "end": _movement(compared.jobs.end),
         },
+    }
+
+
+def _refused(refusals: Refusals) -> dict[str, object]:
+    return {
+        "both": refusals.both,
+        "only_a": refusals.only_a,
+        "only_b": refusals.only_b,
+        "first_both": [
+            {"a": attrs.asdict(a), "b": attrs.asdict(b)} for a, b in refusals.first_both
+        ],
+        "first_a": [attrs.asdict(remark) for remark in refusals.first_a],
+        "first_b": [attrs.asdict(remark) for remark in refusals.first_b],
     }
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import click
-from rich import box
 from rich.console import Console, RenderableType
-from rich.table import Table
 
 from muster.cli._compare_first import words_of
+from muster.cli._compare_refused import words_of_refused
 from muster.cli._options import counted, name_of
+from muster.cli._tables import Column, Unit, console_of, tables_of
 from muster.compare import (
     Compared,
     Figures,
@@ -20,9 +19,6 @@ from muster.compare import (
     JobChanges,
     Movement,
 )
-
-_WIDE: Final = 250
-"""The width of what does not go to a terminal, in columns, so that nothing is folded."""
 
 _LONG_S: Final = 1000
 """From how many seconds on fractions of them are not shown."""
@@ -41,19 +37,17 @@ def print_compared(compared: Compared, sides: tuple[str, str], inputs: Sequence[
         sides: What the two sides are called.
         inputs: The names of the feeds or logs that lines are of; of one, that of both.
     """
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _WIDE
+    console = console_of()
     # rich has an end of its own for a closed pipe, so it does not write itself.
     with console.capture() as capture:
-        for part in _parts(compared, sides, inputs):
-            console.print(part, soft_wrap=isinstance(part, str))
+        for part in _parts(console, compared, sides, inputs):
+            console.print(part, soft_wrap=isinstance(part, str), crop=False)
     text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     click.echo(text, nl=False, color=True)
 
 
 def _parts(
-    compared: Compared, sides: tuple[str, str], inputs: Sequence[str]
+    console: Console, compared: Compared, sides: tuple[str, str], inputs: Sequence[str]
 ) -> Iterator[RenderableType]:
     names = (name_of(inputs[0]), name_of(inputs[-1]))
     yield f"A  {sides[0]}"
@@ -67,15 +61,19 @@ def _parts(
     if priority is not None and (first is None or priority.at_us < first.at_us):
         what = "The priorities of queues part"
         yield "\n".join(words_of(what, "change", priority, names)) + "\n"
-    yield _whole(compared.a, compared.b)
+    yield from words_of_refused(compared.refusals, names)
+    yield from _whole(console, compared.a, compared.b)
+    if compared.same:
+        return
     if compared.queues:
-        yield _groups("queue", [(row.queue, row.a, row.b) for row in compared.queues])
+        queues = [(row.queue, row.a, row.b) for row in compared.queues]
+        yield from _groups(console, "queue", queues)
         if any(row.a.utilisation or row.b.utilisation for row in compared.queues):
-            yield _utilisation(compared)
+            yield from _utilisation(console, compared)
     if compared.priorities:
         rows = [(_range(row.lowest, row.highest), row.a, row.b) for row in compared.priorities]
-        yield _groups("priority", rows)
-    yield from _jobs(compared.jobs)
+        yield from _groups(console, "priority", rows)
+    yield from _jobs(console, compared.jobs)
 
 
 # Figures
@@ -87,6 +85,9 @@ _Reader: TypeAlias = Callable[[Figures], Number]
 _Writer: TypeAlias = Callable[[float], str]
 _Figure: TypeAlias = tuple[str, _Reader, _Writer]
 """What a figure is called, where it is, and how it is written."""
+
+_Three: TypeAlias = tuple[str, str, str]
+"""A figure of both sides, and how much more the second is, as it is written."""
 
 
 def _count(value: float) -> str:
@@ -120,6 +121,8 @@ _COUNTS: Final[Sequence[_Figure]] = (
     ("reclaimed", lambda figures: figures.asks_reclaimed, _count),
 )
 
+_REFUSED: Final[_Figure] = ("events refused", lambda figures: figures.events_refused, _count)
+
 
 def _waits(figures: Figures) -> list[_Figure]:
     """Give what there is to say of waits."""
@@ -132,7 +135,7 @@ def _waits(figures: Figures) -> list[_Figure]:
     ]
 
 
-def _three(a: Number, b: Number, write: _Writer) -> tuple[str, str, str]:
+def _three(a: Number, b: Number, write: _Writer) -> _Three:
     """Write a figure of both sides, and how much more the second is."""
     texts = [_NONE if value is None else write(value) for value in (a, b)]
     if a is None or b is None:
@@ -146,30 +149,37 @@ def _more(by: float, write: _Writer) -> str:
     return f"{'+' if by > 0 else '-'}{write(abs(by))}"
 
 
-def _whole(a: Figures, b: Figures) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("all")
-    for name in ("A", "B", "B - A"):
-        table.add_column(name, justify="right", overflow="fold")
-    for name, read, write in (*_COUNTS, *_waits(a)):
+def _unit(titles: _Three, cells: Sequence[_Three]) -> Unit:
+    """Make columns that stay together."""
+    return [
+        Column(title, column)
+        for title, column in zip(titles, zip(*cells, strict=True), strict=True)
+    ]
+
+
+def _whole(console: Console, a: Figures, b: Figures) -> Iterator[RenderableType]:
+    rows: list[tuple[str, _Three]] = []
+    for name, read, write in (*_COUNTS, _REFUSED, *_waits(a)):
         if name in _ALWAYS or read(a) is not None or read(b) is not None:
-            table.add_row(name, *_three(read(a), read(b), write))
+            rows.append((name, _three(read(a), read(b), write)))
     if a.wait is not None:
-        table.add_row("mean wait of jobs (s)", *_three(_mean_of_jobs(a), _mean_of_jobs(b), _time))
-    table.add_row("makespan (s)", *_three(a.makespan_s, b.makespan_s, _time))
+        rows.append(("mean wait of jobs (s)", _three(_mean_of_jobs(a), _mean_of_jobs(b), _time)))
+    rows.append(("makespan (s)", _three(a.makespan_s, b.makespan_s, _time)))
     for kind in sorted({*a.utilisation, *b.utilisation}):
         used = _three(a.utilisation.get(kind), b.utilisation.get(kind), _percent)
-        table.add_row(f"{kind} used (%)", *used)
-    return table
+        rows.append((f"{kind} used (%)", used))
+    names = Column("all", [name for name, _ in rows], folds=True)
+    return tables_of(console, [names], [_unit(("A", "B", "B - A"), [three for _, three in rows])])
 
 
 def _mean_of_jobs(figures: Figures) -> Number:
     return None if figures.job_wait is None else figures.job_wait.mean_s
 
 
-def _groups(what: str, rows: Iterable[tuple[str, Figures, Figures]]) -> Table:
+def _groups(
+    console: Console, what: str, rows: Sequence[tuple[str, Figures, Figures]]
+) -> Iterator[RenderableType]:
     """Make a table with a line for each side, and one for the difference."""
-    rows = list(rows)
     sides = [side for _, *both in rows for side in both]
     # A count that is zero or unknown everywhere is left out.
     told = [
@@ -178,39 +188,33 @@ def _groups(what: str, rows: Iterable[tuple[str, Figures, Figures]]) -> Table:
         if name in _ALWAYS or any(read(side) for side in sides)
     ]
     told += _waits(sides[0])
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(what, overflow="fold")
-    table.add_column("")
-    for name, _, _ in told:
-        table.add_column(name, justify="right", overflow="fold")
+    lines: list[tuple[str, ...]] = []
     for name, a, b in rows:
-        lines = zip(*(_three(read(a), read(b), write) for _, read, write in told), strict=True)
-        of_a, of_b, more = lines
+        threes = [_three(read(a), read(b), write) for _, read, write in told]
+        of_a, of_b, more = zip(*threes, strict=True)
         if of_a == of_b:
-            table.add_row(name, "A = B", *of_a)
+            lines.append((name, "A = B", *of_a))
         else:
-            table.add_row(name, "A", *of_a)
-            table.add_row("", "B", *of_b)
-            table.add_row("", "B - A", *more)
-    return table
+            lines += [(name, "A", *of_a), ("", "B", *of_b), ("", "B - A", *more)]
+    names, labels, *numbers = zip(*lines, strict=True)
+    return tables_of(
+        console,
+        [Column(what, names, folds=True), Column("", labels, folds=True)],
+        [[Column(told[at][0], cells)] for at, cells in enumerate(numbers)],
+    )
 
 
-def _utilisation(compared: Compared) -> Table:
+def _utilisation(console: Console, compared: Compared) -> Iterator[RenderableType]:
     """Make a table of how much of the nodes each queue used."""
-    kinds = sorted({*compared.a.utilisation, *compared.b.utilisation})
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("queue", overflow="fold")
-    for kind in kinds:
-        table.add_column(f"{kind} used (%): A", justify="right", overflow="fold")
-        table.add_column("B", justify="right", overflow="fold")
-        table.add_column("B - A", justify="right", overflow="fold")
-    for row in compared.queues:
-        cells = (
+    units: list[Unit] = []
+    for kind in sorted({*compared.a.utilisation, *compared.b.utilisation}):
+        cells = [
             _three(row.a.utilisation.get(kind), row.b.utilisation.get(kind), _percent)
-            for kind in kinds
-        )
-        table.add_row(row.queue, *(cell for three in cells for cell in three))
-    return table
+            for row in compared.queues
+        ]
+        units.append(_unit((f"{kind} used (%): A", "B", "B - A"), cells))
+    names = Column("queue", [row.queue for row in compared.queues], folds=True)
+    return tables_of(console, [names], units)
 
 
 def _range(lowest: int, highest: int) -> str:
@@ -220,7 +224,7 @@ def _range(lowest: int, highest: int) -> str:
 # Jobs
 
 
-def _jobs(jobs: JobChanges) -> Iterator[RenderableType]:
+def _jobs(console: Console, jobs: JobChanges) -> Iterator[RenderableType]:
     alike = jobs.wait == jobs.end
     movements = (("wait", "less", "longer", jobs.wait), ("end", "earlier", "later", jobs.end))
     for what, less, more, movement in movements[: 1 if alike else 2]:
@@ -231,28 +235,40 @@ def _jobs(jobs: JobChanges) -> Iterator[RenderableType]:
             f"Of {counted(jobs.compared, 'job')}, {movement.gained:,} {what} {less} in B and "
             f"{movement.lost:,} {what} {more}.{also}\n"
         )
-        yield _movement(what, less, more, movement)
-    for side, number in (("A", jobs.only_a), ("B", jobs.only_b)):
+        yield from _movement(console, what, less, more, movement)
+    for side, other, number, refused in (
+        ("A", "B", jobs.only_a, jobs.refused_a),
+        ("B", "A", jobs.only_b, jobs.refused_b),
+    ):
         if number:
-            yield f"Only in {side}: {counted(number, 'job')}.\n"
+            told = "" if not refused else f"; {other} refused {_of_these(refused, number)}"
+            yield f"Only in {side}: {counted(number, 'job')}{told}.\n"
 
 
-def _movement(what: str, less: str, more: str, movement: Movement) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("job", overflow="fold")
-    for name in ("wait (s): A", "B", "B - A", "end (s): A", "B", "B - A"):
-        table.add_column(name, justify="right", overflow="fold")
+def _of_these(refused: int, number: int) -> str:
+    if refused < number:
+        return f"{refused:,} of them"
+    return "it" if number == 1 else "all of them"
+
+
+def _movement(
+    console: Console, what: str, less: str, more: str, movement: Movement
+) -> Iterator[RenderableType]:
+    nothing: _Three = ("", "", "")
+    rows: list[tuple[str, _Three, _Three]] = []
     for title, changes in (
         (f"{what} {less}", movement.most_gained),
         (f"{what} {more}", movement.most_lost),
     ):
         if changes:
-            table.add_row(f"{title}:")
-            for change in changes:
-                table.add_row(f"  {change.app}", *_times(change))
-    return table
+            rows.append((f"{title}:", nothing, nothing))
+            rows += [(f"  {change.app}", *_times(change)) for change in changes]
+    waits = _unit(("wait (s): A", "B", "B - A"), [wait for _, wait, _ in rows])
+    ends = _unit(("end (s): A", "B", "B - A"), [end for *_, end in rows])
+    names = Column("job", [name for name, *_ in rows], folds=True)
+    return tables_of(console, [names], [waits, ends])
 
 
-def _times(change: JobChange) -> Iterator[str]:
-    for a, b in ((change.a.wait_s, change.b.wait_s), (change.a.end_s, change.b.end_s)):
-        yield from _three(a, b, _time)
+def _times(change: JobChange) -> tuple[_Three, _Three]:
+    a, b = change.a, change.b
+    return _three(a.wait_s, b.wait_s, _time), _three(a.end_s, b.end_s, _time)

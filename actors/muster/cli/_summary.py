@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from typing import Final
+from collections.abc import Iterator
 
 import attrs
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from muster.cli._options import counted
 from muster.cli._progress import clock
+from muster.cli._tables import Column, console_of, tables_of
 from muster.replay import Summary, WaitSummary
-
-_WIDE: Final = 250
-"""The width of what does not go to a terminal, in columns, so that nothing is folded."""
 
 
 def as_map(summary: Summary, *, interrupted: bool) -> dict[str, object]:
@@ -36,17 +32,17 @@ def print_summary(summary: Summary, *, interrupted: bool, err: bool) -> None:
         interrupted: Whether the replay was ended before its end.
         err: Write to standard error.
     """
-    console = Console(stderr=err, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _WIDE
+    console = console_of(err=err)
     # rich has an end of its own for a closed pipe, so it does not write itself.
     with console.capture() as capture:
         console.print(_headline(summary, interrupted=interrupted))
         console.print(_counts(summary))
         if summary.queues:
-            console.print(_waits(summary))
+            for table in _waits(console, summary):
+                console.print(table, crop=False)
         if summary.utilisation:
-            console.print(_utilisation(summary))
+            for table in _utilisation(console, summary):
+                console.print(table, crop=False)
     text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     click.echo(text, nl=False, err=err, color=True)
 
@@ -77,29 +73,30 @@ def _counts(summary: Summary) -> Table:
     return table
 
 
-def _waits(summary: Summary) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_footer=len(summary.queues) > 1, pad_edge=False)
-    table.add_column("queue", "all", overflow="fold")
+def _waits(console: Console, summary: Summary) -> Iterator[Table]:
+    names = [queue.queue for queue in summary.queues]
+    rows = [(f"{queue.jobs:,}", *_of(queue.wait)) for queue in summary.queues]
     jobs = sum(queue.jobs for queue in summary.queues)
-    totals = (f"{jobs:,}", f"{summary.wait.count:,}", *_times(summary.wait))
-    names = ("jobs", "asks bound", "mean wait (s)", "median", "95 %", "longest")
-    for name, total in zip(names, totals, strict=True):
-        table.add_column(name, total, justify="right")
-    for queue in summary.queues:
-        cells = (f"{queue.jobs:,}", f"{queue.wait.count:,}", *_times(queue.wait))
-        table.add_row(queue.queue, *cells)
-    return table
+    footers = (f"{jobs:,}", *_of(summary.wait))
+    if len(rows) == 1:
+        footers = ("",) * len(footers)
+    titles = ("jobs", "asks bound", "mean wait (s)", "median", "95 %", "longest")
+    units = [
+        [Column(title, cells, footer)]
+        for title, footer, cells in zip(titles, footers, zip(*rows, strict=True), strict=True)
+    ]
+    of_all = "all" if len(rows) > 1 else ""
+    return tables_of(console, [Column("queue", names, of_all, folds=True)], units)
 
 
-def _times(wait: WaitSummary) -> tuple[str, ...]:
+def _of(wait: WaitSummary) -> tuple[str, ...]:
+    """Write how many asks were bound, and how long they waited."""
     times_s = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
-    return tuple("-" if time_s is None else f"{time_s:,.3f}" for time_s in times_s)
+    times = ("-" if time_s is None else f"{time_s:,.3f}" for time_s in times_s)
+    return (f"{wait.count:,}", *times)
 
 
-def _utilisation(summary: Summary) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("resource", overflow="fold")
-    table.add_column("used", justify="right")
-    for name, used in summary.utilisation.items():
-        table.add_row(name, "-" if used is None else f"{used:.1%}")
-    return table
+def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
+    used = ["-" if used is None else f"{used:.1%}" for used in summary.utilisation.values()]
+    names = Column("resource", list(summary.utilisation), folds=True)
+    return tables_of(console, [names], [[Column("used", used)]])

@@ -13,9 +13,11 @@ from __future__ import annotations
 from muster.compare._comparison import Comparison
 from muster.compare._log import Logged, is_decision, read_decisions
 from muster.compare._one_feed import LeftOut, sides_of
+from muster.compare._readable import events_of
 from muster.compare._result import (
     MOST_JOBS,
     MOST_PRIORITIES,
+    MOST_REFUSALS,
     Compared,
     Elsewhere,
     Figures,
@@ -26,6 +28,7 @@ from muster.compare._result import (
     Movement,
     PriorityRow,
     QueueRow,
+    Refusals,
     Version,
 )
 from muster.compare._sides import FeedSide, LogSide, Side
@@ -33,6 +36,7 @@ from muster.compare._sides import FeedSide, LogSide, Side
 __all__ = [
     "MOST_JOBS",
     "MOST_PRIORITIES",
+    "MOST_REFUSALS",
     "Compared",
     "Comparison",
     "Elsewhere",
@@ -48,8 +52,10 @@ __all__ = [
     "Movement",
     "PriorityRow",
     "QueueRow",
+    "Refusals",
     "Side",
     "Version",
+    "events_of",
     "is_decision",
     "read_decisions",
     "sides_of",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import final
 
+import attrs
+
 from muster.compare._account import Account
 from muster.compare._jobs import Matches
 from muster.compare._priorities import ranges
+from muster.compare._refusals import RefusalBook
 from muster.compare._result import (
     Compared,
     FirstDifference,
@@ -18,7 +22,8 @@ from muster.compare._result import (
 )
 from muster.compare._sides import Side
 from muster.compare._streams import Parting, Streams
-from muster_core.decisions import Announced
+from muster.replay import Remark
+from muster_core.decisions import Announced, Kind
 
 
 @final
@@ -49,6 +54,7 @@ class Comparison:
             Account(b.conductor, partial(self._matches.closed, 1)),
         )
         self._streams = Streams()
+        self._refusals = RefusalBook(in_step=in_step)
         #: When each side was last seen to do anything: timers may go off without a decision.
         self._ends_us = [0, 0]
         self._first: FirstDifference | None = None
@@ -94,8 +100,20 @@ class Comparison:
                         self._ends_us[number] = self.at_us
                     self._accounts[number].note(self.at_us, batch)
                     self._streams.feed(number, batch)
+                    self._note_refusals(number, batch)
             self._look(is_all=self._in_step)
         self._look(is_all=True)
+        self._refusals.compare()
+
+    def _note_refusals(self, number: int, batch: Sequence[Announced]) -> None:
+        side = self._sides[number]
+        for announced in batch:
+            if announced.decision.kind is Kind.REJECTED:
+                index, line = side.place_of(announced)
+                message = announced.decision.message or ""
+                self._refusals.add(number, Remark(index or 0, line, message))
+                for app in side.apps_of(announced):
+                    self._matches.refused(number, app)
 
     def _look(self, *, is_all: bool) -> None:
         self._streams.compare(is_all=is_all)
@@ -131,6 +149,7 @@ class Comparison:
 
     def _compared(self) -> Compared:
         a, b = self._accounts
+        refused_a, refused_b = self._refusals.totals
         asks = a.asks_by_priority()
         for priority, number in b.asks_by_priority().items():
             asks[priority] = asks.get(priority, 0) + number
@@ -138,8 +157,8 @@ class Comparison:
             decisions=self._streams.same,
             first=self._first,
             first_priority=self._first_priority,
-            a=a.all(),
-            b=b.all(),
+            a=attrs.evolve(a.all(), events_refused=refused_a),
+            b=attrs.evolve(b.all(), events_refused=refused_b),
             queues=tuple(
                 QueueRow(queue, a.queue(queue), b.queue(queue))
                 for queue in sorted(a.queues() | b.queues())
@@ -149,4 +168,5 @@ class Comparison:
                 for ends in ranges(asks)
             ),
             jobs=self._matches.changes(),
+            refusals=self._refusals.refusals(),
         )

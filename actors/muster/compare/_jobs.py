@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Set as AbstractSet
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from math import inf
 from typing import Final, TypeAlias, final
 
@@ -178,9 +178,15 @@ class Matches:
 
     def __init__(self) -> None:
         self._alone: tuple[dict[str, deque[Job]], dict[str, deque[Job]]] = ({}, {})
+        #: How often each side has refused an application of a name.
+        self._refused: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         self._compared = 0
         self._wait = _Ranking()
         self._end = _Ranking()
+
+    def refused(self, side: int, app: str) -> None:
+        """Take note that side 0 or 1 has refused to take an application."""
+        self._refused[side][app] += 1
 
     def closed(self, side: int, job: Job) -> None:
         """Take note that an application is over on side 0 or 1."""
@@ -206,6 +212,12 @@ class Matches:
             compared=self._compared,
             only_a=only_a,
             only_b=only_b,
+            refused_a=self._refused_by(1, self._alone[0]),
+            refused_b=self._refused_by(0, self._alone[1]),
             wait=self._wait.movement(),
             end=self._end.movement(),
         )
+
+    def _refused_by(self, side: int, alone: Mapping[str, deque[Job]]) -> int:
+        """Count those on the other side alone that one side has refused."""
+        return sum(min(len(jobs), self._refused[side][app]) for app, jobs in alone.items())

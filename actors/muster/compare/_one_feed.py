@@ -9,6 +9,7 @@ from typing import final
 
 import attrs
 
+from muster.compare._readable import events_of
 from muster.compare._sides import FeedSide
 from muster.feeds import FeedItem, RawEvent, parse
 from muster_core.config.model import Configuration
@@ -34,6 +35,7 @@ def sides_of(
     raws: Iterable[RawEvent],
     configurations: tuple[Configuration | None, Configuration],
     *,
+    name: str = "the feed",
     base: Path | None = None,
     left_out: list[LeftOut] | None = None,
 ) -> tuple[FeedSide, FeedSide]:
@@ -41,17 +43,19 @@ def sides_of(
 
     A configuration that is given is in force from the start, and every ``configure`` of the
     feed is left out on that side, good or not: what it would be under this configuration is
-    what is asked. The feed is read once, as both sides go on.
+    what is asked. The feed is read once, as both sides go on; if nothing in it can be read as an
+    event, that is a :class:`muster.feeds.FeedError` at its end.
 
     Args:
         raws: The feed, from :func:`muster.feeds.read_raw`.
         configurations: One for each side; None for the first: as the feed configures itself.
+        name: The name of the feed, for errors.
         base: The folder that ``file`` in a ``configure`` event is relative to; None for the
             working folder.
         left_out: Takes the events that are left out.
     """
     noted: list[LeftOut] = [] if left_out is None else left_out
-    mine, theirs = tee(_marked(raws, base, noted))
+    mine, theirs = tee(_marked(raws, name, base, noted))
     before, after = configurations
     return (
         FeedSide((item for item, marked in mine if before is None or not marked), before),
@@ -60,7 +64,7 @@ def sides_of(
 
 
 def _marked(
-    raws: Iterable[RawEvent], base: Path | None, noted: list[LeftOut]
+    raws: Iterable[RawEvent], name: str, base: Path | None, noted: list[LeftOut]
 ) -> Iterator[tuple[FeedItem, bool]]:
     """Parse a feed, and say of each item whether it is a ``configure``."""
 
@@ -73,5 +77,5 @@ def _marked(
                 noted.append(LeftOut(raw.index, raw.line, named))
             yield raw
 
-    for item in parse(seen(), base=base):
+    for item in events_of(parse(seen(), base=base), name):
         yield item, bool(noted) and noted[-1].index == item.index

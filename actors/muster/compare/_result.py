@@ -7,12 +7,15 @@ from typing import Final, final
 
 import attrs
 
-from muster.replay import WaitSummary
+from muster.replay import Remark, WaitSummary
 from muster_core.decisions import Announced
 from muster_core.snapshots import AskPlace
 
 MOST_JOBS: Final = 10
 """How many jobs each list of :class:`JobChanges` has at the most."""
+
+MOST_REFUSALS: Final = 10
+"""How many events each list of :class:`Refusals` has at the most."""
 
 MOST_PRIORITIES: Final = 10
 """How many rows the table of priorities has at the most."""
@@ -103,6 +106,7 @@ class Figures:
             priorities.
         makespan_s: From when the first application was submitted until an ask was bound or
             released for the last time, in seconds; None if none was, and for priorities.
+        events_refused: Events that were refused; None for a leaf and for priorities.
     """
 
     jobs: int
@@ -114,6 +118,34 @@ class Figures:
     job_wait: WaitSummary | None = None
     utilisation: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"])
     makespan_s: float | None = None
+    events_refused: int | None = None
+
+
+@final
+@attrs.frozen
+class Refusals:
+    """Which events are refused on one side alone, and which on both.
+
+    Of one feed an event is the same on both sides. Of two feeds or logs, two events of one
+    instant that are refused for the same reason count as the same. Index and line are those in
+    the feed; of a decision log, those of the decision.
+
+    Attributes:
+        both: How many events both sides refuse.
+        only_a: How many the first side refuses and the second does not.
+        only_b: How many the second side refuses and the first does not.
+        first_both: The first of those that both refuse, at most :data:`MOST_REFUSALS`: what each
+            side says of it.
+        first_a: The first of those that the first side alone refuses, likewise.
+        first_b: The first of those that the second side alone refuses, likewise.
+    """
+
+    both: int
+    only_a: int
+    only_b: int
+    first_both: tuple[tuple[Remark, Remark], ...]
+    first_a: tuple[Remark, ...]
+    first_b: tuple[Remark, ...]
 
 
 @final
@@ -215,6 +247,9 @@ class JobChanges:
         compared: How many were on both sides.
         only_a: How many were on one side alone.
         only_b: How many were on the other side alone.
+        refused_a: How many of those on the first side alone the second side refused when they
+            were submitted; 0 for logs, which do not tell.
+        refused_b: How many of those on the second side alone the first side refused, likewise.
         wait: By how long they wait. One that is never bound waits without end.
         end: By when they end. One that has asks at the end ends never.
     """
@@ -222,6 +257,8 @@ class JobChanges:
     compared: int
     only_a: int
     only_b: int
+    refused_a: int
+    refused_b: int
     wait: Movement
     end: Movement
 
@@ -242,6 +279,7 @@ class Compared:
             more than :data:`MOST_PRIORITIES`, neighbours are put together, about as many asks
             in each row.
         jobs: Which applications fare better or worse.
+        refusals: Which events are refused.
     """
 
     decisions: int
@@ -252,6 +290,7 @@ class Compared:
     queues: tuple[QueueRow, ...]
     priorities: tuple[PriorityRow, ...]
     jobs: JobChanges
+    refusals: Refusals
 
     @property
     def same(self) -> bool:

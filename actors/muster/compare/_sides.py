@@ -15,6 +15,7 @@ from muster.feeds import Expect, FeedItem, Refused, Settle
 from muster_core.conductor import Conductor
 from muster_core.config.model import Configuration
 from muster_core.decisions import Announced
+from muster_core.events import AddApp, Apply, Event, PodObject
 from muster_core.plain import PlainScheduler
 
 _Place = tuple[int | None, int | None]
@@ -45,6 +46,10 @@ class Side(Protocol):
 
     def place_of(self, announced: Announced) -> _Place:
         """Say where a decision of the batch that was given last is from."""
+        ...
+
+    def apps_of(self, announced: Announced, /) -> Sequence[str]:
+        """Give the applications that the event of a refusal of that batch would have brought."""
         ...
 
     def forget_places(self) -> None:
@@ -83,6 +88,9 @@ class FeedSide:
         self._next = next(self._items, None)
         self._scheduler = PlainScheduler(configuration)
         self._batch: list[Announced] = []
+        #: The applications that events bring, by index: of the open batch, and of the last.
+        self._bringing: dict[int, Sequence[str]] = {}
+        self._brought: dict[int, Sequence[str]] = {}
         #: The positions of the events in the input, and their indexes and lines (0 is none).
         self._entered: array[int] | None = array("q")
         self._places: tuple[array[int], array[int]] = (array("q"), array("q"))
@@ -126,6 +134,9 @@ class FeedSide:
             case Refused(message):
                 self._scheduler.submit(message, item.at_us, item.index, item.line)
             case event:
+                apps = _apps_of(event)
+                if apps:
+                    self._bringing[item.index] = apps
                 self._scheduler.submit(event, item.at_us, item.index, item.line)
         if self._entered is not None:
             self._entered.append(self.conductor.entered)
@@ -135,6 +146,7 @@ class FeedSide:
 
     def _taken(self) -> Sequence[Announced]:
         self._batch, self._scheduler.announced = self._scheduler.announced, []
+        self._brought, self._bringing = self._bringing, {}
         return self._batch
 
     def place_of(self, announced: Announced) -> _Place:
@@ -150,6 +162,11 @@ class FeedSide:
         number = bisect_right(self._entered, ask.submission) - 1
         indexes, lines = self._places
         return indexes[number], lines[number] or None
+
+    def apps_of(self, announced: Announced, /) -> Sequence[str]:
+        """Give the applications that the event of a refusal of that batch would have brought."""
+        index = announced.decision.index
+        return () if index is None else self._brought.get(index, ())
 
     def forget_places(self) -> None:
         """Take note that nobody will ask where decisions are from."""
@@ -180,6 +197,18 @@ class FeedSide:
             return None
         undone = [decided for decided in self._batch if decided.seq >= instead.seq]
         return why_first(self._scheduler, undone, app, ask)
+
+
+def _apps_of(event: Event) -> Sequence[str]:
+    """Give the applications that an event may bring."""
+    match event:
+        case AddApp(app=app):
+            return (app,)
+        case Apply(objects=manifests):
+            contents = (manifest.content for manifest in manifests)
+            return [content.app for content in contents if isinstance(content, PodObject)]
+        case _:
+            return ()
 
 
 @final
@@ -228,6 +257,10 @@ class LogSide:
         """Give index and line of a decision."""
         logged = self._present[announced.seq]
         return logged.index, logged.line
+
+    def apps_of(self, _announced: Announced, /) -> Sequence[str]:
+        """Nobody can say: a refusal does not name what was refused."""
+        return ()
 
     def forget_places(self) -> None:
         """Take note that nobody will ask where decisions are from."""

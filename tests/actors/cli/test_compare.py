@@ -92,6 +92,7 @@ B  assigned b/y on n1 in root.west  (feed.yaml:5)
  pending                      0         0          =
  preempted                    0         0          =
  reclaimed                    0         0          =
+ events refused               0         0          =
  mean wait (s)            5.000   750.000   +745.000
  median                   5.000   750.000   +745.000
  95 %                    10.000     1,500     +1,490
@@ -142,9 +143,11 @@ def test_one_configuration_against_itself(files: dict[str, Path]) -> None:
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert "\nBoth decide the same: 21 decisions.\n" in result.stdout
-    assert " root.east   A = B      1 " in result.stdout
     assert "+" not in result.stdout
-    assert "wait longer" not in result.stdout
+    assert "\n asks bound                    2         2       =\n" in result.stdout
+    # There is nothing to say of each queue, priority and job that is not said of all.
+    assert result.stdout.count("───\n") == 1
+    assert "root.east" not in result.stdout
 
 
 def test_the_same_as_json(files: dict[str, Path]) -> None:
@@ -187,6 +190,17 @@ def test_the_same_as_json_of_equal_sides(files: dict[str, Path]) -> None:
     status, given = run_json("compare", files["feed"], files["feed"])
 
     assert (status, given["same"], given["first"], given["first_priority"]) == (0, True, None, None)
+    assert [row["queue"] for row in given["queues"]] == ["root.east", "root.west"]
+    assert len(given["priorities"]) == 1
+
+
+def test_a_queue_that_does_not_change_among_others_that_do(files: dict[str, Path]) -> None:
+    more = "- {op: add_app, app: c, queue: root.other}\n"
+    files["a"].write_text(QUEUES + "          - {name: other}\n", encoding="utf-8")
+    files["b"].write_text(RANKED + "          - {name: other}\n", encoding="utf-8")
+    files["feed"].write_text(FEED + more, encoding="utf-8")
+
+    assert "\n root.other   A = B      1 " in run(*under(files)).stdout
 
 
 def test_configurations_stand_in_for_those_of_the_feed(files: dict[str, Path]) -> None:
@@ -431,12 +445,149 @@ def test_nobody_reads_on(files: dict[str, Path]) -> None:
         assert running.process.wait() == 141
 
 
-def test_a_narrow_page_cuts_nothing(
-    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    text = run(*under(files)).stdout
+LARGE = "".join(
+    f"- {{op: add_app, app: large-{app}, queue: root.{queue}}}\n"
+    f"- {{op: add_ask, app: large-{app}, ask: x, resources: {{vcore: 2, memory: 1, gpu: 1}},"
+    f" run_for: {1_234_567 + app}}}\n"
+    for app, queue in enumerate(("east", "west") * 6)
+)
 
-    assert "…" not in text
-    tables = text.partition("\n all ")[2].splitlines()
-    assert max(len(line) for line in tables if not line.startswith("Of 2 jobs")) <= 60
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_a_narrow_page_cuts_nothing(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    node = "- {op: add_node, node: n1, capacity: {vcore: 2, memory: 4, gpu: 1}}\n"
+    files["feed"].write_text(node + LARGE, encoding="utf-8")
+    wide = run(*under(files)).stdout
+    monkeypatch.setenv("COLUMNS", str(columns))
+    narrow = run(*under(files)).stdout
+
+    assert numbers(narrow) == numbers(wide)
+    assert {"14,814,870", "+1,234,578"} <= numbers(wide)
+    assert "…" not in narrow
+    tables = narrow.partition("\n all ")[2].splitlines()
+    assert max(len(line) for line in tables if not line.startswith("Of 12 jobs")) <= columns
+
+
+def numbers(text: str) -> set[str]:
+    """Give the numbers in a text."""
+    return set(re.findall(r"[-+]?\d[\d,.]*", text))
+
+
+REFUSING = (
+    QUEUES.replace("- {name: west}", "- {name: west, submitacl: alice}")
+    .replace("- name: root", "- name: root\n        submitacl: ' '")
+    .replace("{name: east}", "{name: east, submitacl: '*'}")
+)
+STRANGE = "- {op: add_app, app: z, queue: root.east}\n- {op: add_app, app: z, queue: root.east}\n"
+
+
+def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
+    files["b"].write_text(REFUSING, encoding="utf-8")
+    files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
+    result = run(*under(files))
+    feed = files["feed"]
+
+    assert result.exit_code == 1
+    assert (
+        f"\nOnly B refuses 2 events:\n\n   {feed}:4: queue: 'root.west' does not admit "
+    ) in result.stdout
+    assert f"\n   {feed}:5: app: 'b' is unknown\n" in result.stdout
+    assert "Only A refuses" not in result.stdout
+    assert re.search(r"\n events refused +1 +3 +\+2\n", result.stdout)
+    assert "\nOnly in A: 1 job; B refused it.\n" in result.stdout
+    # What both refuse is said as a replay says it, once.
+    assert result.stderr == f"{feed}:7: refused: app: 'z' is already an application\n"
+
+
+def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
+    files["b"].write_text(REFUSING, encoding="utf-8")
+    files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
+    given = run_json(*under(files))[1]
+    refused = given["refused"]
+
+    assert (refused["both"], refused["only_a"], refused["only_b"]) == (1, 0, 2)
+    assert [(one["index"], one["line"]) for one in refused["first_b"]] == [(3, 4), (4, 5)]
+    assert refused["first_b"][1]["message"] == "app: 'b' is unknown"
+    assert refused["first_a"] == []
+    assert refused["first_both"][0]["a"] == refused["first_both"][0]["b"]
+    assert refused["first_both"][0]["a"]["line"] == 7
+    assert given["all"]["b"]["events_refused"] == 3
+    assert given["all"]["difference"]["events_refused"] == 2
+    assert (given["jobs"]["only_a"], given["jobs"]["refused_a"]) == (1, 1)
+    assert (given["jobs"]["only_b"], given["jobs"]["refused_b"]) == (0, 0)
+
+
+def test_many_refusals_are_counted(files: dict[str, Path], tmp_path: Path) -> None:
+    repeated = STRANGE.splitlines(keepends=True)[0] * 13
+    files["feed"].write_text(FEED + repeated, encoding="utf-8")
+    lines = run(*under(files)).stderr.splitlines()
+    other = written(tmp_path / "other.yaml", FEED)
+    text = run("compare", files["feed"], other).stdout
+
+    assert len(lines) == 11
+    assert lines[-1] == f"{files['feed']}: refused: … 12 in all on both sides"
+    assert "\nOnly A refuses 12 events:\n" in text
+    assert "\n   … and 2 more\n" in text
+
+
+def test_refusals_of_two_feeds(files: dict[str, Path], tmp_path: Path) -> None:
+    files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
+    other = written(tmp_path / "other.yaml", f"# The same.\n{FEED}{STRANGE}")
+    result = run("compare", files["feed"], other)
+
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        f"{files['feed']}:7: refused: app: 'z' is already an application",
+        f"{other}:8: refused: app: 'z' is already an application",
+    ]
+
+
+def test_an_event_refused_for_two_reasons(files: dict[str, Path]) -> None:
+    files["a"].write_text(
+        REFUSING.replace("{name: east,", "{name: east, queues: [{name: leaf}],"), encoding="utf-8"
+    )
+    files["b"].write_text(REFUSING.replace("submitacl: '*'", "submitacl: bob"), encoding="utf-8")
+    result = run(*under(files))
+
+    lines = [line for line in result.stderr.splitlines() if f"{files['feed']}:2: " in line]
+    assert len(set(lines)) == 2
+    assert "Only" not in result.stdout
+
+
+def test_warnings_of_configurations(files: dict[str, Path]) -> None:
+    limited = QUEUES.replace("{name: east}", "{name: east, limits: [{limit: x, users: [a]}]}")
+    files["b"].write_text(limited, encoding="utf-8")
+    message = "limits: checked for form, but not obeyed"
+
+    assert run(*under(files)).stderr == f"{files['b']}: warning: {message}\n"
+    assert run_json(*under(files))[1]["warnings"] == [{"file": str(files["b"]), "message": message}]
+    files["a"].write_text(limited, encoding="utf-8")
+    twice = run("compare", files["feed"], "--config", files["a"], "--config", files["a"])
+    assert twice.stderr == f"{files['a']}: warning: {message}\n"
+
+
+def test_what_is_no_feed(files: dict[str, Path], tmp_path: Path) -> None:
+    problem = f"{files['a']}:1: op: is missing; nothing in it can be read as an event\n"
+    lines = written(tmp_path / "lines.jsonl", '{"op": "bogus"}\n{}\n')
+
+    for arguments in (
+        [files["a"], files["b"]],
+        [files["feed"], files["a"]],
+        [files["a"], "--config", files["b"]],
+        [files["a"], "--config", files["b"], "--config", files["b"]],
+    ):
+        result = run("compare", *arguments)
+        assert (result.exit_code, result.stdout, result.stderr) == (2, "", problem)
+    result = run("compare", lines, files["feed"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{lines}:1: op: 'bogus' ")
+
+
+def test_a_feed_of_which_something_can_be_read(files: dict[str, Path], tmp_path: Path) -> None:
+    bogus = written(tmp_path / "bogus.yaml", "- {op: bogus}\n- {op: settle}\n")
+    result = run("compare", bogus, bogus)
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"{bogus}:1: refused: op: 'bogus' ")

@@ -1,0 +1,84 @@
+"""The events that are refused, and on which side."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeAlias, final
+
+from muster.compare._result import MOST_REFUSALS, Refusals
+from muster.replay import Remark
+
+_Queues: TypeAlias = dict[object, deque[Remark]]
+"""Refusals of an instant by what they are told apart by."""
+
+
+@final
+class _List:
+    """Refusals of one side: how many, and the first."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.first: list[Remark] = []
+
+    def add(self, remark: Remark) -> None:
+        """Count a refusal."""
+        self.number += 1
+        if len(self.first) < MOST_REFUSALS:
+            self.first.append(remark)
+
+
+@final
+class RefusalBook:
+    """Compares the refusals of both sides, instant by instant; nothing else is kept.
+
+    Attributes:
+        totals: How many there are on each side.
+
+    Args:
+        in_step: Both sides have the same events: an event is told by its index, whatever is
+            said of it.
+    """
+
+    def __init__(self, *, in_step: bool) -> None:
+        self.totals = [0, 0]
+        self._in_step = in_step
+        self._open: tuple[_Queues, _Queues] = ({}, {})
+        self._alone = (_List(), _List())
+        self._both = 0
+        self._first_both: list[tuple[Remark, Remark]] = []
+
+    def add(self, side: int, remark: Remark) -> None:
+        """Take note that side 0 or 1 has refused an event at the present instant."""
+        self.totals[side] += 1
+        key = remark.index if self._in_step else remark.message
+        self._open[side].setdefault(key, deque()).append(remark)
+
+    def compare(self) -> None:
+        """Compare what both sides have refused at the instant that ends."""
+        a, b = self._open
+        for key, remarks in a.items():
+            others = b.get(key, deque())
+            while remarks and others:
+                self._match(remarks.popleft(), others.popleft())
+        for queues, alone in zip(self._open, self._alone, strict=True):
+            left = [remark for remarks in queues.values() for remark in remarks]
+            for remark in sorted(left, key=lambda one: one.index):
+                alone.add(remark)
+            queues.clear()
+
+    def _match(self, a: Remark, b: Remark) -> None:
+        self._both += 1
+        if len(self._first_both) < MOST_REFUSALS:
+            self._first_both.append((a, b))
+
+    def refusals(self) -> Refusals:
+        """Say which there were."""
+        a, b = self._alone
+        return Refusals(
+            both=self._both,
+            only_a=a.number,
+            only_b=b.number,
+            first_both=tuple(self._first_both),
+            first_a=tuple(a.first),
+            first_b=tuple(b.first),
+        )
