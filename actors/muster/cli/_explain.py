@@ -21,7 +21,7 @@ from muster.cli._options import (
     name_of,
     print_json,
 )
-from muster.explain import Answer, Fate, Overview, explain, explain_all
+from muster.explain import Answer, Fate, Hold, Overview, Refusals, explain, explain_all
 from muster.feeds import FeedError, read_feed
 from muster_core.decisions import seconds
 from muster_core.reasons import Explanation
@@ -60,7 +60,7 @@ def _as_ask(
     "at_us",
     callback=as_instant,
     metavar="TIME",
-    help="The instant, since the start, in seconds or like 1h30m; what happens then has happened. "
+    help="The instant, since the start, in seconds, like 1h30m or 01:30:00; what happens then has happened. "
     "[default: that of the last event]",
 )
 @click.option(
@@ -100,23 +100,31 @@ def command(
     and its events can be put into the feed behind those of the instant. Amounts are the smallest
     that do. `-` is standard input.
 
-    Exit status: 0 if there is an answer, 1 if the feed has no such ask, 2 if the arguments or the
-    feed cannot be used.
+    Events that were refused up to that instant are told on standard error.
+
+    Exit status: 0 if there is an answer, 1 if the feed has no such ask or all its events were
+    refused, 2 if the arguments or the feed cannot be used.
     """
-    if (ask is None) == (not everything):
-        msg = "give either --ask APP/ASK or --all"
+    if ask is None and not everything:
+        msg = "give --ask APP/ASK, or --all for all asks that are not running"
+        raise click.UsageError(msg)
+    if ask is not None and everything:
+        msg = "--ask and --all exclude each other: give one of them"
         raise click.UsageError(msg)
     try:
         items = read_feed(feed)
         if ask is None:
-            _tell_all(feed, explain_all(items, at_us=at_us), output)
-            return
+            overview = explain_all(items, at_us=at_us)
+            _tell_refusals(feed, overview.refusals)
+            _tell_all(feed, overview, output)
+            context.exit(DIFFERENT if overview.refusals.all else 0)
         answer = explain(items, ask.app, ask.ask, at_us=at_us, search=not why_only)
     except FeedError as error:
         complain(str(error))
         if output is Format.JSON:
             print_json({"error": error_map(error)})
         context.exit(UNUSABLE)
+    _tell_refusals(feed, answer.refusals)
     if output is Format.JSON:
         print_json({"feed": name_of(feed), **_answer_map(answer)})
     else:
@@ -124,6 +132,19 @@ def command(
     if answer.whereabouts.fate is Fate.UNKNOWN:
         complain(f"{name_of(feed)}: {answer.app}/{answer.ask}: {answer.whereabouts.message}")
         context.exit(DIFFERENT)
+    if answer.refusals.all:
+        context.exit(DIFFERENT)
+
+
+def _tell_refusals(feed: str, refusals: Refusals) -> None:
+    """Say on standard error which events of the feed were refused."""
+    for remark in refusals.first:
+        place = f"event {remark.index}" if remark.line is None else remark.line
+        complain(f"{name_of(feed)}:{place}: refused: {remark.message}")
+    if len(refusals.first) < refusals.count:
+        complain(f"{name_of(feed)}: refused: … {refusals.count:,} in all")
+    if refusals.all:
+        complain(f"{name_of(feed)}: every event was refused: is it a feed?")
 
 
 def _tell_all(feed: str, overview: Overview, output: Format) -> None:
@@ -143,6 +164,7 @@ def _answer_map(answer: Answer) -> dict[str, object]:
         "at": _at(answer.at_us),
         "app": answer.app,
         "ask": answer.ask,
+        "refused": answer.refusals.count,
         "fate": where.fate.value,
         "since": _at(where.since_us),
         "node": where.node,
@@ -151,6 +173,7 @@ def _answer_map(answer: Answer) -> dict[str, object]:
         "code": None if where.code is None else where.code.value,
         "index": where.index,
         "line": where.line,
+        "before": None if where.before is None else _hold_map(where.before),
         **_reasons_map(answer.explanation),
         "remedies": [
             {
@@ -158,12 +181,24 @@ def _answer_map(answer: Answer) -> dict[str, object]:
                 "text": remedy.text,
                 "node": remedy.node,
                 "smallest": None if remedy.smallest is None else dict(remedy.smallest),
+                "evicted": [*remedy.evicted],
                 "events": [dict(event) for event in remedy.events],
             }
             for remedy in answer.remedies
         ],
         "trials": answer.trials,
         "exhausted": answer.exhausted,
+    }
+
+
+def _hold_map(hold: Hold) -> dict[str, object]:
+    return {
+        "node": hold.node,
+        "from": seconds(hold.from_us),
+        "until": seconds(hold.until_us),
+        "waiting": hold.waiting,
+        "reason": hold.reason.value,
+        "message": hold.message,
     }
 
 
@@ -191,6 +226,7 @@ def _reasons_map(explanation: Explanation | None) -> dict[str, object]:
 def _overview_map(overview: Overview) -> dict[str, object]:
     return {
         "at": _at(overview.at_us),
+        "refused": overview.refusals.count,
         "count": overview.count,
         "groups": [
             {

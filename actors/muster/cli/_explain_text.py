@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Final
 
 import click
@@ -13,8 +12,7 @@ from rich.table import Table
 
 from muster.cli._options import counted
 from muster.cli._progress import clock
-from muster.explain import Answer, Fate, Overview, Remedy, RemedyKind
-from muster.feeds import Raw
+from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind
 from muster.feeds._encode import to_yaml_item
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import Explanation
@@ -22,10 +20,9 @@ from muster_core.reasons import Explanation
 _WIDE: Final = 250
 """The width of what does not go to a terminal, in columns, so that nothing is folded."""
 
-_LONGEST_EVENT: Final = 500
-"""An event of more characters is a configuration that nobody reads here."""
-
 _MOST_QUEUES: Final = 3
+
+_MOST_EVICTED: Final = 5
 
 
 def print_answer(answer: Answer, *, searched: bool) -> None:
@@ -36,6 +33,8 @@ def print_answer(answer: Answer, *, searched: bool) -> None:
         searched: Whether it was looked for what would help.
     """
     click.echo(_headline(answer))
+    if answer.whereabouts.before is not None:
+        click.echo(_before(answer.whereabouts.before))
     explanation = answer.explanation
     if explanation is None:
         return
@@ -59,7 +58,7 @@ def _headline(answer: Answer) -> str:
     place = "" if where.line is None else f" (line {where.line})"
     match where.fate:
         case Fate.PENDING | Fate.PARKED:
-            waited = clock((answer.at_us - since_us) / MICROSECONDS)
+            waited = _clock(answer.at_us - since_us)
             return f"{at}: {name} is {where.fate} in {where.queue} {since}, for {waited}"
         case Fate.WAITING:
             return f"{at}: {name} is waiting on {where.node} in {where.queue} {since}"
@@ -77,8 +76,20 @@ def _headline(answer: Answer) -> str:
             return f"{at}: {name} is unknown"
 
 
+def _before(hold: Hold) -> str:
+    """Say what it held before, and why no more."""
+    did = "It waited" if hold.waiting else "It ran"
+    why = hold.reason.value.replace("_", " ")
+    more = "" if hold.message is None else f" {hold.message}"
+    from_us, until_us = _clock(hold.from_us), _clock(hold.until_us)
+    return f"{did} on {hold.node} from {from_us} to {until_us}: {why}{more}"
+
+
 def _clock(at_us: int) -> str:
-    return clock(at_us / MICROSECONDS)
+    """Write an instant or a duration exactly."""
+    whole, rest = divmod(at_us, MICROSECONDS)
+    fraction = f".{rest:06}".rstrip("0") if rest else ""
+    return f"{whole}{fraction} s" if whole < 60 else f"{clock(whole)}{fraction}"
 
 
 def _compared(explanation: Explanation) -> Table:
@@ -98,18 +109,30 @@ def _compared(explanation: Explanation) -> Table:
 
 def _print_remedies(answer: Answer) -> None:
     if not answer.remedies:
-        click.echo("\nNothing that was tried would get it bound at once.")
+        click.echo("\nNo single change or combination that was tried would get it bound at once.")
     else:
         click.echo("\nWhat would get it bound at once, each alone:")
     for number, remedy in enumerate(answer.remedies, 1):
         click.echo(f"\n{number}. {remedy.text}")
-        click.echo(f"   It is bound on {remedy.node} then.{_proof(remedy)}")
+        evicted = _evicted(remedy)
+        click.echo(f"   It is bound on {remedy.node} then{evicted}.{_proof(remedy)}")
         for event in remedy.events:
-            click.echo(f"   {_event(event)}")
+            click.echo(f"   {to_yaml_item(dict(event)).decode().rstrip()}")
     if answer.exhausted:
         click.echo(
             f"\nThe search ended after {counted(answer.trials, 'trial')}: the state is large."
         )
+
+
+def _evicted(remedy: Remedy) -> str:
+    """Say who has to go for it."""
+    if not remedy.evicted:
+        return ""
+    names = list(remedy.evicted[:_MOST_EVICTED])
+    if len(remedy.evicted) > _MOST_EVICTED:
+        names.append(f"… {len(remedy.evicted):,} in all")
+    verb = "loses its node" if len(remedy.evicted) == 1 else "lose their nodes"
+    return f", and {', '.join(names)} {verb}"
 
 
 def _proof(remedy: Remedy) -> str:
@@ -122,13 +145,6 @@ def _proof(remedy: Remedy) -> str:
             return " One lower does not do."
         case _:
             return " Less does not do."
-
-
-def _event(event: Mapping[str, Raw]) -> str:
-    text = to_yaml_item(dict(event)).decode().rstrip()
-    if len(text) <= _LONGEST_EVENT:
-        return text
-    return f"# {event['op']}, in {len(text):,} characters: see --format json"
 
 
 def print_overview(overview: Overview) -> None:
@@ -146,14 +162,14 @@ def print_overview(overview: Overview) -> None:
         queues = [f"{path} ({count:,})" for path, count in group.queues[:_MOST_QUEUES]]
         if len(group.queues) > _MOST_QUEUES:
             queues.append(f"… {len(group.queues):,} in all")
-        wait = clock(group.longest_us / MICROSECONDS)
+        wait = _clock(group.longest_us)
         table.add_row(group.code.value, f"{group.count:,}", wait, ", ".join(queues))
     click.echo()
     _print(table)
     for group in overview.groups:
         click.echo(f"\n{group.code}, such as:")
         for one in group.examples:
-            waited = clock((overview.at_us - one.since_us) / MICROSECONDS)
+            waited = _clock(overview.at_us - one.since_us)
             click.echo(f"- {one.app}/{one.ask}, for {waited}: {one.dominant.message}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
@@ -36,6 +37,13 @@ FILE: Final = click.Path(allow_dash=True)
 """The name of a file; whether it can be read or written is for who opens it to say."""
 
 
+_CLOCK: Final = re.compile(
+    r"(?=\S)(?:([0-9]{1,9})d)?(?:(?:(?<=d) +)?(?<![0-9])([0-9]{1,9}):([0-5][0-9]):([0-5][0-9])"
+    r"(?:\.([0-9]{1,6}))?)?"
+)
+"""A time as it is shown to people: days, hours, minutes, seconds."""
+
+
 @final
 class Format(StrEnum):
     """For whom a command writes."""
@@ -47,15 +55,32 @@ class Format(StrEnum):
 def as_instant(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> int | None:
-    """Read an instant since the start, as seconds or a duration; give microseconds.
+    """Read an instant since the start; give microseconds.
+
+    It is written in seconds, as a duration, or as Muster shows it: ``01:30:00``,
+    ``2d 01:30:00.5`` or ``4.5 s``.
 
     Raises:
-        click.BadParameter: If it is neither.
+        click.BadParameter: If it is none of these.
     """
+    if value is None:
+        return None
+    text = value.strip()
+    shown = _CLOCK.fullmatch(text)
     try:
-        return None if value is None else parse_duration(value)
+        return parse_duration(re.sub(r" s$", "s", text) if shown is None else _in_seconds(shown))
     except QuantityError as error:
-        raise click.BadParameter(str(error)) from None
+        problem, _, _ = str(error).partition(": write ")
+        if problem == str(error):
+            raise click.BadParameter(problem) from None
+        msg = f"{problem}: write seconds, a duration such as '1h30m', or '2d 01:30:00'"
+        raise click.BadParameter(msg) from None
+
+
+def _in_seconds(shown: re.Match[str]) -> str:
+    days, hours, minutes, rest, fraction = shown.groups(default="0")
+    whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(rest)
+    return f"{whole}.{fraction}"
 
 
 def format_option(function: Function) -> Function:

@@ -7,14 +7,17 @@ tried on a copy of the state, by letting the events in that a user would add to 
 from __future__ import annotations
 
 from muster.explain._answer import Answer, Overview, PendingGroup, explain, explain_all
-from muster.explain._history import Fate, Whereabouts
+from muster.explain._history import Fate, Hold, Whereabouts
+from muster.explain._moment import Refusals
 from muster.explain._remedies import Remedy, RemedyKind
 
 __all__ = [
     "Answer",
     "Fate",
+    "Hold",
     "Overview",
     "PendingGroup",
+    "Refusals",
     "Remedy",
     "RemedyKind",
     "Whereabouts",

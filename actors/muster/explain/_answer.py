@@ -12,7 +12,7 @@ from muster.explain._case import Case
 from muster.explain._combined import combined_remedies
 from muster.explain._gangs import gang_remedies
 from muster.explain._history import Fate, History, Whereabouts
-from muster.explain._moment import Moment, replay_until
+from muster.explain._moment import Moment, Refusals, replay_until
 from muster.explain._nodes import node_remedies
 from muster.explain._orders import ask_remedies, order_remedies
 from muster.explain._quotas import quota_remedies
@@ -35,6 +35,7 @@ class Answer:
         ask: Its name.
         at_us: The instant, in microseconds since the start.
         whereabouts: What it is then, and since when.
+        refusals: The events of the feed that were refused up to then.
         explanation: Why it is not running; None if it is bound, is over or never came.
         remedies: What would get it bound at once, each alone.
         trials: How many copies of the state were tried for that.
@@ -45,6 +46,7 @@ class Answer:
     ask: str
     at_us: int
     whereabouts: Whereabouts
+    refusals: Refusals = attrs.field(factory=Refusals)
     explanation: Explanation | None = None
     remedies: tuple[Remedy, ...] = ()
     trials: int = 0
@@ -82,7 +84,7 @@ def explain(
     )
     if whereabouts.fate is Fate.UNKNOWN:
         whereabouts = _later(history, moment)
-    answer = Answer(app, ask, moment.at_us, whereabouts, explanation)
+    answer = Answer(app, ask, moment.at_us, whereabouts, moment.refusals, explanation)
     if explanation is None or history.event is None or not search:
         return answer
     trials = Trials(scheduler, moment.at_us, app, ask)
@@ -162,10 +164,12 @@ class Overview:
         at_us: The instant, in microseconds since the start.
         groups: All that are pending, parked or waiting, by their dominant reason, the reason
             of most of them first.
+        refusals: The events of the feed that were refused up to then.
     """
 
     at_us: int
     groups: tuple[PendingGroup, ...]
+    refusals: Refusals = attrs.field(factory=Refusals)
 
     @property
     def count(self) -> int:
@@ -222,4 +226,4 @@ def explain_all(
         piles.setdefault(explanation.dominant.code, _Pile()).add(explanation, max(examples, 1))
     groups = [pile.group(code, moment.at_us, examples) for code, pile in piles.items()]
     groups.sort(key=lambda group: (-group.count, list(Code).index(group.code)))
-    return Overview(moment.at_us, tuple(groups))
+    return Overview(moment.at_us, tuple(groups), moment.refusals)

@@ -9,7 +9,7 @@ from typing import final
 
 from muster.explain._remedies import Remedy, RemedyKind
 from muster.explain._search import Smallest
-from muster.explain._trials import Trials
+from muster.explain._trials import Trials, evicted_in, node_of
 from muster.explain._writing import Written
 from muster_core.conductor import Conductor
 from muster_core.events import AddAsk
@@ -17,7 +17,7 @@ from muster_core.nodes import Node
 from muster_core.plain import PlainScheduler
 from muster_core.quantities import format_quantity
 from muster_core.reasons import Explanation
-from muster_core.snapshots import Snapshot
+from muster_core.snapshots import GangSnapshot, Snapshot
 from muster_core.totals import add_to
 from muster_core.view.gangs import ViewGang
 from muster_core.view.queues import ViewQueue
@@ -83,21 +83,37 @@ class Case:
 
     @cached_property
     def together(self) -> Mapping[str, int]:
-        """What has to be placed for the ask to be bound: itself, or what pends of its group."""
+        """What has to be placed for the ask to be bound: itself, or what lacks of its group."""
         if self.gang is None:
             return dict(self.event.resources)
-        names = {member for gang in self.group for member in self.snapshot.gangs[gang.name].pending}
+        total = self._sum(gang.pending for gang in self._gangs)
+        add_to(total, self._parked)
+        return total or dict(self.event.resources)
+
+    @property
+    def _gangs(self) -> list[GangSnapshot]:
+        return [self.snapshot.gangs[gang.name] for gang in self.group]
+
+    @cached_property
+    def _parked(self) -> dict[str, int]:
+        """What is parked of its group, which is pending again once the gangs are renewed."""
+        return self._sum(gang.parked for gang in self._gangs)
+
+    def _sum(self, members: Iterable[Iterable[tuple[str, str]]]) -> dict[str, int]:
+        """Add up what asks want, given by their application and name."""
+        names = {name for some in members for name in some}
         total: dict[str, int] = {}
         for app in {app for app, _ in names}:
             for ask in self.snapshot.apps[app].asks:
                 if (app, ask.name) in names:
                     add_to(total, ask.resources)
-        return total or dict(self.event.resources)
+        return total
 
     @cached_property
     def pending(self) -> Mapping[str, int]:
-        """What is pending in all queues together, the ask included."""
+        """What is pending in all queues together, the ask and its group included."""
         total = dict(self.snapshot.queues["root"].pending)
+        add_to(total, self._parked)
         return {name: max(total.get(name, 0), amount) for name, amount in self.together.items()}
 
     @cached_property
@@ -155,11 +171,13 @@ class Case:
             events: The events that make it.
             smallest: The amounts of it, if it was found that one less of each does not do.
         """
-        node = self.trials.node_after(events)
-        if node is None:
+        after = self.trials.after(events)
+        node = None if after is None else node_of(after, self.event.app, self.event.ask)
+        if after is None or node is None:
             return None
         least = None if self.trials.exhausted else smallest
-        return Remedy(kind, text, node, self.trials.put_first(events), least or None)
+        put = self.trials.put_first(events)
+        return Remedy(kind, text, node, put, least or None, evicted_in(after))
 
     def found(
         self,

@@ -32,6 +32,28 @@ class Fate(StrEnum):
 
 @final
 @attrs.frozen
+class Hold:
+    """A node that an ask held before, and why it lost it.
+
+    Attributes:
+        node: The node.
+        from_us: When it got it, in microseconds.
+        until_us: When it lost it, in microseconds.
+        waiting: Whether it only waited there for its gang.
+        reason: Why it lost it.
+        message: More of that, where it is known: for whom.
+    """
+
+    node: str
+    from_us: int
+    until_us: int
+    waiting: bool
+    reason: Reason
+    message: str | None = None
+
+
+@final
+@attrs.frozen
 class Whereabouts:
     """What an ask is at an instant, and since when.
 
@@ -45,6 +67,7 @@ class Whereabouts:
         code: The code that says as much, where there is one.
         index: The index of the event that brought it, or was refused, from 0.
         line: Its line, from 1, or None where there are none.
+        before: The node that it held last, if it lost one and has none.
     """
 
     fate: Fate
@@ -55,6 +78,7 @@ class Whereabouts:
     code: Code | None = None
     index: int | None = None
     line: int | None = None
+    before: Hold | None = None
 
 
 @final
@@ -111,6 +135,8 @@ class History:
         self._end: Announced | None = None
         #: When the ask got the node that it holds, or lost the one that it held.
         self._moved_us = 0
+        self._waited = False
+        self._before: Hold | None = None
 
     def saw(self, item: FeedItem) -> None:
         """Take note of an event that was let in."""
@@ -154,7 +180,7 @@ class History:
                 self._refusals.append(_Refusal(arrival.item, message, arrival.ask is None))
             elif arrival.ask is not None and not (arrival.is_pod and self._is_there):
                 self.event, self._came, self._end = arrival.ask, arrival.item, None
-                self._moved_us = arrival.item.at_us
+                self._moved_us, self._before = arrival.item.at_us, None
         self._open.clear()
         for announced in batch:
             decision = announced.decision
@@ -168,12 +194,26 @@ class History:
     def _moves(self, announced: Announced, decision: Decision) -> None:
         match decision.kind:
             case Kind.BOUND | Kind.WAITING:
-                self._moved_us = announced.at_us
+                self._moved_us, self._waited = announced.at_us, decision.kind is Kind.WAITING
             case Kind.RELEASED:
+                self._lost(announced, decision)
                 self._moved_us = announced.at_us
                 self._end = announced if decision.reason in _OVER else None
             case _:
                 pass
+
+    def _lost(self, announced: Announced, decision: Decision) -> None:
+        """Take note of the node that it held, unless that was for no time at all."""
+        if decision.node is None or decision.reason is None or announced.at_us == self._moved_us:
+            return
+        self._before = Hold(
+            decision.node,
+            self._moved_us,
+            announced.at_us,
+            self._waited,
+            decision.reason,
+            decision.message,
+        )
 
     def whereabouts(
         self, seen: AskSnapshot | None, queue: str | None, since_us: int | None
@@ -191,7 +231,10 @@ class History:
             held = seen.place in {AskPlace.BOUND, AskPlace.WAITING} or since_us is None
             since_us = self._moved_us if held else since_us
             fate = Fate(seen.place.value)
-            return Whereabouts(fate, since_us, seen.node, queue, index=index, line=line)
+            before = None if seen.node is not None else self._before
+            return Whereabouts(
+                fate, since_us, seen.node, queue, index=index, line=line, before=before
+            )
         if self._end is not None and self._end.decision.reason is not None:
             decision = self._end.decision
             fate = _OVER[self._end.decision.reason]

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import final
+from typing import Final, final
 
 import attrs
 
 from muster.explain._history import History
 from muster.explain._trials import let_in
-from muster.feeds import FeedItem
+from muster.feeds import Expect, FeedItem, Settle
+from muster.replay import Remark
+from muster_core.decisions import Announced, Kind
 from muster_core.plain import PlainScheduler
+
+_TOLD: Final = 10
+"""How many refusals are kept in full."""
+
+
+@final
+@attrs.frozen
+class Refusals:
+    """The events that were refused up to an instant.
+
+    Attributes:
+        events: How many events there were; what only ends a batch or checks is none.
+        count: How many of them were refused.
+        first: Why the first ones were.
+    """
+
+    events: int = 0
+    count: int = 0
+    first: tuple[Remark, ...] = ()
+
+    @property
+    def all(self) -> bool:
+        """Whether there were events, and every one was refused."""
+        return 0 < self.events == self.count
+
+    def then(self, batch: Sequence[Announced]) -> Refusals:
+        """Add those among what was announced."""
+        kinds = (announced.decision for announced in batch)
+        refused = [decision for decision in kinds if decision.kind is Kind.REJECTED]
+        if not refused:
+            return self
+        more = [Remark.of(decision) for decision in refused[: _TOLD - len(self.first)]]
+        return attrs.evolve(self, count=self.count + len(refused), first=(*self.first, *more))
 
 
 @final
@@ -22,11 +57,13 @@ class Moment:
     Attributes:
         scheduler: The scheduler, between two batches.
         at_us: The instant, in microseconds since the start.
+        refusals: The events that were refused up to it.
         later: What the feed goes on with, not read yet.
     """
 
     scheduler: PlainScheduler
     at_us: int
+    refusals: Refusals
     later: Iterator[FeedItem]
 
 
@@ -45,27 +82,30 @@ def replay_until(
     """
     scheduler = PlainScheduler()
     rest = iter(items)
-    last_us = 0
+    last_us, events, refusals = 0, 0, Refusals()
     for item in rest:
         if at_us is not None and item.at_us > at_us:
             rest = chain([item], rest)
             break
         let_in(scheduler, item)
-        _announce(scheduler, history)
+        events += not isinstance(item.content, Settle | Expect)
+        refusals = refusals.then(_heard(scheduler, history))
         if history is not None:
             history.saw(item)
         last_us = item.at_us
     end_us = last_us if at_us is None else at_us
     scheduler.settle(end_us)
+    refusals = refusals.then(_heard(scheduler, history))
     if history is not None:
-        history.heard(scheduler.announced)
-    scheduler.announced = []
-    return Moment(scheduler, end_us, rest)
+        history.heard(())  # Nothing may have been announced of the last batch.
+    return Moment(scheduler, end_us, attrs.evolve(refusals, events=events), rest)
 
 
-def _announce(scheduler: PlainScheduler, history: History | None) -> None:
-    """Hand on what was announced, and keep none of it: a feed may be long."""
-    if scheduler.announced:
+def _heard(scheduler: PlainScheduler, history: History | None) -> Sequence[Announced]:
+    """Hand on what was announced, and have none of it kept: a feed may be long."""
+    announced = scheduler.announced
+    if announced:
         if history is not None:
-            history.heard(scheduler.announced)
+            history.heard(announced)
         scheduler.announced = []
+    return announced

@@ -10,6 +10,7 @@ from muster.explain._remedies import Remedy, RemedyKind
 from muster.explain._search import Knob, Smallest, smallest
 from muster.explain._writing import Written, amounts
 from muster_core.nodes import Node
+from muster_core.quantities import format_quantity
 from muster_core.totals import add_to
 
 _TRIED: Final = 16
@@ -71,8 +72,7 @@ def _relabel(case: Case) -> Iterator[Remedy]:
         attributes: Written = {**node.attributes, **selector}
         return {"op": "update_node", "node": node.name, "attributes": attributes}
 
-    words = ", ".join(f"{key}={value}" for key, value in selector.items())
-    text = f"give node {{}} what the selector asks for: {_safe(words)}"
+    text = f"give node {{}} what the selector asks for: {_safe(_wanted(case))}"
     yield from _first(case, RemedyKind.ATTRIBUTES, others, change, text)
 
 
@@ -122,16 +122,52 @@ def more_room(case: Case, room: Mapping[str, int]) -> Written:
     node = case.nodes.get(case.event.node or "")
     if node is None:
         return new_node(case, room)
+    written: Written = {"op": "update_node", "node": node.name}
+    capacity = _with_room(node, room)
+    if capacity != node.capacity:
+        written["capacity"] = amounts(capacity)
+    if not case.matches(node):
+        written["attributes"] = {**node.attributes, **case.event.selector}
+    if not node.schedulable:
+        written["schedulable"] = True
+    return written
+
+
+def _with_room(node: Node, room: Mapping[str, int]) -> dict[str, int]:
+    """Give the capacity of a node with which so much is free, or more if that is so now."""
     capacity = dict(node.capacity)
-    capacity |= {name: node.used.get(name, 0) + amount for name, amount in room.items()}
-    attributes: Written = {**node.attributes, **case.event.selector}
-    return {
-        "op": "update_node",
-        "node": node.name,
-        "capacity": amounts(capacity),
-        "attributes": attributes,
-        "schedulable": True,
-    }
+    for name, amount in room.items():
+        capacity[name] = max(capacity.get(name, 0), node.used.get(name, 0) + amount)
+    return capacity
+
+
+def room_text(case: Case, room: Mapping[str, int]) -> str:
+    """Say in words what :func:`more_room` does."""
+    node = case.nodes.get(case.event.node or "")
+    if node is None:
+        return _new_text(case, room)
+    capacity = _with_room(node, room)
+    parts = [
+        f"{told({name: amount})} instead of {format_quantity(name, node.capacity.get(name, 0))} "
+        f"as capacity of node {node.name}"
+        for name, amount in capacity.items()
+        if amount != node.capacity.get(name, 0)
+    ]
+    if not case.matches(node):
+        parts.append(f"node {node.name} with {_wanted(case)}")
+    if not node.schedulable:
+        parts.append(f"node {node.name} takes asks again (schedulable)")
+    return ", and ".join(parts)
+
+
+def _wanted(case: Case) -> str:
+    return ", ".join(f"{key}={value}" for key, value in case.event.selector.items())
+
+
+def _new_text(case: Case, capacity: Mapping[str, int]) -> str:
+    what = "another node" if case.event.node is None else f"a node named {case.event.node}"
+    marked = f" and {_wanted(case)}" if case.event.selector else ""
+    return f"{what} with {told(capacity)}{marked}"
 
 
 def new_node(case: Case, capacity: Mapping[str, int]) -> Written:
@@ -156,10 +192,7 @@ def _add(case: Case) -> Iterator[Remedy]:
         return [new_node(case, size(values))]
 
     def text(values: tuple[int, ...]) -> str:
-        named = "" if case.event.node is None else f" of the name {case.event.node}"
-        words = ", ".join(f"{key}={value}" for key, value in case.event.selector.items())
-        marked = f" and {words}" if words else ""
-        return f"another node{named} with {told(size(values))}{marked}"
+        return _new_text(case, size(values))
 
     yield from case.found(RemedyKind.NODE, names, smallest_room(case, names, events), text, events)
 

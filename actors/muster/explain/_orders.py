@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Final
 
 import attrs
@@ -12,16 +13,20 @@ from muster.explain._remedies import Remedy, RemedyKind
 from muster.explain._search import Knob, least_above, smallest
 from muster.explain._settings import QueueChange, configure
 from muster.explain._trials import node_of
-from muster.explain._writing import Written, add_ask
+from muster.explain._writing import Written, add_ask, span
 from muster_core.config.model import PreemptionPolicy, SortPolicy
 from muster_core.priority import MAX_PRIORITY
 from muster_core.snapshots import AskPlace, AskSnapshot
+from muster_core.view.queues import ViewQueue
 
 _AHEAD: Final = 5
 """How many asks ahead are removed at the most."""
 
 _RELEASED: Final = 40
 """Of how many bound asks it is tried out what their end would do."""
+
+_TYPES: Final = 4
+"""Of how many types every choice of some is tried, as for what is guaranteed."""
 
 _TOLD: Final = 3
 """How many of them are told that would do alike."""
@@ -72,26 +77,47 @@ def _priority(case: Case) -> Iterator[Remedy]:
 def _guaranteed(case: Case) -> Iterator[Remedy]:
     """Guarantee a queue so much that it may reclaim for the ask."""
     for queue in case.path[:-1]:
-        path, names = queue.config.path, sorted(case.event.resources)
-        wanted = {name: queue.allocated.get(name, 0) + case.event.resources[name] for name in names}
-        now = {name: queue.config.guaranteed[name] for name in names}
-        if all(now[name] >= amount for name, amount in wanted.items()):
-            continue
-
-        def events(values: tuple[int, ...], path: str = path) -> list[Written]:
-            change = QueueChange(guaranteed=dict(zip(case.event.resources, values, strict=True)))
-            return [configure(case.conductor, {path: change})]
-
-        def text(values: tuple[int, ...], path: str = path) -> str:
-            amounts = dict(zip(case.event.resources, values, strict=True))
-            return f"{told(amounts)} guaranteed to {path}, which may reclaim for it then"
-
-        knobs = [Knob(wanted[name], wanted[name], case.steps.get(name, 1)) for name in names]
-        found = smallest(lambda values: case.trials.bind(events(values)), knobs)
-        labels = [f"{path}/{name}" for name in names]
-        yield from case.found(RemedyKind.GUARANTEED, labels, found, text, events)
-        if found is not None:
+        for remedy in _guaranteed_to(case, queue):
+            yield remedy
             return
+
+
+def _guaranteed_to(case: Case, queue: ViewQueue) -> Iterator[Remedy]:
+    """Guarantee a queue more of one type; else of two, and so on.
+
+    Of a type of which nothing is guaranteed a queue may have what it likes, so more types
+    may be worse than fewer.
+    """
+    wanted = {
+        name: queue.allocated.get(name, 0) + amount for name, amount in case.event.resources.items()
+    }
+    lacking = sorted(name for name in wanted if queue.config.guaranteed[name] < wanted[name])
+    sizes = range(1, len(lacking) + 1) if len(lacking) <= _TYPES else {1, len(lacking)}
+    for size in sorted(sizes):
+        for names in combinations(lacking, size):
+            yield from _guarantee(case, queue, {name: wanted[name] for name in names})
+
+
+def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Iterator[Remedy]:
+    path, now = queue.config.path, queue.config.guaranteed
+
+    def raised(values: tuple[int, ...]) -> dict[str, int]:
+        chosen = zip(wanted, values, strict=True)
+        return {name: value for name, value in chosen if value > now[name]}
+
+    def events(values: tuple[int, ...]) -> list[Written]:
+        return [configure(case.conductor, {path: QueueChange(guaranteed=raised(values))})]
+
+    def text(values: tuple[int, ...]) -> str:
+        return f"{told(raised(values))} guaranteed to {path}, which may reclaim for it then"
+
+    knobs = [
+        Knob(amount, amount, case.steps.get(name, 1), floor=now[name])
+        for name, amount in wanted.items()
+    ]
+    found = smallest(lambda values: case.trials.bind(events(values)), knobs)
+    labels = [f"{path}/{name}" for name in wanted]
+    yield from case.found(RemedyKind.GUARANTEED, labels, found, text, events)
 
 
 def _policies(case: Case) -> Iterator[Remedy]:
@@ -107,7 +133,7 @@ def _policies(case: Case) -> Iterator[Remedy]:
         wanted.append(("preemption.policy", PreemptionPolicy.DEFAULT.value))
     waited_us = case.at_us - case.explanation.since_us
     if settings.preemption_delay_us > waited_us:
-        wanted.append(("preemption.delay", f"{waited_us}us" if waited_us else "0"))
+        wanted.append(("preemption.delay", span(waited_us)))
     for name, value in wanted:
         change = {leaf.path: QueueChange(properties={name: value})}
         text = f"{name}: {value} for {leaf.path}"

@@ -122,31 +122,57 @@ def _raise_applications(case: Case) -> Iterator[Remedy]:
     """
     if not any(queue.gates()[1] for queue in case.path):
         return
-    limited = [queue for queue in case.path if queue.config.max_applications]
-    knobs = [_applications(case, queue) for queue in limited]
-
-    def raised(values: tuple[int, ...]) -> list[tuple[ViewQueue, int]]:
-        chosen = zip(limited, values, knobs, strict=True)
-        return [(queue, value) for queue, value, knob in chosen if value > knob.floor]
+    counts = Counts.above(case)
 
     def events(values: tuple[int, ...]) -> list[Written]:
-        changes = {
-            queue.config.path: QueueChange(max_applications=value)
-            for queue, value in raised(values)
+        return [configure(case.conductor, counts.changes(values))]
+
+    found = smallest(_works(case, events), counts.knobs)
+    yield from case.found(RemedyKind.MAX_APPLICATIONS, counts.labels(), found, counts.text, events)
+
+
+@final
+@attrs.frozen
+class Counts:
+    """How many applications may run in the queues above an ask that limit it.
+
+    Attributes:
+        paths: The queues, by path.
+        knobs: What the limit of each would have to be.
+    """
+
+    paths: Sequence[str]
+    knobs: Sequence[Knob]
+
+    @classmethod
+    def above(cls, case: Case) -> Counts:
+        """Give all such queues, also those that may have one more application now."""
+        limited = [queue for queue in case.path if queue.config.max_applications]
+        return cls(
+            [queue.config.path for queue in limited],
+            [_applications(case, queue) for queue in limited],
+        )
+
+    def labels(self) -> list[str]:
+        """Give what the numbers are called."""
+        return [f"{path}/maxapplications" for path in self.paths]
+
+    def _raised(self, values: Sequence[int]) -> list[tuple[str, int, int]]:
+        chosen = zip(self.paths, values, self.knobs, strict=True)
+        return [(path, value, knob.floor) for path, value, knob in chosen if value > knob.floor]
+
+    def changes(self, values: Sequence[int]) -> dict[str, QueueChange]:
+        """Give the changes of queues that make the limits what they are to be."""
+        return {
+            path: QueueChange(max_applications=value) for path, value, _ in self._raised(values)
         }
-        return [configure(case.conductor, changes)]
 
-    def text(values: tuple[int, ...]) -> str:
-        parts = [
-            f"{value} instead of {queue.config.max_applications} as maxapplications of "
-            f"{queue.config.path}"
-            for queue, value in raised(values)
-        ]
-        return ", and ".join(parts)
-
-    found = smallest(_works(case, events), knobs)
-    paths = [queue.config.path for queue in limited]
-    yield from case.found(RemedyKind.MAX_APPLICATIONS, paths, found, text, events)
+    def text(self, values: Sequence[int]) -> str:
+        """Say in words what the limits are to be."""
+        return ", and ".join(
+            f"{value} instead of {now} as maxapplications of {path}"
+            for path, value, now in self._raised(values)
+        )
 
 
 def _applications(case: Case, queue: ViewQueue) -> Knob:

@@ -49,6 +49,7 @@ class Remedy:
         smallest: The amounts of the change by name, in base units, of which it was tried that
             none can be one less; for the members that a gang needs how many fewer these are. None
             where the change has no amount, or the search was cut short.
+        evicted: The asks that lose their nodes for it, as ``app/ask``.
     """
 
     kind: RemedyKind
@@ -56,3 +57,4 @@ class Remedy:
     node: str
     events: tuple[Mapping[str, Raw], ...]
     smallest: Mapping[str, int] | None = None
+    evicted: tuple[str, ...] = ()

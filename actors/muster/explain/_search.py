@@ -51,6 +51,9 @@ def smallest(works: Callable[[tuple[int, ...]], bool], knobs: Sequence[Knob]) ->
     What works need not work with more: another ask may want what is too much. So what is
     found is the end of *a* range of numbers that work.
 
+    Of several, each is first tried at its floor: what is not needed is left as it is, also
+    where a little more of it would do harm.
+
     Args:
         works: Whether these numbers work.
         knobs: The numbers to begin with.
@@ -78,7 +81,10 @@ def smallest(works: Callable[[tuple[int, ...]], bool], knobs: Sequence[Knob]) ->
             def one(value: int, place: int = place, values: tuple[int, ...] = values) -> bool:
                 return tried((*values[:place], value, *values[place + 1 :]))
 
-            lowered = _lowest(one, values[place], knob)
+            if len(knobs) > 1 and values[place] > knob.floor and one(knob.floor):
+                lowered = knob.floor
+            else:
+                lowered = _lowest(one, values[place], knob)
             values = (*values[:place], lowered, *values[place + 1 :])
         if values == before:
             break

@@ -13,7 +13,7 @@ from typing import Final, final
 
 from muster.explain._writing import Written, settle
 from muster.feeds import Expect, FeedItem, RawEvent, Refused, Settle, parse
-from muster_core.decisions import Kind
+from muster_core.decisions import Kind, Reason
 from muster_core.plain import PlainScheduler
 from muster_core.snapshots import AskPlace
 
@@ -26,6 +26,8 @@ _LEAST: Final = 30
 _BYTES: Final = 500_000_000
 """How much is copied at the most, beyond that."""
 
+_TO_OTHERS: Final = {Reason.RECLAIMED, Reason.PREEMPTED, Reason.DEADLOCK}
+
 
 def let_in(scheduler: PlainScheduler, item: FeedItem) -> None:
     """Hand an item of a feed to a scheduler."""
@@ -33,9 +35,9 @@ def let_in(scheduler: PlainScheduler, item: FeedItem) -> None:
         case Settle() | Expect():
             scheduler.settle(item.at_us)
         case Refused(message):
-            scheduler.submit(message, item.at_us, item.index)
+            scheduler.submit(message, item.at_us, item.index, line=item.line)
         case event:
-            scheduler.submit(event, item.at_us, item.index)
+            scheduler.submit(event, item.at_us, item.index, line=item.line)
 
 
 @final
@@ -107,6 +109,12 @@ class Trials:
     def bind(self, events: Sequence[Written]) -> bool:
         """Say whether the ask is bound at once if these events come."""
         return self.node_after(events) is not None
+
+
+def evicted_in(scheduler: PlainScheduler) -> tuple[str, ...]:
+    """Give the asks that lost their nodes to others in a trial, as ``app/ask``."""
+    lost = (announced.decision for announced in scheduler.announced)
+    return tuple(f"{one.app}/{one.ask}" for one in lost if one.reason in _TO_OTHERS)
 
 
 def node_of(scheduler: PlainScheduler, app: str, ask: str) -> str | None:

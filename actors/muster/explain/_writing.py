@@ -38,6 +38,14 @@ def duration(length_us: int) -> int | float | str:
     return f"{length_us}us"
 
 
+def span(length_us: int) -> str:
+    """Write a duration as a property has it: with its unit, as briefly as that is exact."""
+    for unit, name in ((1_000_000, "s"), (1_000, "ms")):
+        if length_us % unit == 0:
+            return f"{length_us // unit}{name}"
+    return f"{length_us}us"
+
+
 def settle(at_us: int) -> Written:
     """Write the event that closes the batch of an instant, so that what follows is the next one."""
     return {"op": "settle", "at": duration(at_us)}

@@ -27,6 +27,12 @@ FEED = """\
 """
 
 
+REFUSED = """\
+standard input:13: refused: user: 'team' does not admit 'bob'; no queue on its path names it
+standard input:14: refused: app: 'no' is unknown
+"""
+
+
 def explained(*arguments: str, feed: str = FEED) -> tuple[int, Any]:
     return run_json("explain", "-", *arguments, given=feed)
 
@@ -34,7 +40,7 @@ def explained(*arguments: str, feed: str = FEED) -> tuple[int, Any]:
 def test_a_pending_ask() -> None:
     result = run("explain", "-", "--at", "6", "--ask", "a/x-2", given=FEED)
 
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, REFUSED)
     assert (
         result.stdout
         == """\
@@ -87,6 +93,8 @@ def test_a_pending_ask_for_programs() -> None:
         "code": None,
         "index": 3,
         "line": 12,
+        "before": None,
+        "refused": 2,
         "first": "a/x-2",
         "levels": [],
         "exhausted": False,
@@ -97,6 +105,7 @@ def test_a_pending_ask_for_programs() -> None:
         "text": "another node with vcore 1",
         "node": "another-node",
         "smallest": {"vcore": 1000},
+        "evicted": [],
         "events": [
             {"op": "settle", "at": 6},
             {"op": "add_node", "node": "another-node", "capacity": {"vcore": 1}},
@@ -205,7 +214,7 @@ def test_an_unknown_ask(ask: str, said: str) -> None:
     result = run("explain", "-", "--at", "6", "--ask", ask, given=FEED)
     status, answer = explained("--at", "6", "--ask", ask)
 
-    assert (result.exit_code, result.stderr) == (1, f"standard input: {ask}: {said}\n")
+    assert (result.exit_code, result.stderr) == (1, f"{REFUSED}standard input: {ask}: {said}\n")
     assert (status, answer["fate"], answer["message"]) == (1, "unknown", said)
 
 
@@ -220,12 +229,15 @@ def test_what_is_no_event_might_have_brought_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give either --ask APP/ASK or --all"),
-        (("--all", "--ask", "a/x"), "give either --ask APP/ASK or --all"),
+        ((), "give --ask APP/ASK, or --all for all asks that are not running"),
+        (("--all", "--ask", "a/x"), "--ask and --all exclude each other: give one of them"),
         (("--ask", "ax"), "'ax' is no ask: write it as application/ask"),
         (("--ask", "a/x/y"), "'a/x/y' is no ask"),
         (("--ask", "/x"), "'/x' is no ask"),
-        (("--ask", "a/x", "--at", "soon"), "'soon' is not a duration"),
+        (
+            ("--ask", "a/x", "--at", "soon"),
+            "'soon' is not a duration: write seconds, a duration such as '1h30m', or '2d 01:30:00'",
+        ),
         (("--ask", "a/x", "--at", "-1"), "'-1' is negative"),
     ],
 )
@@ -331,13 +343,15 @@ def test_the_keys_that_are_compared() -> None:
     assert ["creation", "5", "3", "decides"] in rows
 
 
-def test_a_long_configuration_is_left_to_programs() -> None:
+def test_a_long_configuration_can_be_pasted_as_it_is(tmp_path: Path) -> None:
     queues = ", ".join(f"{{name: queue-{number}}}" for number in range(50))
     feed = COMPARED.replace("[{name: q,", f"[{queues}, {{name: q,")
     text = run("explain", "-", "--ask", "b/x", given=feed).stdout
+    (configured,) = (line for line in text.splitlines() if "op: configure" in line)
+    pasted = written(tmp_path / "feed.yaml", f"{feed}{configured.strip()}\n")
 
-    assert "   # configure, in " in text
-    assert "characters: see --format json" in text
+    assert len(configured) > 1_000
+    assert "b/x is bound on n1" in run("explain", pasted, "--ask", "b/x").stdout
 
 
 def test_nothing_helps() -> None:
@@ -357,7 +371,122 @@ def test_nothing_helps() -> None:
 
     assert status == 0
     assert answer["remedies"] == []
-    assert text.endswith("\nNothing that was tried would get it bound at once.\n")
+    assert text.endswith(
+        "\nNo single change or combination that was tried would get it bound at once.\n"
+    )
+
+
+EVICTED = """\
+- {op: configure, config: {partitions: [{name: d, queues: [{name: root, queues: [
+    {name: q, resources: {guaranteed: {vcore: 1}}, properties: {preemption.delay: 0s}},
+    {name: r}]}]}]}}
+- {op: add_node, node: n1, capacity: {vcore: 1}}
+- {op: add_app, app: a, queue: r}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, at: 5}
+- {op: add_app, app: b, queue: q, at: 65.5}
+- {op: add_ask, app: b, ask: y, resources: {vcore: 1}}
+- {op: settle, at: 74.999999}
+"""
+
+
+def test_an_ask_that_ran_before() -> None:
+    text = run("explain", "-", "--ask", "a/x", "--why-only", given=EVICTED).stdout
+    _, answer = explained("--ask", "a/x", "--why-only", feed=EVICTED)
+
+    assert text.splitlines()[:2] == [
+        "00:01:14.999999: a/x is pending in root.r since 00:01:05.5, for 9.499999 s",
+        "It ran on n1 from 5 s to 00:01:05.5: reclaimed for b/y: root.q is below its guaranteed",
+    ]
+    assert answer["before"] == {
+        "node": "n1",
+        "from": 5,
+        "until": 65.5,
+        "waiting": False,
+        "reason": "reclaimed",
+        "message": "for b/y: root.q is below its guaranteed",
+    }
+
+
+def test_what_it_held_before_does_not_matter_once_it_is_bound_or_comes_anew() -> None:
+    again = "- {op: remove_ask, app: a, ask: x}\n- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}\n"
+    node = "- {op: add_node, node: n2, capacity: {vcore: 1}}\n"
+
+    assert explained("--ask", "a/x", feed=EVICTED + again)[1]["before"] is None
+    assert explained("--ask", "a/x", feed=EVICTED + node)[1]["before"] is None
+
+
+def test_a_member_that_waited_before() -> None:
+    feed = """\
+- {op: add_node, node: n1, capacity: {vcore: 1}}
+- {op: add_gang, gang: g, min_member: 2, mode: NonStrict, wait_time: 5}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, gang: g, count: 2, at: 1}
+"""
+    text = run("explain", "-", "--at", "8", "--ask", "a/x-0", "--why-only", given=feed).stdout
+
+    assert text.splitlines()[1] == "It waited on n1 from 1 s to 6 s: gang timeout"
+
+
+def test_who_has_to_go_for_a_remedy() -> None:
+    feed = EVICTED.replace("delay: 0s", "delay: 1h")
+    text = run("explain", "-", "--ask", "b/y", given=feed).stdout
+    _, answer = explained("--ask", "b/y", feed=feed)
+
+    assert "   It is bound on n1 then, and a/x loses its node.\n" in text
+    evicted = {remedy["kind"]: remedy["evicted"] for remedy in answer["remedies"]}
+    assert evicted["property"] == ["a/x"]
+    assert evicted["node"] == evicted["capacity"] == []
+
+
+@pytest.mark.parametrize("what", [("--all",), ("--ask", "a/x")])
+def test_what_is_no_feed_is_said_to_be_none(what: tuple[str, ...]) -> None:
+    given = "partitions: [{name: default, queues: [{name: root}]}]\n"
+    result = run("explain", "-", *what, given=given)
+
+    assert result.exit_code == 1
+    assert "standard input:1: refused: op: is missing" in result.stderr
+    assert "standard input: every event was refused: is it a feed?\n" in result.stderr
+
+
+def test_the_first_ten_refusals_are_told() -> None:
+    bad = "- {op: bogus}\n"
+    result = run("explain", "-", "--all", "--at", "1", given=f"{bad * 12}{SEVERAL}{bad}")
+    _, answer = explained("--all", "--at", "1", feed=f"{bad * 12}{SEVERAL}")
+
+    lines = result.stderr.splitlines()
+    assert result.exit_code == 0
+    assert len(lines) == 11
+    assert lines[0].startswith("standard input:1: refused: op: ")
+    assert lines[-1] == "standard input: refused: … 12 in all"
+    assert answer["refused"] == 12
+
+
+@pytest.mark.parametrize(
+    ("at", "us"),
+    [
+        ("00:04:30", 270_000_000),
+        ("2d 01:30:00.5", 178_200_500_000),
+        ("100d", 8_640_000_000_000),
+        ("120:00:00", 432_000_000_000),
+        ("4.5 s", 4_500_000),
+        ("4.5s", 4_500_000),
+        ("90", 90_000_000),
+        ("1h30m", 5_400_000_000),
+    ],
+)
+def test_an_instant_may_be_written_as_it_is_shown(at: str, us: int) -> None:
+    status, answer = explained("--all", "--at", at, feed="")
+
+    assert (status, answer["at"]) == (0, us / 1_000_000)
+
+
+@pytest.mark.parametrize("at", ["", "12:30", "01:60:00", "00:00:61", "1:2:3", "1.5d", "1d 12"])
+def test_what_is_no_instant(at: str) -> None:
+    result = run("explain", "-", "--all", "--at", at, given="")
+
+    assert result.exit_code == 2
+    said = f"{at!r} is not a duration: write seconds, a duration such as '1h30m', or '2d 01:30:00'"
+    assert said in " ".join(result.stderr.split())
 
 
 def test_help_has_an_example() -> None:

@@ -295,6 +295,99 @@ CASES: Final[dict[str, Case]] = {
         "NoNodeFits",
         ("preemption", "capacity", "node", "release"),
     ),
+    "more applications and more room": Case(
+        _queues("{name: p, maxapplications: 2, queues: [{name: q, maxapplications: 1}]}")
+        + _NODE
+        + _app("a", "p.q")
+        + _ask("a", "y", 1)
+        + _ask("a", "z", 2)
+        + _app("b", "p.q")
+        + _ask("b", "x", 2)
+        + _app("c", "p.q")
+        + _app("d", "p.q"),
+        "b/x",
+        "QueueMaxApps",
+        ("combined",),
+    ),
+    "the limit of applications comes next": Case(
+        _queues("{name: q, maxapplications: 2, resources: {max: {vcore: 2}}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 1, ", count: 2")
+        + _app("b")
+        + _ask("b", "x", 1)
+        + _app("c")
+        + _ask("c", "x", 1),
+        "c/x",
+        "QueueMax",
+        ("combined",),
+    ),
+    "a gang that had too little room": Case(
+        "- {op: add_node, node: n1, capacity: {vcore: 1}}\n"
+        + _app("a")
+        + "- {op: add_gang, gang: g, min_member: 3, mode: NonStrict, wait_time: 1}\n"
+        + _ask("a", "x", 1, ", gang: g, count: 3")
+        + "- {op: settle, at: 4}\n",
+        "a/x-0",
+        "GangTimedOut",
+        ("combined",),
+    ),
+    "a gang whose queue is too small": Case(
+        _queues("{name: q, resources: {max: {vcore: 2}}}")
+        + _NODE
+        + _app("a")
+        + "- {op: add_gang, gang: g, min_member: 3, mode: NonStrict, wait_time: 1}\n"
+        + _ask("a", "x", 1, ", gang: g, count: 3")
+        + "- {op: settle, at: 4}\n",
+        "a/x-0",
+        "GangTimedOut",
+        ("combined",),
+    ),
+    "one type is guaranteed": Case(
+        _queues("{name: q, properties: {preemption.delay: 0s}}", "{name: r}")
+        + "- {op: add_node, node: n1, capacity: {vcore: 4, memory: 4Gi, gpu: 1}}\n"
+        + _app("a", "r")
+        + "- {op: add_ask, app: a, ask: y, resources: {vcore: 1, memory: 1Gi, gpu: 1}}\n"
+        + "- {op: settle, at: 1}\n"
+        + _app("b")
+        + "- {op: add_ask, app: b, ask: x, resources: {vcore: 1, memory: 1Gi, gpu: 1}}\n",
+        "b/x",
+        "NoNodeFits",
+        ("guaranteed", "capacity", "node", "release"),
+    ),
+    "the node that it names takes nothing": Case(
+        _NODE
+        + "- {op: add_node, node: n2, capacity: {vcore: 4}, schedulable: false}\n"
+        + _app("a")
+        + _ask("a", "x", 6, ", node: n2"),
+        "a/x",
+        "NeverFits",
+        ("combined",),
+    ),
+    "too large for its queue, and no node matches": Case(
+        _queues("{name: q, resources: {max: {vcore: 1}}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 2, ", selector: {disk: ssd}"),
+        "a/x",
+        "NeverFits",
+        ("combined",),
+    ),
+    "it may not preempt yet, for 11 s": Case(
+        _queues(
+            "{name: q, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 25s}}",
+            "{name: r}",
+        )
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 4)
+        + _app("b")
+        + _ask("b", "x", 1)
+        + "- {op: settle, at: 11}\n",
+        "b/x",
+        "NoNodeFits",
+        ("property", "capacity", "node", "release"),
+    ),
     "a queue of higher priority": Case(
         _queues("{name: q, properties: {queue.priority: 3}}", "{name: r}")
         + "- {op: add_node, node: n1, capacity: {vcore: 1}}\n- {op: add_node, node: n2, "

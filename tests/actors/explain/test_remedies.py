@@ -72,14 +72,76 @@ def lower(events: list[dict[str, Any]], name: str, *, guaranteed: bool) -> None:
     path, slash, kind = name.partition("/")
     if name == "priority":
         last["priority"] -= 1
+    elif kind == "maxapplications":
+        configured = next(event for event in events if event["op"] == "configure")
+        named(configured, path)["maxapplications"] -= 1
     elif slash:
         configured = next(event for event in events if event["op"] == "configure")
         what = "guaranteed" if guaranteed else "max"
         take_one(named(configured, path)["resources"][what], kind)
-    elif name.startswith("root"):
-        named(last, name)["maxapplications"] -= 1
     else:
         take_one(last["capacity"], name)
+
+
+def told(name: str, tmp_path: Path) -> dict[str, dict[str, int] | None]:
+    """Give the smallest amounts of the remedies of a case by their words."""
+    case = CASES[name]
+    answer = answered(written(tmp_path / "feed.yaml", case.feed), case.ask)
+    return {remedy["text"]: remedy["smallest"] for remedy in answer["remedies"]}
+
+
+def test_a_limit_that_is_in_nobodys_way_is_left_alone(tmp_path: Path) -> None:
+    renewed = "gang default/g removed and defined anew, which takes the mark of the timeout away"
+
+    assert told("more applications and more room", tmp_path) == {
+        "2 instead of 1 as maxapplications of root.p.q, and another node with vcore 2": {
+            "root.p.q/maxapplications": 2,
+            "vcore": 2000,
+        }
+    }
+    assert told("the limit of applications comes next", tmp_path) == {
+        "3 instead of 2 as maxapplications of root.q, and vcore 4 instead of 2 as max of root.q": {
+            "root.q/maxapplications": 3,
+            "root.q/vcore": 4000,
+        }
+    }
+    assert told("a gang that had too little room", tmp_path) == {
+        f"{renewed}, and another node with vcore 2": {"vcore": 2000}
+    }
+    assert told("a gang whose queue is too small", tmp_path) == {
+        f"{renewed}, and vcore 3 instead of 2 as max of root.q": {"root.q/vcore": 3000}
+    }
+
+
+def test_what_is_guaranteed_is_of_as_few_types_as_possible(tmp_path: Path) -> None:
+    remedies = told("one type is guaranteed", tmp_path)
+
+    assert remedies["gpu 1 guaranteed to root.q, which may reclaim for it then"] == {
+        "root.q/gpu": 1
+    }
+    assert len([text for text in remedies if "guaranteed" in text]) == 1
+
+
+def test_all_that_a_node_is_changed_in_is_said(tmp_path: Path) -> None:
+    case = CASES["the node that it names takes nothing"]
+    answer = answered(written(tmp_path / "feed.yaml", case.feed), case.ask)
+    (remedy,) = answer["remedies"]
+
+    assert remedy["text"] == (
+        "vcore 6 instead of 4 as capacity of node n2, and node n2 takes asks again (schedulable)"
+    )
+    changed = {"capacity": {"vcore": 6}, "schedulable": True}
+    assert remedy["events"][1:] == [{"op": "update_node", "node": "n2", **changed}]
+
+
+def test_a_node_that_comes_has_what_the_selector_asks_for(tmp_path: Path) -> None:
+    assert list(told("too large for its queue, and no node matches", tmp_path)) == [
+        "vcore 2 instead of 1 as max of root.q, and another node with vcore 2 and disk=ssd"
+    ]
+
+
+def test_a_delay_is_written_with_its_unit(tmp_path: Path) -> None:
+    assert "preemption.delay: 11s for root.q" in told("it may not preempt yet, for 11 s", tmp_path)
 
 
 def named(event: Mapping[str, Any], path: str) -> dict[str, Any]:

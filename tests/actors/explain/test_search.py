@@ -88,3 +88,12 @@ def test_the_least_above(low: int, more: int) -> None:
 def test_nothing_above() -> None:
     assert least_above(lambda _: False, 0, 100) is None
     assert least_above(lambda _: True, 100, 100) is None
+
+
+def test_what_is_not_needed_stays_as_it_is_though_a_little_more_of_it_does_harm() -> None:
+    def works(values: tuple[int, ...]) -> bool:
+        return values[0] >= 5 and values[1] in {2, 9}
+
+    found = smallest(works, [Knob(9, 9), Knob(9, 9, floor=2)])
+
+    assert found == Smallest((5, 2), (True, False), proved=True)
