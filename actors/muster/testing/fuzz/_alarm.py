@@ -17,8 +17,9 @@ LONGEST_S: Final = 10.0
 AGAIN_S: Final = 5.0
 """After how many seconds more it is tried again, each time in a harder way."""
 
-MOST_RINGS: Final = 6
-"""After how many times the whole process is given up: what is caught each time is no end."""
+MOST_RINGS: Final = 25
+"""After how many times the whole process is given up: what is caught each time is no end. Each time
+one task ends at the most, and a program may have a dozen that do not let themselves be cancelled."""
 
 UNSTOPPABLE: Final = 70
 """The exit status of a process that is given up (EX_SOFTWARE, as in sysexits.h)."""
