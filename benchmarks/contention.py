@@ -8,11 +8,11 @@ from statistics import median
 
 import attrs
 
-from muster_core.conductor import Conductor
 from muster_core.config.model import Configuration, QueueConfig, Settings
+from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Release
-from muster_core.plain import PlainScheduler
 from muster_core.resources import Resources
 
 PLANS = 9

@@ -24,9 +24,9 @@ import trio
 
 import muster
 from benchmarks.workloads import WORKLOADS, Workload
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddAsk, Configure, Event, Release
-from muster_core.plain import PlainScheduler
 
 RELEASES: Final = 2_000
 """How many asks are released at the most."""

@@ -18,8 +18,8 @@ from benchmarks.drive import Counter
 from benchmarks.figures import Figure
 from benchmarks.workloads import FIFO, FIFTH, mixed
 from muster_core.config.model import Configuration, Limits, QueueConfig, SortPolicy
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import Configure, Event
-from muster_core.plain import PlainScheduler
 
 Change = Callable[[QueueConfig], QueueConfig]
 

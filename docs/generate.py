@@ -24,7 +24,7 @@ from textwrap import wrap
 
 from muster.feeds import OPS
 from muster_core.gangs.states import GANG_TRANSITIONS, GangState, GangTrigger
-from muster_core.lifecycle import TIMERS_US, TRANSITIONS, AppState
+from muster_core.values.lifecycle import TIMERS_US, TRANSITIONS, AppState
 
 DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent

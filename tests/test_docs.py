@@ -12,8 +12,8 @@ import pytest
 import muster
 from muster.feeds import OPS, read_feed
 from muster.feeds._expect import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
-from muster.feeds._gang_marks import MEMBER_KEYS
-from muster.feeds._objects import FORMS
+from muster.feeds._objects.gang_marks import MEMBER_KEYS
+from muster.feeds._objects.objects import FORMS
 from muster.replay import Check
 from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
 from muster_core.config.properties import PROPERTIES, resolve

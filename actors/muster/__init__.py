@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Final as _Final
 from muster._version import __version__
 
 if _TYPE_CHECKING:
-    from muster._audience import Decisions, Lag
-    from muster._batches import Journal
-    from muster._binding import Binder
-    from muster._clock import Clock
+    from muster._binder import Binder
     from muster._errors import (
         AllocationEndedError,
         AllocationLostError,
@@ -31,8 +28,11 @@ if _TYPE_CHECKING:
         PreemptedError,
     )
     from muster._handles import Allocation, Application, Ask, Gang
-    from muster._live import Record
     from muster._open import open_scheduler
+    from muster._runtime.batches import Journal
+    from muster._runtime.clients.observers import Decisions, Lag
+    from muster._runtime.clock import Clock
+    from muster._runtime.live_coordinator import Record
     from muster._scheduler import Scheduler
     from muster._simulation import Simulation, open_simulation
     from muster_core.decisions import Announced, Decision, Kind, Reason
@@ -90,13 +90,13 @@ __all__ = [
 # What is public is imported when it is first asked for: the command `muster` needs little of
 # it, and starts sooner for that.
 _HOMES: _Final = {
-    "muster._audience": (
+    "muster._runtime.clients.observers": (
         "Decisions",
         "Lag",
     ),
-    "muster._batches": ("Journal",),
-    "muster._binding": ("Binder",),
-    "muster._clock": ("Clock",),
+    "muster._runtime.batches": ("Journal",),
+    "muster._binder": ("Binder",),
+    "muster._runtime.clock": ("Clock",),
     "muster._errors": (
         "AllocationEndedError",
         "AllocationLostError",
@@ -116,7 +116,7 @@ _HOMES: _Final = {
         "Ask",
         "Gang",
     ),
-    "muster._live": ("Record",),
+    "muster._runtime.live_coordinator": ("Record",),
     "muster._open": ("open_scheduler",),
     "muster._scheduler": ("Scheduler",),
     "muster._simulation": (

@@ -9,9 +9,7 @@ from typing import Final, NoReturn, final
 import trio
 from typing_extensions import override
 
-from muster._calls import EndAllocation, TrackAsk, TrackGang, Why, WithdrawAsk
-from muster._desk import Desk
-from muster._entry import closed
+from muster._conversion import Amounts, event_of, gang_name
 from muster._errors import (
     AllocationEndedError,
     AllocationLostError,
@@ -23,8 +21,10 @@ from muster._errors import (
     GangTimedOutError,
     PreemptedError,
 )
-from muster._tracking import AskStatus, Closed, Held, TrackedAsk
-from muster._wording import Amounts, event_of, gang_name
+from muster._runtime.clients.calls import EndAllocation, TrackAsk, TrackGang, Why, WithdrawAsk
+from muster._runtime.clients.client import Desk
+from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
+from muster._runtime.entry import closed
 from muster_core.decisions import Reason
 from muster_core.reasons import Explanation
 from muster_core.resources import Resources

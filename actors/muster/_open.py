@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from muster._audience import Audience
-from muster._binding import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder, Bindings
-from muster._block import run_for_block
-from muster._calls import Call, Note, TimeIsUp
-from muster._clock import Clock, TrioClock
-from muster._desk import Desk
-from muster._entry import Entry
+from muster._binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
+from muster._conversion import Config, configuration_of
 from muster._errors import ClosedSchedulerError
 from muster._handles import Allocation
-from muster._live import LiveCoordinator, Record
-from muster._pace import Pace
+from muster._runtime.block import run_for_block
+from muster._runtime.clients.binding import Bindings, Work
+from muster._runtime.clients.calls import Call, Note, TimeIsUp
+from muster._runtime.clients.client import Desk
+from muster._runtime.clients.observers import Audience
+from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
+from muster._runtime.clock import Clock, TrioClock
+from muster._runtime.entry import Entry
+from muster._runtime.live_coordinator import LiveCoordinator, Record
+from muster._runtime.pace import Pace
+from muster._runtime.timekeeper import Timekeeper
 from muster._scheduler import Scheduler
-from muster._timekeeper import Timekeeper
-from muster._tracking import Held, TrackedAsk, Tracker
-from muster._wording import Config, configuration_of
-from muster_core.conductor import Conductor
+from muster_core.coordinator.coordinator import Conductor
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
-    from muster._batches import Journal
-    from muster._mailbox import Interleave
+    from muster._runtime.batches import Journal
+    from muster._runtime.mailbox import Interleave
 
 
 @asynccontextmanager
@@ -86,8 +87,11 @@ async def open_scheduler(
         with suppress(ClosedSchedulerError):
             await entry.put(note)
 
-    def allocate(ask: TrackedAsk, held: Held) -> Allocation:
-        return Allocation(desk, ask, held)
+    def work_of(binder: Binder) -> Work:
+        async def work(ask: TrackedAsk, held: Held, started: Callable[[], None]) -> None:
+            await binder.run(Allocation(desk, ask, held), started)
+
+        return work
 
     async def ring() -> None:
         await tell(TimeIsUp())
@@ -102,7 +106,7 @@ async def open_scheduler(
         timekeeper=Timekeeper(used_clock, used_clock.now_us(), ring),
         tracker=Tracker(conductor, all_bound=binder is not None),
         audience=audience,
-        bindings=None if binder is None else Bindings(binder, bind_timeout, allocate, tell),
+        bindings=None if binder is None else Bindings(work_of(binder), bind_timeout, tell),
         attempts=bind_attempts,
         record=record,
     )

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, final
 
-from muster._audience import Audience, Decisions, Lag, filter_of
-from muster._calls import Enter, LookInto, SettleNow, Survey
-from muster._desk import Desk
-from muster._handles import Application, Ask, Gang, ask_for
-from muster._pace import A_FEW
-from muster._wording import (
+from muster._conversion import (
     Amounts,
     Config,
     Manifest,
@@ -19,12 +14,17 @@ from muster._wording import (
     event_of,
     manifest_event,
 )
-from muster_core.conductor import Conductor
+from muster._handles import Application, Ask, Gang, ask_for
+from muster._runtime.clients.calls import Enter, LookInto, SettleNow, Survey
+from muster._runtime.clients.client import Desk
+from muster._runtime.clients.observers import Audience, Decisions, Lag, filter_of
+from muster._runtime.pace import A_FEW
+from muster_core.coordinator.coordinator import Conductor
 from muster_core.errors import RefusedError
 from muster_core.events import Configure, Event
 
 if TYPE_CHECKING:
-    from muster._requests import Examined
+    from muster._runtime.requests import Examined
     from muster_core.decisions import Announced, Kind
     from muster_core.snapshots import Snapshot, Statistics
 

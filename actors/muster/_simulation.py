@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, final
 
-from muster._batches import Batches, Journal
-from muster._block import run_for_block
-from muster._entry import Entry
-from muster._pace import Pace
-from muster._requests import (
+from muster._runtime.batches import Batches, Journal
+from muster._runtime.block import run_for_block
+from muster._runtime.entry import Entry
+from muster._runtime.pace import Pace
+from muster._runtime.requests import (
     AskWhy,
     Examine,
     Finish,
@@ -19,15 +19,15 @@ from muster._requests import (
     Submit,
     TakeSnapshot,
 )
-from muster._virtual import VirtualCoordinator
-from muster_core.conductor import Conductor
+from muster._runtime.virtual_coordinator import VirtualCoordinator
 from muster_core.config import default_configuration
+from muster_core.coordinator.coordinator import Conductor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from muster._mailbox import Interleave
-    from muster._requests import Examined
+    from muster._runtime.mailbox import Interleave
+    from muster._runtime.requests import Examined
     from muster_core.config.model import Configuration, QueueConfig
     from muster_core.events import Event
     from muster_core.reasons import Explanation

@@ -1,168 +1,27 @@
-"""Decisions: the only thing of Muster that the outside sees.
-
-SPEC section 8, the decision log. A decision is announced once, in the order of
-``seq``, and is final.
-"""
+"""Decisions: the only thing of Muster that the outside sees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import StrEnum
-from typing import Final, final
+from muster_core.values.decisions import (
+    MICROSECONDS,
+    Announced,
+    Decision,
+    Kind,
+    Reason,
+    announce,
+    decision_on_app,
+    decision_on_ask,
+    seconds,
+)
 
-import attrs
-
-from muster_core.drafts import draft_of
-
-MICROSECONDS = 1_000_000
-"""Microseconds in a second; every instant inside Muster is a whole number of them."""
-
-
-@final
-class Kind(StrEnum):
-    """What was decided."""
-
-    ASSIGNED = "assigned"
-    WAITING = "waiting"
-    BOUND = "bound"
-    RELEASED = "released"
-    REJECTED = "rejected"
-    GANG_SATISFIED = "gang_satisfied"
-    GANG_TIMED_OUT = "gang_timed_out"
-    APP_STATE = "app_state"
-    QUEUE_PRIORITY = "queue_priority"
-    CONFIG = "config"
-    WARNING = "warning"
-
-
-@final
-class Reason(StrEnum):
-    """Why an ask was released."""
-
-    COMPLETED = "completed"
-    REMOVED = "removed"
-    NODE_LOST = "node_lost"
-    GANG_ROLLBACK = "gang_rollback"
-    GANG_TIMEOUT = "gang_timeout"
-    BIND_FAILED = "bind_failed"
-    DEADLOCK = "deadlock"
-    RECLAIMED = "reclaimed"
-    PREEMPTED = "preempted"
-
-
-@final
-@attrs.frozen(weakref_slot=False)
-class Decision:
-    """One line of the decision log, before it has its number and its time.
-
-    Attributes:
-        kind: What was decided.
-        app: The application concerned.
-        ask: The name of the ask concerned, without its application.
-        node: The node concerned.
-        queue: The full path of the queue concerned.
-        gang: The full name of the gang concerned, also of an ask that is a member.
-        reason: Why an ask was released.
-        state: The application's new state.
-        priority: A queue's new priority; None there means that it has none.
-        message: What is to be said to a person.
-        index: The index of the event in the feed, from 0.
-        line: The line of the event in the feed, from 1, where it is known.
-    """
-
-    kind: Kind
-    app: str | None = None
-    ask: str | None = None
-    node: str | None = None
-    queue: str | None = None
-    gang: str | None = None
-    reason: Reason | None = None
-    state: str | None = None
-    priority: int | None = None
-    message: str | None = None
-    index: int | None = None
-    line: int | None = None
-
-
-_DecisionDraft: Final = draft_of(Decision)
-
-
-def decision_on_ask(
-    kind: Kind,
-    app: str,
-    ask: str,
-    node: str | None,
-    queue: str,
-    gang: str | None,
-    *,
-    reason: Reason | None = None,
-) -> Decision:
-    """Make a decision about an ask: quicker than :class:`Decision`, and the same."""
-    draft = _DecisionDraft(kind, app, ask, node, queue, gang, reason)
-    draft.__class__ = Decision
-    decision: Decision = draft
-    return decision
-
-
-def decision_on_app(app: str, queue: str, state: str) -> Decision:
-    """Make a decision about the state of an application, as quickly."""
-    draft = _DecisionDraft(Kind.APP_STATE, app, None, None, queue, None, None, state)
-    draft.__class__ = Decision
-    decision: Decision = draft
-    return decision
-
-
-@final
-@attrs.frozen(weakref_slot=False)
-class Announced:
-    """A decision with its place in the log.
-
-    Attributes:
-        seq: Its number, from 1, without gaps.
-        at_us: The instant of the batch that made it, in microseconds since the start.
-        decision: What was decided.
-    """
-
-    seq: int
-    at_us: int
-    decision: Decision
-
-    def as_map(self) -> dict[str, object]:
-        """Give the line of the log as a map: what is None is left out, but a queue's priority."""
-        decision = self.decision
-        line: dict[str, object] = {"seq": self.seq, "at": seconds(self.at_us)}
-        line["kind"] = decision.kind.value
-        for name in ("app", "ask", "node", "queue", "gang", "reason", "state", "priority"):
-            value = getattr(decision, name)
-            if value is not None or (name == "priority" and decision.kind is Kind.QUEUE_PRIORITY):
-                line[name] = value.value if isinstance(value, Reason) else value
-        for name in ("message", "index", "line"):
-            value = getattr(decision, name)
-            if value is not None:
-                line[name] = value
-        return line
-
-
-_AnnouncedDraft: Final = draft_of(Announced)
-
-
-def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Announced]:
-    """Give decisions their places in the log.
-
-    Args:
-        decisions: The decisions, in order.
-        first: The number of the first.
-        at_us: The instant of the batch, in microseconds.
-    """
-    announced: list[Announced] = []
-    for number, decision in enumerate(decisions, first):
-        draft = _AnnouncedDraft(number, at_us, decision)
-        draft.__class__ = Announced
-        announced.append(draft)
-    return announced
-
-
-def seconds(at_us: int) -> int | float:
-    """Give an instant in seconds: an int if it is whole, a float otherwise."""
-    whole, fraction = divmod(at_us, MICROSECONDS)
-    return at_us / MICROSECONDS if fraction else whole
+__all__ = [
+    "MICROSECONDS",
+    "Announced",
+    "Decision",
+    "Kind",
+    "Reason",
+    "announce",
+    "decision_on_app",
+    "decision_on_ask",
+    "seconds",
+]

@@ -1,186 +1,25 @@
-"""Snapshots: what a reader is shown of the state, frozen when its owner published it."""
+"""Snapshots: the state as a reader is shown it, frozen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import final
+from muster_core.values.snapshots import (
+    AppSnapshot,
+    AskPlace,
+    AskSnapshot,
+    GangSnapshot,
+    NodeSnapshot,
+    QueueSnapshot,
+    Snapshot,
+    Statistics,
+)
 
-import attrs
-
-from muster_core.gangs.definition import GangDefinition
-from muster_core.lifecycle import AppState
-from muster_core.resources import Resources
-
-
-@final
-class AskPlace(StrEnum):
-    """Where an ask is; it is in exactly one place."""
-
-    PENDING = "pending"
-    PARKED = "parked"
-    WAITING = "waiting"
-    BOUND = "bound"
-
-
-@final
-@attrs.frozen
-class AskSnapshot:
-    """An ask.
-
-    Attributes:
-        name: Its name within its application.
-        place: Where it is.
-        priority: Its priority.
-        resources: What it asks for or holds.
-        node: The node that it holds, waiting or bound, or None.
-        gang: The full name of the gang that it is a member of, or None.
-    """
-
-    name: str
-    place: AskPlace
-    priority: int
-    resources: Resources
-    node: str | None = None
-    gang: str | None = None
-
-
-@final
-@attrs.frozen
-class AppSnapshot:
-    """An application.
-
-    Attributes:
-        name: Its name.
-        queue: The path of its queue.
-        state: Its state.
-        priority: The highest priority of its pending asks, or None.
-        asks: Its asks.
-    """
-
-    name: str
-    queue: str
-    state: AppState
-    priority: int | None
-    asks: tuple[AskSnapshot, ...]
-
-
-@final
-@attrs.frozen
-class QueueSnapshot:
-    """A queue.
-
-    Attributes:
-        key: Its number.
-        path: Its full path.
-        draining: It takes no new applications.
-        priority: Its ``currentPriority``, or None.
-        allocated: What is allocated in it.
-        pending: What is pending in it.
-        recomputations: How often its ``currentPriority`` was computed so far.
-        children: How many queues or applications are right below it.
-    """
-
-    key: int
-    path: str
-    draining: bool
-    priority: int | None
-    allocated: Mapping[str, int]
-    pending: Mapping[str, int]
-    recomputations: int
-    children: int
-
-
-@final
-@attrs.frozen
-class GangSnapshot:
-    """A gang; one that is not defined is a placeholder for members that came early.
-
-    Attributes:
-        name: Its full name.
-        definition: What defines it, with defaults filled in, or None.
-        satisfied: It is satisfied.
-        timed_out: It is marked as timed out.
-        cycle_valid: Its schedule cycle is valid.
-        waiting: Its waiting members as ``(application, ask)``, in the order in which they
-            began to wait.
-        bound: Its bound members.
-        pending: Its pending members.
-        parked: Its parked members.
-        since_us: When the present wait began, in microseconds since the start, or None.
-    """
-
-    name: str
-    definition: GangDefinition | None
-    satisfied: bool = False
-    timed_out: bool = False
-    cycle_valid: bool = True
-    waiting: tuple[tuple[str, str], ...] = ()
-    bound: tuple[tuple[str, str], ...] = ()
-    pending: tuple[tuple[str, str], ...] = ()
-    parked: tuple[tuple[str, str], ...] = ()
-    since_us: int | None = None
-
-
-@final
-@attrs.frozen
-class NodeSnapshot:
-    """A node.
-
-    Attributes:
-        name: Its name.
-        capacity: What it has.
-        used: What is taken of it.
-        schedulable: Whether anything new may be placed on it.
-    """
-
-    name: str
-    capacity: Mapping[str, int]
-    used: Mapping[str, int]
-    schedulable: bool
-
-
-@final
-@attrs.frozen
-class Snapshot:
-    """Everything there is at the end of a batch.
-
-    Attributes:
-        at_us: The instant, in microseconds since the start.
-        apps: Every application that has not completed, by name.
-        completed: The names of the applications that have completed; of very many the latest.
-        queues: Every queue, by path.
-        shares: The fair share of every queue, by path.
-        nodes: Every node, by name, in the order in which they are tried.
-        gangs: Every gang that is defined or has members, by full name.
-    """
-
-    at_us: int
-    apps: Mapping[str, AppSnapshot]
-    completed: frozenset[str]
-    queues: Mapping[str, QueueSnapshot]
-    shares: Mapping[str, float]
-    nodes: Mapping[str, NodeSnapshot]
-    gangs: Mapping[str, GangSnapshot] = attrs.field(factory=dict[str, GangSnapshot])
-
-
-@final
-@attrs.frozen
-class Statistics:
-    """How much was done so far.
-
-    Attributes:
-        requests: Events that came in, refused ones included.
-        batches: Batches.
-        steps: Steps of rounds: asks tried on a node, and leaves found blocked.
-        bound: Asks bound.
-        refused: Events refused.
-        decisions: Decisions announced.
-    """
-
-    requests: int
-    batches: int
-    steps: int
-    bound: int
-    refused: int
-    decisions: int
+__all__ = [
+    "AppSnapshot",
+    "AskPlace",
+    "AskSnapshot",
+    "GangSnapshot",
+    "NodeSnapshot",
+    "QueueSnapshot",
+    "Snapshot",
+    "Statistics",
+]

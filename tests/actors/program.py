@@ -13,7 +13,7 @@ import pytest
 import trio
 from typing_extensions import override
 
-from muster import _pace
+from muster._runtime import pace as pace_module
 from muster_core.decisions import Announced, Kind
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
@@ -59,7 +59,7 @@ def shuffled(seed: int) -> Generator[None]:
     before = chance.getstate()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_TRIO_RUN, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
-        patch.setattr(_pace, "SLICE_S", inf)
+        patch.setattr(pace_module, "SLICE_S", inf)
         chance.seed(seed)
         try:
             yield

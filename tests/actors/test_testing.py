@@ -14,12 +14,12 @@ from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, Configure, RemoveNode, UpdateNode
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.gangs.states import GangState
-from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
+from muster_core.values.lifecycle import AppState
 from tests.actors.program import APP, NODE, ONE, ask, inside
 
 if TYPE_CHECKING:
-    from muster._requests import Examined
+    from muster._runtime.requests import Examined
 
 
 SMALL = parse_configuration(

@@ -9,9 +9,9 @@ from muster_core.config import load_configuration
 from muster_core.config.document import from_python
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.events import AddAsk
-from muster_core.messages import Allocation, AppIdentity, Ask
+from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask
 from muster_core.resources import Resources
-from muster_core.shapes import Shape
+from muster_core.structures.shapes import Shape
 
 _positions = count(1)
 

@@ -10,22 +10,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from muster_core.admission import AnyRoute
-from muster_core.application import ApplicationMachine
-from muster_core.conductor import Conductor, Outcome
+from muster_core.admission.admission import AnyRoute
+from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
+from muster_core.admission.gang_registry import StartGang, TellGang
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
+from muster_core.coordinator.coordinator import Conductor, Outcome
 from muster_core.decisions import Announced, Decision, Kind
-from muster_core.directory import StartApp, StartQueue, TellApp, TellQueue
 from muster_core.events import AddApp, AddNode, Event
-from muster_core.gang import GangMachine
-from muster_core.gang_messages import GangReport, ToGang
-from muster_core.messages import QueueReport, ToApplication, ToQueue
-from muster_core.queue import QueueMachine
-from muster_core.register import StartGang, TellGang
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.gang import GangMachine
+from muster_core.owners.messages.gangs import GangReport, ToGang
+from muster_core.owners.messages.queues import QueueReport, ToQueue
+from muster_core.owners.messages.to_applications import ToApplication
+from muster_core.owners.queue import QueueMachine
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
-from muster_core.steps import all_at_once
+from muster_core.structures.steps import all_at_once
 from tests.naive.harness import Marker, Scenario
 
 Pick = Callable[[int], int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced
-from muster_core.plain import PlainScheduler
 from tests.naive.harness import Marker, Step
 
 

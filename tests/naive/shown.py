@@ -7,7 +7,6 @@ from typing import final
 
 import attrs
 
-from muster_core.lifecycle import AppState
 from muster_core.snapshots import (
     AppSnapshot,
     AskSnapshot,
@@ -16,6 +15,7 @@ from muster_core.snapshots import (
     QueueSnapshot,
     Snapshot,
 )
+from muster_core.values.lifecycle import AppState
 from tests.naive.picture import Picture
 from tests.naive.scheduler import NaiveScheduler, QueueState
 from tests.naive.state import App

@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 import muster
-from muster._audience import Lag, filter_of
+from muster._runtime.clients.observers import Lag, filter_of
 from muster.asyncio._decisions import Decisions, Readers, in_context, open_reader
 from muster.asyncio._handles import Application, Ask, Gang
 
 if TYPE_CHECKING:
-    from muster._requests import Examined
-    from muster._wording import Amounts, Config, Manifest
+    from muster._conversion import Amounts, Config, Manifest
+    from muster._runtime.requests import Examined
     from muster.asyncio._bridge import Bridge
     from muster_core.decisions import Announced, Kind
     from muster_core.errors import RefusedError

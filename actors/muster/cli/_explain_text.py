@@ -13,7 +13,7 @@ from rich.table import Table
 from muster.cli._options import counted
 from muster.cli._progress import clock
 from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind
-from muster.feeds._encode import to_yaml_item
+from muster.feeds._encodings.encode import to_yaml_item
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import Explanation
 

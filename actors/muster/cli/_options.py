@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 import click
 
 from muster_core.errors import QuantityError
-from muster_core.quantities import parse_duration
+from muster_core.values.quantities import parse_duration
 
 if TYPE_CHECKING:
     from muster.feeds import FeedError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from muster_core.conductor import Conductor
-from muster_core.messages import Ask
+from muster_core.coordinator.coordinator import Conductor
+from muster_core.owners.messages.asks import Ask
 
 
 def find_ask(conductor: Conductor, app: str, name: str) -> Ask | None:

@@ -9,10 +9,10 @@ from typing import final
 
 import attrs
 
-from muster.compare._account import Account
-from muster.compare._jobs import Matches
-from muster.compare._priorities import ranges
-from muster.compare._refusals import RefusalBook
+from muster.compare._accounts.account import Account
+from muster.compare._accounts.jobs import Matches
+from muster.compare._accounts.priorities import ranges
+from muster.compare._accounts.refusals import RefusalBook
 from muster.compare._result import (
     Compared,
     FirstDifference,

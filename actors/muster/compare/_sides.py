@@ -12,11 +12,11 @@ from muster.compare._log import Logged
 from muster.compare._result import Elsewhere
 from muster.compare._turns import why_first
 from muster.feeds import Expect, FeedItem, Refused, Settle
-from muster_core.conductor import Conductor
 from muster_core.config.model import Configuration
+from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.events import AddApp, Apply, Event, PodObject
-from muster_core.plain import PlainScheduler
 
 _Place = tuple[int | None, int | None]
 """The index of something in its feed or log, and its line."""

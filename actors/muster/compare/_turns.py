@@ -6,9 +6,9 @@ import pickle
 from collections.abc import Sequence
 from typing import Final
 
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
 from muster_core.events import BindFailed, UpdateNode
-from muster_core.plain import PlainScheduler
 from muster_core.reasons import Code
 
 _PLACEMENTS: Final = frozenset({Kind.ASSIGNED, Kind.BOUND})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from muster.explain._answer import Answer, Overview, PendingGroup, explain, explain_all
 from muster.explain._history import Fate, Hold, Whereabouts
 from muster.explain._moment import Refusals
-from muster.explain._remedies import Remedy, RemedyKind
+from muster.explain._remedies.remedy import Remedy, RemedyKind
 
 __all__ = [
     "Answer",

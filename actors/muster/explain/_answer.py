@@ -8,15 +8,15 @@ from typing import Final, final
 
 import attrs
 
-from muster.explain._case import Case
-from muster.explain._combined import combined_remedies
-from muster.explain._gangs import gang_remedies
 from muster.explain._history import Fate, History, Whereabouts
 from muster.explain._moment import Moment, Refusals, replay_until
-from muster.explain._nodes import node_remedies
-from muster.explain._orders import ask_remedies, order_remedies
-from muster.explain._quotas import quota_remedies
-from muster.explain._remedies import Remedy
+from muster.explain._remedies.case import Case
+from muster.explain._remedies.combined import combined_remedies
+from muster.explain._remedies.gangs import gang_remedies
+from muster.explain._remedies.nodes import node_remedies
+from muster.explain._remedies.orders import ask_remedies, order_remedies
+from muster.explain._remedies.quotas import quota_remedies
+from muster.explain._remedies.remedy import Remedy
 from muster.explain._trials import Trials
 from muster.feeds import FeedItem, Refused
 from muster_core.reasons import Code, Explanation

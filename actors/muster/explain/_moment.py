@@ -12,8 +12,8 @@ from muster.explain._history import History
 from muster.explain._trials import let_in
 from muster.feeds import Expect, FeedItem, Settle
 from muster.replay import Remark
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
-from muster_core.plain import PlainScheduler
 
 _TOLD: Final = 10
 """How many refusals are kept in full."""

@@ -13,8 +13,8 @@ from typing import Final, final
 
 from muster.explain._writing import Written, settle
 from muster.feeds import Expect, FeedItem, RawEvent, Refused, Settle, parse
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Kind, Reason
-from muster_core.plain import PlainScheduler
 from muster_core.snapshots import AskPlace
 
 MOST: Final = 1_000

@@ -10,8 +10,8 @@ from muster.feeds import Raw
 from muster_core.decisions import seconds
 from muster_core.events import AddAsk
 from muster_core.gangs.definition import GangDefinition, GangFields
-from muster_core.gangs.names import DEFAULT_NAMESPACE
-from muster_core.quantities import format_quantity, parse_duration
+from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.quantities import format_quantity, parse_duration
 
 Written: TypeAlias = dict[str, Raw]
 """An event as it stands in a feed."""

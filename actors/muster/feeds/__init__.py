@@ -7,6 +7,9 @@ no sense becomes a :class:`Refused` item; bytes that make no sense raise :class:
 from __future__ import annotations
 
 from muster.feeds._convert import convert
+from muster.feeds._encodings.raw import Encoding, Plain, Raw, RawEvent
+from muster.feeds._encodings.read import read_raw
+from muster.feeds._encodings.target import Output
 from muster.feeds._errors import FeedError
 from muster.feeds._expect import (
     APP_FIELDS,
@@ -19,14 +22,11 @@ from muster.feeds._expect import (
     ExpectedQueue,
     Unset,
 )
-from muster.feeds._fields import Field
+from muster.feeds._fields.table import Field
 from muster.feeds._items import Content, FeedItem, Refused, Settle
 from muster.feeds._log import DecisionLog
 from muster.feeds._ops import AT, OPS, Op
 from muster.feeds._parse import parse, read_feed
-from muster.feeds._raw import Encoding, Plain, Raw, RawEvent
-from muster.feeds._read import read_raw
-from muster.feeds._target import Output
 
 __all__ = [
     "APP_FIELDS",

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias, cast, final
 import attrs
 
 from muster.config_files import parse_configuration
-from muster.feeds._fields import field
-from muster.feeds._kinds import FieldError, Kind, as_written, told
-from muster.feeds._raw import Block, Located, Plain, Raw, Series, is_null
-from muster.feeds._texts import NAME
+from muster.feeds._encodings.raw import Block, Located, Plain, Raw, Series, is_null
+from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
+from muster.feeds._fields.table import field
+from muster.feeds._fields.texts import NAME
 from muster_core.config import load_configuration
 from muster_core.config.document import Listing, Node, Scalar, Table
 from muster_core.config.model import Configuration

@@ -12,15 +12,15 @@ import os
 from pathlib import Path
 from typing import Final
 
-from muster.feeds._encode import ENCODERS
+from muster.feeds._encodings.encode import ENCODERS
+from muster.feeds._encodings.raw import Encoding, Raw, RawEvent
+from muster.feeds._encodings.read import encoding_of, read_raw, suffix_of
+from muster.feeds._encodings.source import Source
+from muster.feeds._encodings.target import Output, Target
 from muster.feeds._errors import FeedError
-from muster.feeds._fields import normal_fields
-from muster.feeds._kinds import FieldError, as_written
+from muster.feeds._fields.kinds import FieldError, as_written
+from muster.feeds._fields.table import normal_fields
 from muster.feeds._ops import AT, OP, OPS
-from muster.feeds._raw import Encoding, Raw, RawEvent
-from muster.feeds._read import encoding_of, read_raw, suffix_of
-from muster.feeds._source import Source
-from muster.feeds._target import Output, Target
 
 _COMMON: Final = {OP.name: OP, AT.name: AT}
 

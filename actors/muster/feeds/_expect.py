@@ -8,12 +8,12 @@ from typing import Final, Literal, final
 
 import attrs
 
-from muster.feeds._collections import RESOURCES, TEXTS, listed, mapped, set_of
-from muster.feeds._fields import Field, field, record
-from muster.feeds._kinds import Kind
-from muster.feeds._numbers import BOOLEAN, INT32, SHARE, TALLY
-from muster.feeds._raw import Raw, is_null
-from muster.feeds._texts import ASK, NAME, TEXT, one_of
+from muster.feeds._encodings.raw import Raw, is_null
+from muster.feeds._fields.collections import RESOURCES, TEXTS, listed, mapped, set_of
+from muster.feeds._fields.kinds import Kind
+from muster.feeds._fields.numbers import BOOLEAN, INT32, SHARE, TALLY
+from muster.feeds._fields.table import Field, field, record
+from muster.feeds._fields.texts import ASK, NAME, TEXT, one_of
 from muster_core.resources import Resources
 
 

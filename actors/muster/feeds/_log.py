@@ -8,13 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, final
 
-from muster.feeds._encode import to_json_line, to_msgpack
+from muster.feeds._encodings.encode import to_json_line, to_msgpack
+from muster.feeds._encodings.raw import Encoding
+from muster.feeds._encodings.read import encoding_of
+from muster.feeds._encodings.target import Output, Target
 from muster.feeds._errors import FeedError
-from muster.feeds._raw import Encoding
-from muster.feeds._read import encoding_of
-from muster.feeds._target import Output, Target
 from muster_core.decisions import Announced
-from muster_core.steps import Steps, in_pieces
+from muster_core.structures.steps import Steps, in_pieces
 
 _ENCODERS: Final[Mapping[Encoding, Callable[[object], bytes]]] = {
     Encoding.JSON_LINES: to_json_line,

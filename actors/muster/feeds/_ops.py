@@ -10,18 +10,17 @@ from typing import Final, cast, final
 
 import attrs
 
-from muster.feeds._classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
-from muster.feeds._collections import NAMES, RESOURCES, SOME_RESOURCES, WORDS
 from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
 from muster.feeds._expect import EXPECT_FIELDS, Expect
-from muster.feeds._fields import Field, field
-from muster.feeds._gang_fields import GANG, GROUPS, MEMBERS, MODE
-from muster.feeds._gang_marks import MEMBER_MARKS, Marks, Place, Spoken, membership, spoken
+from muster.feeds._fields.collections import NAMES, RESOURCES, SOME_RESOURCES, WORDS
+from muster.feeds._fields.gangs import GANG, GROUPS, MEMBERS, MODE
+from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, integer
+from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
+from muster.feeds._fields.table import Field, field
+from muster.feeds._fields.texts import NAME, OWNED_NAME
 from muster.feeds._items import Content, Settle
-from muster.feeds._manifests import APPLIED, DELETED
-from muster.feeds._numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, integer
-from muster.feeds._texts import NAME, OWNED_NAME
-from muster_core.application import SPOILT_LIMIT
+from muster.feeds._objects.gang_marks import MEMBER_MARKS, Marks, Place, Spoken, membership, spoken
+from muster.feeds._objects.manifests import APPLIED, DELETED
 from muster_core.events import (
     AddApp,
     AddAsk,
@@ -39,6 +38,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
+from muster_core.owners.application import SPOILT_LIMIT
 
 
 @final

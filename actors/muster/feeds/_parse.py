@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from muster.feeds._configure import Origin
-from muster.feeds._fields import parse_fields
+from muster.feeds._encodings.raw import Encoding, Raw, RawEvent, is_null
+from muster.feeds._encodings.read import read_input
+from muster.feeds._encodings.source import Input, Source
+from muster.feeds._fields.kinds import FieldError, told
+from muster.feeds._fields.table import parse_fields
 from muster.feeds._items import Content, FeedItem, Refused
-from muster.feeds._kinds import FieldError, told
 from muster.feeds._ops import AT, OP, OPS, Op
-from muster.feeds._raw import Encoding, Raw, RawEvent, is_null
-from muster.feeds._read import read_input
-from muster.feeds._source import Input, Source
 
 _MOST_PROBLEMS: Final = 10
 """How many problems of one event are told."""

@@ -25,8 +25,8 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.lifecycle import AppState
 from muster_core.resources import Resources
+from muster_core.values.lifecycle import AppState
 
 _Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delete
 Key: TypeAlias = tuple[str, str]

@@ -15,11 +15,11 @@ from muster.feeds import UNSET, Expect, ExpectedApp, ExpectedGang, ExpectedQueue
 from muster.replay._record import Record
 from muster.replay._summary import Remark
 from muster_core.config.names import canonical_path
-from muster_core.gangs.names import canonical_gang
-from muster_core.lifecycle import AppState
-from muster_core.quantities import format_quantity
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskSnapshot, GangSnapshot, QueueSnapshot, Snapshot
+from muster_core.values.lifecycle import AppState
+from muster_core.values.names import canonical_gang
+from muster_core.values.quantities import format_quantity
 
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
 """What was expected, or found."""

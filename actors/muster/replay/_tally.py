@@ -17,7 +17,7 @@ from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Announced, Kind, Reason
 from muster_core.resources import Resources
-from muster_core.totals import add_to, take_from
+from muster_core.structures.totals import add_to, take_from
 
 
 @final

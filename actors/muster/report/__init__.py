@@ -8,8 +8,8 @@ decided here, and no file is written.
 from __future__ import annotations
 
 from muster.report._board import Board, QueueNow, as_words
-from muster.report._content import Content, Ending
-from muster.report._page import page
-from muster.report._recorder import Recorder
+from muster.report._page.content import Content, Ending
+from muster.report._page.page import page
+from muster.report._recording.recorder import Recorder
 
 __all__ = ["Board", "Content", "Ending", "QueueNow", "Recorder", "as_words", "page"]

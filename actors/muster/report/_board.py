@@ -13,10 +13,10 @@ from muster.feeds import FeedItem
 from muster.replay import Census, LiveAsk
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.resources import Resources
-from muster_core.totals import add_to, take_from
+from muster_core.structures.totals import add_to, take_from
 
 if TYPE_CHECKING:
-    from muster.report._recorder import Watched
+    from muster.report._recording.recorder import Watched
 
 RECENT: Final = 8
 """How many of the latest decisions are kept."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from muster._requests import Examined
-from muster_core.priority import current_priority
+from muster._runtime.requests import Examined
 from muster_core.reasons import Code
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot, Snapshot
-from muster_core.totals import add_to
+from muster_core.structures.totals import add_to
+from muster_core.values.priority import current_priority
 
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
-    from muster_core.view.apps import ViewApp
+    from muster_core.view.tree.application import ViewApp
 
 
 _HOLDING: Final = frozenset({AskPlace.WAITING, AskPlace.BOUND})

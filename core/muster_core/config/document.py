@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import attrs
 
-from muster_core.errors import ConfigError, Problem
+from muster_core.values.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

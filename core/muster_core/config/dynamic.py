@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from muster_core.config.model import Configuration, QueueConfig, Template
 from muster_core.config.names import ROOT, check_queue_name
 from muster_core.config.properties import resolve
+from muster_core.values.configuration import Configuration, QueueConfig, Template
 
 DEFAULT_PARTITION = "default"
 """The partition that runs where several are given and none is chosen."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.document import Listing, Node, Scalar, Table, describe
-from muster_core.errors import Problem, QuantityError
-from muster_core.quantities import parse_integer, parse_quantity
+from muster_core.values.errors import Problem, QuantityError
+from muster_core.values.quantities import parse_integer, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Collection

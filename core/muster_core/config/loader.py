@@ -20,11 +20,11 @@ from muster_core.config.ignored import (
     read_quota_preemption,
     read_resolver,
 )
-from muster_core.config.model import Configuration, NodeSortPolicy
 from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
-from muster_core.errors import ConfigError
-from muster_core.quantities import shown
+from muster_core.values.configuration import Configuration, NodeSortPolicy
+from muster_core.values.errors import ConfigError
+from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
     from muster_core.config.document import Node

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from muster_core.quantities import shown
+from muster_core.values.quantities import shown
 
 ROOT: Final = "root"
 """The name and the path of the queue above all others."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 import attrs
 
-from muster_core.config.model import (
+from muster_core.values.configuration import (
     DeadlockPolicy,
     PreemptionPolicy,
     Settings,
     SortPolicy,
 )
-from muster_core.errors import QuantityError
-from muster_core.quantities import (
+from muster_core.values.errors import QuantityError
+from muster_core.values.quantities import (
     MAX_INT32,
     parse_duration,
     parse_go_int32,

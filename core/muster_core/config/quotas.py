@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from muster_core.quantities import format_quantity
+from muster_core.values.quantities import format_quantity
 
 
 class Place(Protocol):

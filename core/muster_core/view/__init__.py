@@ -6,6 +6,6 @@ nothing else; a round works on it alone, and the owners follow by commits.
 
 from __future__ import annotations
 
-from muster_core.view.decisions import DecisionView
+from muster_core.view.decision_view import DecisionView
 
 __all__ = ["DecisionView"]

@@ -11,26 +11,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from muster_core.decisions import Decision, Kind
-from muster_core.shapes import EVERY_SHAPE
-from muster_core.steps import in_pauses
-from muster_core.view.deadlocks import Deadlocks
-from muster_core.view.leaves import LeafView
-from muster_core.view.moves import Moves, say
-from muster_core.view.permits import Permits
-from muster_core.view.queues import VISIT, ParentView
-from muster_core.view.takers import Takers
+from muster_core.structures.shapes import EVERY_SHAPE
+from muster_core.structures.steps import in_pauses
+from muster_core.values.decisions import Decision, Kind
+from muster_core.view.eviction.evictor import Takers
+from muster_core.view.permits.deadlocks import Deadlocks
+from muster_core.view.permits.permits import Permits
+from muster_core.view.placement.placements import Moves, say
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import VISIT, ParentView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.gang_messages import CommitGang
-    from muster_core.messages import Ask, CommitApp, CommitQueue
-    from muster_core.steps import Steps
-    from muster_core.view.apps import ViewApp
-    from muster_core.view.gangs import ViewGroup
-    from muster_core.view.queues import ViewQueue
-    from muster_core.view.state import ViewState
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.owners.messages.gangs import CommitGang
+    from muster_core.owners.messages.queues import CommitQueue
+    from muster_core.owners.messages.to_applications import CommitApp
+    from muster_core.structures.steps import Steps
+    from muster_core.view.gangs.gang import ViewGroup
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
 
 
 STEPS: Final = 32

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from muster.cli._interrupt import Interrupt
+from muster.cli._replay.interrupt import Interrupt
 
 
 def press() -> None:

@@ -17,8 +17,8 @@ import pytest
 import trio
 from rich.console import Console
 
-from muster.cli._live import drawn, moment
 from muster.cli._progress import Progress
+from muster.cli._replay.live import drawn, moment
 from muster.feeds import FeedItem
 from muster.replay import Tally, replay
 from muster.report import Board

@@ -23,8 +23,8 @@ from muster.compare import (
     read_decisions,
 )
 from muster.feeds import Encoding, FeedError, FeedItem, Raw, RawEvent, read_raw
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Decision, Kind, Reason
-from muster_core.plain import PlainScheduler
 from tests.actors.compare.helpers import compare_items, log_side, logged, of_scenario
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios

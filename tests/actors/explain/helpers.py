@@ -13,7 +13,7 @@ from muster.explain import Answer, Remedy, explain
 from muster.feeds import FeedItem, Raw, RawEvent, Settle, parse, read_feed
 from muster.replay import replay
 from muster_core.decisions import Announced, Kind
-from muster_core.quantities import format_quantity, parse_quantity
+from muster_core.values.quantities import format_quantity, parse_quantity
 from tests.naive.harness import Marker, Step
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster.explain._search import Knob, Smallest, least_above, smallest
+from muster.explain._remedies.search import Knob, Smallest, least_above, smallest
 
 _AMOUNT = st.integers(0, 10_000)
 

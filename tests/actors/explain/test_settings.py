@@ -5,12 +5,12 @@ from __future__ import annotations
 import attrs
 from hypothesis import given, strategies as st
 
-from muster.explain._settings import QueueChange, configure
+from muster.explain._remedies.settings import QueueChange, configure
 from muster.explain._writing import Written
 from muster.feeds import RawEvent, parse
 from muster_core.config.model import Configuration, QueueConfig
+from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddApp, Configure
-from muster_core.plain import PlainScheduler
 from tests.naive.choices import drawn
 from tests.naive.config_strategies import configurations
 from tests.naive.theme import themed

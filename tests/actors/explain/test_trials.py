@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from muster.explain._trials import Trials, let_in
 from muster.explain._writing import Written
 from muster.feeds import FeedItem, read_feed
-from muster_core.plain import PlainScheduler
+from muster_core.coordinator.plain import PlainScheduler
 from tests.actors.explain.helpers import items_of
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios

@@ -9,7 +9,7 @@ import pytest
 
 from muster.replay import Tally
 from muster.report import Content, Ending, Recorder, page
-from muster.report._nodes import MOST_BARS
+from muster.report._recording.nodes import MOST_BARS
 from muster_core.decisions import Kind
 from tests.actors.report.helpers import EVERYTHING, Reader, Recorded, known, recorded, tile
 
@@ -129,7 +129,7 @@ async def test_very_many_allocations_are_drawn_as_how_full_nodes_were() -> None:
 
 async def test_it_is_never_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long names and values that change in every span: less is kept until it fits."""
-    monkeypatch.setattr("muster.report._page.MOST_BYTES", 200_000)
+    monkeypatch.setattr("muster.report._page.page.MOST_BYTES", 200_000)
     name = "\\u6f22" * 100
     feed = "- {op: add_node, node: n, capacity: {vcore: 50}}\n" + "".join(
         f'- {{op: add_app, app: "{number}{name}", queue: root.q{number % 9}, at: {number}}}\n'

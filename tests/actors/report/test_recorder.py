@@ -14,9 +14,9 @@ from muster import Simulation
 from muster.feeds import FeedItem, read_feed
 from muster.replay import Tally, replay
 from muster.report import Board, Recorder
-from muster.report._nodes import MOST_ROWS
-from muster.report._queues import MOST_QUEUES, OTHERS
-from muster.report._timeline import Series
+from muster.report._recording.nodes import MOST_ROWS
+from muster.report._recording.queues import MOST_QUEUES, OTHERS
+from muster.report._recording.timeline import Series
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.snapshots import Snapshot

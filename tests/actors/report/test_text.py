@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.report._text import (
+from muster.report._page.text import (
     DAY,
     HOUR,
     MINUTE,

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from muster.report._timeline import Levels, Series, Span, Timeline, joined
+from muster.report._recording.timeline import Levels, Series, Span, Timeline, joined
 
 #: Instants that go up, each with the value that holds from there.
 STEPS = st.lists(

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from muster.testing.fuzz._chance import UnknownTrioError
-from muster.testing.fuzz._drawing import Drawn, Given, draw_program
+from muster.testing.fuzz._drawing.programs import Drawn, Given, draw_program
 from muster.testing.fuzz._program import (
     Bind,
     Client,
@@ -20,9 +20,9 @@ from muster.testing.fuzz._program import (
     Step,
     Watcher,
 )
+from muster.testing.fuzz._records.story import Entry, Story
 from muster.testing.fuzz._run import Oracle, Outcome, run_program
 from muster.testing.fuzz._session import Finding, MissingHypothesisError, Session, Tally
-from muster.testing.fuzz._story import Entry, Story
 
 __all__ = [
     "Bind",

@@ -9,10 +9,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from muster.feeds import DecisionLog, Encoding
-from muster.testing.fuzz._book import Book, End
 from muster.testing.fuzz._program import Key
-from muster.testing.fuzz._story import Story, key_of
-from muster_core.plain import PlainScheduler
+from muster.testing.fuzz._records.book import Book, End
+from muster.testing.fuzz._records.story import Story, key_of
+from muster_core.coordinator.plain import PlainScheduler
 
 if TYPE_CHECKING:
     from muster_core.config.model import Configuration

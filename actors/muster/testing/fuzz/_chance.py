@@ -18,7 +18,7 @@ from typing import Any, Final, final
 import trio
 from typing_extensions import override
 
-from muster import _pace
+from muster._runtime import pace as pace_module
 from muster.testing.fuzz._program import Order
 
 _SCHEDULER: Final = "trio._core._run"
@@ -66,7 +66,7 @@ def ordered(order: Order) -> Generator[None, None, None]:
         msg = f"trio {trio.__version__} does not let the order of its tasks be seeded"
         raise UnknownTrioError(msg)
     chance = _Unfair(order.chance) if order.unfair else Random(order.chance)
-    pace = _pace.__dict__
+    pace = pace_module.__dict__
     before = scheduler[_CHANCE], scheduler[_SORTS], pace["SLICE_S"]
     # By the clock rounds would let others run at moments that no seed says.
     slice_s = -inf if order.pauses else inf

@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 import muster
 from muster.testing.fuzz._chance import UnknownTrioError
-from muster.testing.fuzz._drawing import Drawn, Given
+from muster.testing.fuzz._drawing.programs import Drawn, Given
 from muster.testing.fuzz._run import loaded
 from muster.testing.fuzz._session import (
     PROGRAMS,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from muster.testing.fuzz._book import Book, Call
-from muster.testing.fuzz._clients import Hands, Waits
-from muster.testing.fuzz._story import Story
-from muster.testing.fuzz._watching import Seen, faults_of
-from muster.testing.fuzz._workers import MindedBinder
+from muster.testing.fuzz._clients.clients import Hands, Waits
+from muster.testing.fuzz._clients.watching import Seen, faults_of
+from muster.testing.fuzz._clients.workers import MindedBinder
+from muster.testing.fuzz._records.book import Book, Call
+from muster.testing.fuzz._records.story import Story
 
 
 def faults_at_rest(

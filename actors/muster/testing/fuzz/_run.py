@@ -13,20 +13,20 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
-from muster._requests import Examined
-from muster._wording import configuration_of
+from muster._conversion import configuration_of
+from muster._runtime.requests import Examined
 from muster.testing import Interleaving, check
 from muster.testing.fuzz._afterwards import faults_of_calls, faults_of_replay, replay
 from muster.testing.fuzz._alarm import alarm, too_long
-from muster.testing.fuzz._answers import faults_of_attempts
-from muster.testing.fuzz._book import Book
 from muster.testing.fuzz._chance import Steps, lift_shields, ordered
-from muster.testing.fuzz._clients import Hands
+from muster.testing.fuzz._clients.answers import faults_of_attempts
+from muster.testing.fuzz._clients.clients import Hands
+from muster.testing.fuzz._clients.watching import Seen, faults_of, watch
+from muster.testing.fuzz._clients.workers import MindedBinder, PlannedBinder
 from muster.testing.fuzz._program import Client, Config, How, Program
+from muster.testing.fuzz._records.book import Book
+from muster.testing.fuzz._records.story import Story
 from muster.testing.fuzz._rest import faults_at_rest
-from muster.testing.fuzz._story import Story
-from muster.testing.fuzz._watching import Seen, faults_of, watch
-from muster.testing.fuzz._workers import MindedBinder, PlannedBinder
 from muster_core.config.model import Configuration
 from muster_core.decisions import MICROSECONDS
 

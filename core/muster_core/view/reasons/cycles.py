@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster_core.reasons import Code, PendingReason
-from muster_core.totals import add_to
-from muster_core.view.fitting import needs_of
+from muster_core.structures.totals import add_to
+from muster_core.values.reasons import Code, PendingReason
+from muster_core.view.permits.fitting import needs_of
 from muster_core.view.reasons.words import amounts, counted, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.messages import Ask
-    from muster_core.reasons import Fact
-    from muster_core.resources import Resources
-    from muster_core.shapes import Shape
-    from muster_core.view.apps import ViewApp
-    from muster_core.view.fitting import Need
-    from muster_core.view.gangs import CycleFailure, ViewGang, ViewGroup
-    from muster_core.view.state import ViewState
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.structures.shapes import Shape
+    from muster_core.values.reasons import Fact
+    from muster_core.values.resources import Resources
+    from muster_core.view.gangs.gang import CycleFailure, ViewGang, ViewGroup
+    from muster_core.view.permits.fitting import Need
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
 
 
 def gave_up(

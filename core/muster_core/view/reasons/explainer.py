@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.reasons import Code, Explanation, PendingReason
-from muster_core.snapshots import AskPlace
+from muster_core.values.reasons import Code, Explanation, PendingReason
+from muster_core.values.snapshots import AskPlace
 from muster_core.view.reasons import gangs, room
 from muster_core.view.reasons.cycles import gave_up
+from muster_core.view.reasons.eviction import taking
 from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
-from muster_core.view.reasons.takings import taking
 from muster_core.view.reasons.turns import Turn, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.messages import Ask, AskOrder
-    from muster_core.reasons import Level
-    from muster_core.shapes import Shape
-    from muster_core.view.apps import ViewApp
-    from muster_core.view.gangs import ViewGang, ViewGroup
-    from muster_core.view.permits import Permits
-    from muster_core.view.state import ViewState
+    from muster_core.owners.messages.asks import Ask, AskOrder
+    from muster_core.structures.shapes import Shape
+    from muster_core.values.reasons import Level
+    from muster_core.view.gangs.gang import ViewGang, ViewGroup
+    from muster_core.view.permits.permits import Permits
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
 
 
 @final

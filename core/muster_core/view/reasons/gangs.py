@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster_core.reasons import Code, PendingReason
+from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.words import counted, seconds
 
 if TYPE_CHECKING:
-    from muster_core.reasons import Fact
-    from muster_core.view.gangs import ViewGang, ViewGroup
+    from muster_core.values.reasons import Fact
+    from muster_core.view.gangs.gang import ViewGang, ViewGroup
 
 
 def is_refused(gang: ViewGang) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from muster_core.config.model import SortPolicy
-from muster_core.reasons import Code, ComparedKey, Level, PendingReason
-from muster_core.shares import dominant_share, usage_key
+from muster_core.structures.shares import dominant_share, usage_key
+from muster_core.values.configuration import SortPolicy
+from muster_core.values.reasons import Code, ComparedKey, Level, PendingReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from muster_core.view.leaves import LeafView
-    from muster_core.view.queues import ViewQueue
     from muster_core.view.reasons.turns import Turn
+    from muster_core.view.tree.leaf import LeafView
+    from muster_core.view.tree.queue import ViewQueue
 
 _Value = int | float | str | tuple[float, ...]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster_core.config.model import SortPolicy
-from muster_core.lifecycle import AppState
-from muster_core.reasons import Code, PendingReason
+from muster_core.values.configuration import SortPolicy
+from muster_core.values.lifecycle import AppState
+from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.words import amount, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.messages import Ask
-    from muster_core.view.apps import ViewApp
-    from muster_core.view.leaves import LeafView
-    from muster_core.view.queues import ViewQueue
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+    from muster_core.view.tree.queue import ViewQueue
 
 
 def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.reasons import Code, PendingReason
+from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.quotas import over_max
 from muster_core.view.reasons.words import amount, amounts, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from muster_core.messages import Ask
-    from muster_core.nodes import Node, NodeIndex
-    from muster_core.reasons import Fact
-    from muster_core.shapes import Shape
-    from muster_core.view.leaves import LeafView
+    from muster_core.nodes.index import NodeIndex
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.structures.shapes import Shape
+    from muster_core.values.reasons import Fact
+    from muster_core.view.tree.leaf import LeafView
 
 
 @final

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.reasons import Code, PendingReason
-from muster_core.view.leaves import LeafView
-from muster_core.view.queues import ParentView
+from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.gangs import is_refused
 from muster_core.view.reasons.words import named
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ParentView
 
 if TYPE_CHECKING:
-    from muster_core.messages import Ask
-    from muster_core.view.apps import ViewApp
-    from muster_core.view.queues import ViewQueue
-    from muster_core.view.state import ViewState
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
 
 
 @final

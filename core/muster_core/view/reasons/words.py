@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from muster_core.quantities import format_quantity
+from muster_core.values.quantities import format_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from muster_core.messages import Ask
-    from muster_core.view.apps import ViewApp
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.tree.application import ViewApp
 
 _SECOND_US: Final = 1_000_000
 

@@ -1,0 +1,223 @@
+"""From what a program says to events: the same words, and the same errors, as in a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Set
+from io import BytesIO
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Final, TypeAlias, cast, get_args
+
+from muster.config_files import parse_configuration, read_configuration
+from muster.feeds import (
+    Encoding,
+    Expect,
+    FeedError,
+    Raw,
+    RawEvent,
+    Refused,
+    Settle,
+    parse,
+    read_raw,
+)
+from muster.feeds._encodings.raw import MAX_DEPTH, trouble
+from muster_core.config import default_configuration
+from muster_core.config.model import Configuration
+from muster_core.errors import ConfigError, EventError, Problem
+from muster_core.events import Configure, Event
+from muster_core.resources import Resources
+from muster_core.values.names import canonical_gang
+
+Amounts: TypeAlias = Mapping[str, int | float | str]
+"""Amounts by type, written as in a feed: ``{"vcore": 2, "memory": "4Gi"}`` is two cores and
+four gibibytes. :class:`~muster_core.resources.Resources` are taken as they are."""
+
+Config: TypeAlias = Configuration | str | PathLike[str] | Mapping[str, object]
+"""A configuration: loaded; a file, or the text of one; or the maps and lists of one."""
+
+Manifest: TypeAlias = Mapping[str, object] | str | PathLike[str]
+"""Kubernetes objects: one as a map; a file, or the text of one."""
+
+_EVENTS: Final[tuple[type, ...]] = get_args(Event)
+
+_IS_TEXT: Final = ("\n", "{", ": ")
+"""What no name of a file has, but every text that says something."""
+
+
+def event_of(op: str, **fields: object) -> Event:
+    """Make the event of an operation.
+
+    Args:
+        op: Its name in a feed.
+        **fields: Its fields; None is left out.
+
+    Raises:
+        EventError: If a field has a value that it can never have.
+    """
+    written = {name: value for name, value in fields.items() if value is not None}
+    return event_of_map({"op": op, **written})
+
+
+def event_of_map(written: Mapping[str, object]) -> Event:
+    """Make the event of a map as it stands in a feed; without ``at``.
+
+    Raises:
+        EventError: If it is none, or does nothing but close a batch.
+    """
+    if "at" in written:
+        msg = f"at: {written['at']!r}: an event of a running scheduler happens when it comes"
+        raise EventError(msg)
+    raw = _raw(written)
+    problem = trouble(raw)
+    (item,) = parse([RawEvent(0, None, cast("Raw", raw), problem)])
+    match item.content:
+        case Refused(message):
+            raise EventError(message)
+        case Settle() | Expect():
+            msg = f"op: {written['op']!r} is for feeds; a scheduler has the method settle"
+            raise EventError(msg)
+        case event:
+            return event
+
+
+def gang_name(written: str) -> str:
+    """Give the full name of a gang.
+
+    Raises:
+        EventError: If it is no name that a gang can have.
+    """
+    try:
+        return canonical_gang(written)
+    except ValueError as error:
+        msg = f"gang: {error}"
+        raise EventError(msg) from None
+
+
+def any_event(event: Event | Mapping[str, object]) -> Event:
+    """Make sure that something is an event, or make it one.
+
+    Raises:
+        EventError: If it is none.
+    """
+    if isinstance(event, Mapping):
+        return event_of_map(event)
+    if not isinstance(event, _EVENTS):
+        msg = f"event: {event!r:.100} is no event, nor a map as it stands in a feed"
+        raise EventError(msg)
+    return event
+
+
+def _raw(value: object, depth: int = 0) -> object:
+    """Write a value as a feed would have it.
+
+    Raises:
+        EventError: If it is nested deeper than any event is, or contains itself.
+    """
+    if depth > MAX_DEPTH:
+        msg = f"event: is nested deeper than {MAX_DEPTH} levels"
+        raise EventError(msg)
+    match value:
+        case Resources():  # Whole numbers of base units, while a feed counts cores.
+            return {
+                name: f"{amount}m" if name == "vcore" else amount for name, amount in value.items()
+            }
+        case Mapping():
+            entries = cast("Mapping[object, object]", value).items()
+            return {key: _raw(part, depth + 1) for key, part in entries}
+        case str() | bytes() | bytearray():
+            return value
+        case Set():  # Its order is another one in each run of a program.
+            parts = [_raw(part, depth + 1) for part in cast("Set[object]", value)]
+            return sorted(parts, key=str)
+        case Collection():
+            return [_raw(part, depth + 1) for part in cast("Collection[object]", value)]
+        case _:
+            return value
+
+
+def configuration_of(config: Config | None, partition: str | None = None) -> Configuration:
+    """Give the configuration that a program names, whichever way it does.
+
+    Raises:
+        OSError: If it is a file that cannot be read.
+        ConfigError: If it is refused, with everything that is wrong with it.
+    """
+    match config:
+        case None if partition is None:
+            return default_configuration()
+        case None:
+            msg = f"{partition!r}: there is no configuration that it could be one of"
+            raise ConfigError([Problem(msg, "partition")])
+        case Configuration():
+            if partition not in {None, config.partition}:
+                msg = f"{partition!r}: the configuration is loaded, with {config.partition!r}"
+                raise ConfigError([Problem(msg, "partition")])
+            return config
+        case Mapping():
+            return _written_out(config, partition)
+        case str() if _is_text(config):
+            return parse_configuration(config, partition=partition)
+        case _:
+            return read_configuration(config, partition=partition)
+
+
+def _written_out(config: Mapping[str, object], partition: str | None) -> Configuration:
+    try:
+        event = event_of("configure", config=config, partition=partition)
+    except EventError as error:
+        raise ConfigError([Problem(str(error))]) from error
+    assert isinstance(event, Configure), "what configures is a configuration"
+    return event.config
+
+
+def manifest_event(op: str, manifest: Manifest) -> Event:
+    """Make the event that applies or deletes Kubernetes objects, all of them or none.
+
+    Args:
+        op: ``apply`` or ``delete``.
+        manifest: The objects.
+
+    Raises:
+        OSError: If it is a file that cannot be read.
+        EventError: If it is no manifest.
+    """
+    if isinstance(manifest, Mapping):
+        return event_of(op, manifest=manifest)
+    if isinstance(manifest, str) and _is_text(manifest):
+        content = manifest.encode(errors="surrogatepass")
+    else:
+        content = Path(manifest).read_bytes()
+    return event_of(op, manifest=_one(_documents(content, manifest)))
+
+
+def _documents(content: bytes, manifest: str | PathLike[str]) -> list[Raw]:
+    try:
+        raws = list(read_raw(BytesIO(content), encoding=Encoding.YAML))
+    except FeedError as error:
+        msg = f"manifest: {error}"
+        raise EventError(msg) from error
+    for raw in raws:
+        if raw.problem is not None:
+            msg = f"manifest: {raw.problem}"
+            raise EventError(msg)
+    if not raws:
+        name = manifest if isinstance(manifest, str) else fspath(manifest)
+        msg = f"manifest: there is no object in {name[:100]!r}"
+        raise EventError(msg)
+    return [raw.value for raw in raws]
+
+
+def _one(documents: list[Raw]) -> Raw:
+    """Make one object of several, with those in lists one by one."""
+    if len(documents) == 1:
+        return documents[0]
+    items: list[Raw] = []
+    for document in documents:
+        parts = document.get("items") if isinstance(document, dict) else None
+        is_list = isinstance(document, dict) and document.get("kind") == "List"
+        items.extend(parts if is_list and isinstance(parts, list) else [document])
+    return {"kind": "List", "items": items}
+
+
+def _is_text(text: str) -> bool:
+    return any(sign in text for sign in _IS_TEXT)

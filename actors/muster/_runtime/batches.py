@@ -1,0 +1,386 @@
+"""Batches, step by step: what carries messages between the machine and the owners of state.
+
+Whoever runs batches (in virtual time, or by a clock) lets events in, and says when a batch
+begins and ends; everything that happens in between is here.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, final
+
+import trio
+
+from muster._runtime.mailbox import Interleave, Mailbox
+from muster._runtime.owners import ApplicationOwner, GangOwner, Leave, QueueOwner, Survey
+from muster._runtime.pace import PORTION, Pace
+from muster._runtime.requests import Examined
+from muster_core.admission.admission import AnyRoute
+from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
+from muster_core.admission.gang_registry import StartGang, TellGang
+from muster_core.coordinator.coordinator import Closing, Conductor
+from muster_core.decisions import Announced, seconds
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.gang import GangMachine
+from muster_core.owners.messages.gangs import GangReport
+from muster_core.owners.messages.queues import QueueReport
+from muster_core.owners.queue import QueueMachine
+from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
+from muster_core.structures.steps import all_at_once, in_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from muster_core.coordinator.coordinator import Outcome
+    from muster_core.events import Event
+    from muster_core.reasons import Explanation
+    from muster_core.structures.steps import Steps
+
+
+T = TypeVar("T")
+
+
+class Journal(Protocol):
+    """Where decisions go.
+
+    What takes long stops everything else. So a journal may have a method ``write_in_steps``
+    as well, as :class:`muster.feeds.DecisionLog` has: it is called in place of ``write``, does the
+    same, and is a generator that yields wherever others may run. No cancellation comes there.
+    """
+
+    def write(self, batch: Sequence[Announced], /) -> None:
+        """Take the decisions of one batch, in order; owners learn of them only afterwards."""
+
+
+def _steps_of(journal: Journal | None) -> Callable[[Sequence[Announced]], Steps[None]]:
+    """Give what writes to a journal."""
+
+    def write(batch: Sequence[Announced]) -> Steps[None]:
+        if journal is not None:
+            journal.write(batch)
+        yield from ()
+
+    in_steps: Callable[[Sequence[Announced]], Steps[None]] | None
+    in_steps = getattr(journal, "write_in_steps", None)
+    return write if in_steps is None else in_steps
+
+
+@final
+class Batches:
+    """The state of the coordinator's task, and the steps of a batch.
+
+    Args:
+        conductor: The machine, which only this task touches.
+        journal: Where the decisions go, or None.
+        interleave: See :data:`muster._runtime.mailbox.Interleave`.
+        pace: That of all tasks of the scheduler.
+        after: What is done at the end of each batch with what was announced, and with the names
+            of the gangs that it may have changed.
+
+    Attributes:
+        conductor: The machine.
+    """
+
+    def __init__(
+        self,
+        conductor: Conductor,
+        journal: Journal | None,
+        interleave: Interleave | None,
+        pace: Pace,
+        after: Callable[[Sequence[Announced], set[str]], Steps[None]] | None = None,
+    ) -> None:
+        self.conductor = conductor
+        self._pace = pace
+        self._after = after
+        #: The gangs of which this batch has heard.
+        self._heard: set[str] = set()
+        self._write = _steps_of(journal)
+        self._interleave = interleave
+        self._reports: Mailbox[QueueReport] = Mailbox(interleave)
+        self._gang_reports: Mailbox[GangReport] = Mailbox(interleave)
+        self._apps: dict[int, ApplicationOwner] = {}
+        self._queues: dict[int, QueueOwner] = {}
+        self._gangs: dict[int, GangOwner] = {}
+        self._nursery: trio.Nursery
+        #: What the journal or the record has raised, if one has.
+        self._foreign_error: Exception | None = None
+        #: Whether a batch has begun and not ended.
+        self._open = False
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Start the queues of the first configuration.
+
+        Args:
+            nursery: Where the owners run.
+        """
+        self._nursery = nursery
+        self._deliver(self.conductor.start())
+
+    @contextmanager
+    def blamed(self) -> Generator[None, None, None]:
+        """Take note of what a journal or a record raises in the block: it is no fault of ours."""
+        try:
+            yield
+        except Exception as error:
+            self._foreign_error = error
+            raise
+
+    def is_foreign(self, error: Exception) -> bool:
+        """Say whether an error is what a journal or a record has raised."""
+        # What a coroutine is left by cannot be StopIteration: that becomes the cause.
+        foreign = self._foreign_error
+        return foreign is not None and (error is foreign or error.__cause__ is foreign)
+
+    # Time
+
+    async def advance(self, at_us: int) -> bool:
+        """Let time pass until ``at_us``: end the batch, then one batch for each timer before.
+
+        Returns:
+            False if that instant is over already; then nothing was done.
+        """
+        conductor = self.conductor
+        if at_us < conductor.now_us:
+            return False
+        if at_us > conductor.now_us:
+            await self.end()
+            await self.run_timers(at_us - 1)
+            conductor.now_us = at_us
+        return True
+
+    async def run_timers(self, until_us: int | None) -> None:
+        """Run one batch for each instant at which a timer is due, ``until_us`` included."""
+        while True:
+            due_us = self.conductor.next_deadline_us()
+            if due_us is None or (until_us is not None and due_us > until_us):
+                break
+            self.conductor.now_us = due_us
+            self._open = True
+            self._deliver(await self._pace.take(self.conductor.begin(due_us)))
+            await self.end()
+        if until_us is not None and until_us > self.conductor.now_us:
+            self.conductor.now_us = until_us
+
+    async def close(self) -> None:
+        """Let every owner leave; there will be no batch any more."""
+        owners: list[ApplicationOwner | QueueOwner | GangOwner] = [
+            *self._apps.values(),
+            *self._queues.values(),
+            *self._gangs.values(),
+        ]
+        for number, owner in enumerate(owners, 1):
+            owner.mailbox.drain()  # It need not follow what was decided in the end.
+            owner.mailbox.put(Leave())
+            if not number % PORTION:
+                await self._pace.rest()
+
+    # Steps
+
+    def begin(self) -> None:
+        """Begin a batch at the present instant, unless one has begun."""
+        if not self._open:
+            self._open = True
+            self._deliver(all_at_once(self.conductor.begin(self.conductor.now_us)))
+
+    async def enter(
+        self, event: Event | str, index: int | None = None, line: int | None = None
+    ) -> None:
+        """Let an event into the batch, which begins with it if none has begun.
+
+        Args:
+            event: The event, or the message of a refusal.
+            index: Its index in the feed, or None.
+            line: Its line in the feed, or None.
+        """
+        if self.must_hear_first(event):
+            await self.hear_owners()
+        self.let_in(event, index, line)
+
+    def must_hear_first(self, event: Event | str) -> bool:
+        """Begin a batch, unless one has begun, and say if owners are to be heard before an event."""
+        if not self._open:
+            self.begin()
+        return self.conductor.must_hear_first(event)
+
+    def let_in(self, event: Event | str, index: int | None, line: int | None) -> None:
+        """Let in an event before which the owners need not be heard; see :meth:`enter`."""
+        if isinstance(event, str):
+            self.conductor.refuse(event, index, line)
+        else:
+            self._deliver(self.conductor.enter(event, index, line))
+
+    def too_early(self, at_us: int) -> str:
+        """Say that an instant is over."""
+        now = seconds(self.conductor.now_us)
+        return f"at: {seconds(at_us)} is earlier than the present instant, {now}"
+
+    async def end(self) -> None:
+        """Close the batch, decide, announce, and let the owners know; nothing if none is open."""
+        if not self._open:
+            return
+        self._open = False
+        await self.hear_owners()
+        pace = self._pace
+        for _ in self.conductor.decide():
+            if pace.is_up():
+                await pace.rest()
+        outcome = await pace.take(self.conductor.finish())
+        # From here on no cancellation comes before everybody has been told.
+        with self.blamed():
+            if outcome.announced:
+                await pace.take(self._write(outcome.announced), shield=True)
+        await pace.take(self._commit(outcome), shield=True)
+        if self._after is not None:
+            changed = {self._gangs[key].machine.name for key in outcome.gangs}
+            await pace.take(self._after(outcome.announced, changed | self._heard), shield=True)
+        self._heard.clear()
+        announced = list(outcome.announced)
+        del outcome
+        await pace.let_go(announced, shield=True)
+
+    def _commit(self, outcome: Outcome) -> Steps[None]:
+        """Let the owners know what was decided."""
+        # Nobody waits for these: whatever an owner is told next comes after them.
+        for piece in in_pieces(outcome.apps.items()):
+            yield
+            for key, app_commit in piece:
+                self._apps[key].mailbox.put(app_commit, wake=False)
+        for key, queue_commit in outcome.queues.items():
+            self._queues[key].mailbox.put(queue_commit, wake=False)
+        for key, gang_commit in outcome.gangs.items():
+            self._gangs[key].mailbox.put(gang_commit, wake=False)
+
+    # Owners
+
+    def _deliver(self, routes: list[AnyRoute]) -> None:
+        for route in routes:
+            match route:
+                case TellApp():
+                    self._apps[route.key].mailbox.put(route.message, wake=False)
+                case StartApp(identity):
+                    app = ApplicationOwner(
+                        ApplicationMachine(identity),
+                        self._queues[identity.leaf].mailbox,
+                        self._interleave,
+                        self._pace,
+                    )
+                    self._apps[identity.key] = app
+                    self._nursery.start_soon(app.run)
+                case StartQueue():
+                    parent = (
+                        self._reports
+                        if route.parent is None
+                        else self._queues[route.parent].mailbox
+                    )
+                    queue = QueueOwner(
+                        QueueMachine(route.key, route.parent, route.config),
+                        parent,
+                        self._interleave,
+                        self._pace,
+                    )
+                    self._queues[route.key] = queue
+                    self._nursery.start_soon(queue.run)
+                case TellQueue():
+                    self._queues[route.key].mailbox.put(route.message, wake=False)
+                case StartGang():
+                    gang = GangOwner(
+                        GangMachine(route.key, route.name),
+                        self._gang_reports,
+                        self._interleave,
+                        self._pace,
+                    )
+                    self._gangs[route.key] = gang
+                    self._nursery.start_soon(gang.run)
+                case TellGang():
+                    self._gangs[route.key].mailbox.put(route.message, wake=False)
+                case _:
+                    assert_never(route)
+
+    async def hear_owners(self) -> None:
+        """Close an epoch: have everybody report who was told something, and take it over."""
+        closing = await self._pace.take(self.conductor.close())
+        if closing is not None:
+            await self._hear_applications(closing)
+        closes = self.conductor.close_gangs()
+        await self._tell((self._gangs[key].mailbox, close) for key, close in closes.items())
+        reports = await _collect(self._gang_reports, len(closes))
+        await self._pace.take(self.conductor.apply_gangs(reports))
+        for gang in reports:
+            self._heard.add(gang.name)
+            if gang.gone:
+                del self._gangs[gang.key]
+
+    async def _hear_applications(self, closing: Closing) -> None:
+        for key, expect in closing.queues.items():
+            self._queues[key].mailbox.put(expect, wake=not expect.children)
+        await self._tell((self._apps[key].mailbox, close) for key, close in closing.apps.items())
+        (report,) = await self._reports.take_all()
+        assert report.credits == closing.credits, "a request was not answered"
+        self._deliver(await self._pace.take(self.conductor.apply(report)))
+        for key in [app.identity.key for app in report.apps if app.gone]:
+            del self._apps[key]
+        for key in [queue.key for queue in report.queues if queue.gone]:
+            del self._queues[key]
+        apps = list(report.apps)
+        del report
+        await self._pace.let_go(apps)
+
+    async def _tell(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
+        """Wake owners, as many at a time as have not much to read."""
+        waiting = 0
+        for mailbox, message in messages:
+            mailbox.put(message)
+            waiting += len(mailbox)
+            if waiting >= PORTION:
+                waiting = 0
+                await self._pace.rest()
+
+    # Reading
+
+    def explain(self, app: str, ask: str) -> Explanation | None:
+        """Say why an ask is not running; None if it is, or is unknown. Between two batches."""
+        return self.conductor.explain(app, ask)
+
+    def _settle_cycles(self) -> None:
+        for key, commit in self.conductor.settle_cycles().items():
+            self._gangs[key].mailbox.put(commit, wake=False)
+
+    async def snapshot(self) -> Snapshot:
+        """Have every owner publish what it owns. Between two batches."""
+        self._settle_cycles()
+        apps: Mailbox[AppSnapshot] = Mailbox()
+        queues: Mailbox[QueueSnapshot] = Mailbox()
+        gangs: Mailbox[GangSnapshot] = Mailbox()
+        await self._tell((app.mailbox, Survey(apps)) for app in self._apps.values())
+        await self._tell((queue.mailbox, Survey(queues)) for queue in self._queues.values())
+        await self._tell((gang.mailbox, Survey(gangs)) for gang in self._gangs.values())
+        steps = self.conductor.snapshot(
+            await _collect(apps, len(self._apps)),
+            await _collect(queues, len(self._queues)),
+            await _collect(gangs, len(self._gangs)),
+        )
+        return await self._pace.take(steps)
+
+    async def examine(self, examiner: Callable[[Examined], None]) -> Exception | None:
+        """Have the whole state looked at; give what that has raised. Between two batches."""
+        snapshot = await self.snapshot()  # Now every owner has read everything it was told.
+        examined = Examined(
+            conductor=self.conductor,
+            apps={key: app.machine for key, app in self._apps.items()},
+            queues={key: queue.machine for key, queue in self._queues.items()},
+            gangs={key: gang.machine for key, gang in self._gangs.items()},
+            snapshot=snapshot,
+        )
+        try:
+            examiner(examined)
+        except Exception as error:  # noqa: BLE001 - it is for whoever wants to look
+            return error
+        return None
+
+
+async def _collect(mailbox: Mailbox[T], expected: int) -> list[T]:
+    """Take messages until as many have come as are expected."""
+    messages: list[T] = []
+    while len(messages) < expected:
+        messages.extend(await mailbox.take_all())
+    return messages

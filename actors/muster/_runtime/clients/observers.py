@@ -1,0 +1,300 @@
+"""Observers: who reads decisions while they are made, each at a speed of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from enum import StrEnum
+from functools import partial
+from itertools import count
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, final
+from weakref import ReferenceType, ref
+
+import attrs
+import trio
+
+from muster._errors import LaggedError
+from muster._runtime.pace import slices
+from muster_core.decisions import Announced, Kind
+from muster_core.errors import EventError
+from muster_core.values.names import canonical_gang
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from muster_core.errors import MusterError
+    from muster_core.structures.steps import Steps
+
+
+@final
+class Lag(StrEnum):
+    """What happens to an observer whose buffer is full. It never slows a round."""
+
+    DROP = "drop"
+    """It gets :class:`~muster.LaggedError` once it has read its buffer, and nothing more."""
+    SKIP = "skip"
+    """The oldest decisions in its buffer are lost, and :attr:`Decisions.missed` counts them."""
+
+
+@final
+@attrs.frozen
+class Filter:
+    """Which decisions an observer wants; what is None lets everything through.
+
+    Attributes:
+        kinds: Of these kinds.
+        app: About this application.
+        queue: About this queue, in lower case, or one below it.
+        gang: About this gang, or a member of it.
+        where: For which this is true.
+    """
+
+    kinds: frozenset[Kind] | None = None
+    app: str | None = None
+    queue: str | None = None
+    gang: str | None = None
+    where: Callable[[Announced], bool] | None = None
+
+    def wants(self, announced: Announced) -> bool:
+        """Say whether a decision passes."""
+        decision = announced.decision
+        return (
+            (self.kinds is None or decision.kind in self.kinds)
+            and (self.app is None or decision.app == self.app)
+            and (self.queue is None or _is_below(decision.queue, self.queue))
+            and (self.gang is None or decision.gang == self.gang)
+            and (self.where is None or self.where(announced))
+        )
+
+
+_EVERYTHING: Final = Filter()
+
+
+def _is_below(queue: str | None, top: str) -> bool:
+    if queue is None:
+        return False
+    path = queue.lower()
+    return path == top or path.startswith(f"{top}.")
+
+
+def filter_of(
+    kinds: Collection[Kind | str] | None,
+    app: str | None,
+    queue: str | None,
+    gang: str | None,
+    where: Callable[[Announced], bool] | None,
+) -> Filter:
+    """Make a filter of what a program says.
+
+    Raises:
+        EventError: If a kind, or the name of the gang, is none.
+    """
+    try:
+        return Filter(
+            kinds=None if kinds is None else frozenset(map(Kind, _several(kinds))),
+            app=app,
+            queue=None if queue is None else _path(queue),
+            gang=None if gang is None else canonical_gang(gang),
+            where=where,
+        )
+    except ValueError as error:
+        msg = f"{error}; kinds are {', '.join(Kind)}"
+        raise EventError(msg) from None
+
+
+def _several(kinds: Collection[Kind | str]) -> Collection[Kind | str]:
+    """Take a single kind for one of a kind."""
+    return (kinds,) if isinstance(kinds, str) else kinds
+
+
+def _path(queue: str) -> str:
+    path = queue.lower()
+    return path if path == "root" or path.startswith("root.") else f"root.{path}"
+
+
+@final
+class Decisions:
+    """An observer of the decisions of a scheduler; made by :meth:`muster.Scheduler.decisions`.
+
+    It gets what is announced from the moment when it is made, and ends when the scheduler
+    is closed. One task reads it, by ``async for``. Whoever stops before the end closes it
+    (``async with``, or :meth:`close`), or just forgets it.
+    """
+
+    def __init__(self, wanted: Filter, buffer: int, lag: Lag | str) -> None:
+        if buffer < 1:
+            msg = f"buffer: {buffer!r} decisions: there has to be room for 1 at least"
+            raise EventError(msg)
+        self._wanted = wanted
+        if lag not in set(Lag):
+            msg = f"lag: {lag!r}: there are {', '.join(Lag)}"
+            raise EventError(msg)
+        self._lag = Lag(lag)
+        self._room = buffer
+        #: At most as many as there is room for.
+        self._buffer: deque[Announced] = deque()
+        self._waiter: trio.lowlevel.Task | None = None
+        self._is_over = False
+        #: What is raised when the buffer has been read, if anything is.
+        self._error: Exception | None = None
+        #: How many decisions were lost because the buffer was full.
+        self.missed = 0
+        #: Called when nothing more is to come.
+        self.leave: Callable[[], object] = lambda: None
+
+    # Read by one task
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Announced:
+        await self._wait()
+        if not self._buffer:
+            raise StopAsyncIteration
+        return self._buffer.popleft()
+
+    async def take(self) -> Sequence[Announced]:
+        """Wait until there is anything, and take all that is there; nothing at the end.
+
+        Raises:
+            LaggedError: If the buffer was full and ``lag`` is :attr:`Lag.DROP`.
+            Exception: What the filter ``where`` has raised.
+        """
+        await self._wait()
+        taken = tuple(self._buffer)
+        self._buffer.clear()
+        return taken
+
+    async def _wait(self) -> None:
+        """Wait until there is a decision, or there will be none."""
+        if self._waiter is not None:
+            msg = "another task is reading these decisions; make an observer for each"
+            raise trio.BusyResourceError(msg)
+        if self._buffer or self._is_over:
+            await trio.lowlevel.checkpoint()
+        else:
+            self._waiter = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        if not self._buffer and self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def close(self) -> None:
+        """Stop observing; what is in the buffer is lost."""
+        self._buffer.clear()
+        self._error = None
+        self.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Filled by the coordinator
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come; what is in the buffer can be read still."""
+        return self._is_over
+
+    def offer(self, announced: Sequence[Announced]) -> None:
+        """Put those of some decisions into the buffer that are wanted."""
+        wanted, error = ((), None) if self._is_over else self._select(announced)
+        for one in wanted:
+            if self._is_over:  # by its own filter
+                return
+            if len(self._buffer) == self._room:
+                self.missed += 1
+                if self._lag is Lag.DROP:
+                    msg = f"decision {one.seq} found the buffer full, of {self._room} decisions"
+                    self.end(LaggedError(msg, self.missed))
+                    return
+                self._buffer.popleft()
+            self._buffer.append(one)
+        if error is not None:
+            self.end(error)
+        elif wanted:
+            self._wake()
+
+    def _select(
+        self, announced: Sequence[Announced]
+    ) -> tuple[Sequence[Announced], Exception | None]:
+        """Give what is wanted, up to where the filter raises something, and what that is."""
+        if self._wanted == _EVERYTHING:
+            return announced, None
+        wanted: list[Announced] = []
+        try:
+            wanted.extend(filter(self._wanted.wants, announced))
+        except Exception as error:  # noqa: BLE001 - the observer's own, which gets it back
+            return wanted, error
+        return wanted, None
+
+    def end(self, error: Exception | None = None) -> None:
+        """Let nothing more come.
+
+        Args:
+            error: What the reader is to get when it has read the buffer, or None.
+        """
+        if not self._is_over:
+            self._is_over = True
+            self._error = error
+            self.leave()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            trio.lowlevel.reschedule(self._waiter)
+            self._waiter = None
+
+
+@final
+class Audience:
+    """The observers of a scheduler, in the order in which they came."""
+
+    def __init__(self) -> None:
+        #: Not kept alive: whoever forgets an observer has closed it.
+        self._observers: dict[int, ReferenceType[Decisions]] = {}
+        self._numbers = count()
+        self._is_closed = False
+
+    def admit(self, observer: Decisions) -> None:
+        """Give an observer what is announced from now on."""
+        if self._is_closed:
+            observer.end()
+        else:
+            number = next(self._numbers)
+            leave = partial(self._observers.pop, number, None)
+            observer.leave = leave
+            self._observers[number] = ref(observer, lambda _: leave())
+
+    def publish(self, announced: Sequence[Announced]) -> Steps[None]:
+        """Give the decisions of a batch to all who observe; not to those who come meanwhile."""
+        for known in list(self._observers.values()):
+            for piece in slices(announced):
+                yield
+                observer = known()
+                if observer is not None:
+                    observer.offer(piece)
+
+    def close(self, error: MusterError | None) -> None:
+        """Let all observation end.
+
+        Args:
+            error: What observers are to get, if the scheduler did not end as it should.
+        """
+        self._is_closed = True
+        for known in list(self._observers.values()):
+            observer = known()
+            if observer is not None:
+                observer.end(error)

@@ -1,0 +1,411 @@
+"""What has become of single asks and gangs, for those who hold a handle of them.
+
+The coordinator's task keeps this: after each batch it looks up in the view what became of
+the asks and gangs that the batch was about, and publishes that. Only what somebody has a
+handle of is tracked, and only as long as it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster._runtime.clients.watched import Watched
+from muster._runtime.pace import slices
+from muster_core.decisions import Announced, Kind, Reason
+from muster_core.errors import RefusedError
+from muster_core.gangs.states import GangState
+from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
+from muster_core.structures.steps import in_pieces
+
+if TYPE_CHECKING:
+    from muster_core.coordinator.coordinator import Conductor
+    from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.structures.steps import Steps
+
+
+@final
+class Closed(Enum):
+    """What is watched in place of a value when the scheduler is closed."""
+
+    CLOSED = "closed"
+
+
+CLOSED: Final = Closed.CLOSED
+
+
+def _not_ended() -> Watched[Reason | Closed | None]:
+    return Watched(None)
+
+
+@final
+@attrs.frozen(eq=False)
+class Held:
+    """One allocation of an ask.
+
+    Attributes:
+        number: Its place in the order in which asks were bound.
+        node: The name of its node.
+        ended: Why it has ended; None while it lasts.
+    """
+
+    number: int
+    node: str
+    ended: Watched[Reason | Closed | None] = attrs.field(factory=_not_ended)
+
+
+@final
+@attrs.frozen
+class AskStatus:
+    """What has become of an ask.
+
+    Attributes:
+        place: Where it is; None when it is gone, :data:`CLOSED` when nobody knows any more.
+        held: Its allocation, if it is bound, else the last one that it had, or None.
+        started: Whether the work of its allocation has been started.
+        failures: How often in a row its work could not be started.
+        error: Why it could not be started the last time.
+        is_given_up: It was removed because of that.
+    """
+
+    place: AskPlace | Closed | None
+    held: Held | None = None
+    started: bool = False
+    failures: int = 0
+    error: Exception | None = None
+    is_given_up: bool = False
+
+
+@final
+@attrs.frozen(eq=False)
+class TrackedAsk:
+    """An ask that is tracked.
+
+    Attributes:
+        app: The name of its application.
+        name: Its name.
+        seq: The position of the event that it came with: the name may come again.
+        queue: The path of its queue.
+        resources: What it asks for.
+        gang: The full name of its gang, or None.
+        status: What has become of it.
+    """
+
+    app: str
+    name: str
+    seq: int
+    queue: str
+    resources: Resources
+    gang: str | None
+    status: Watched[AskStatus]
+
+
+@final
+@attrs.frozen
+class GangStatus:
+    """What has become of a gang.
+
+    Attributes:
+        defined: It is defined.
+        satisfied: It is satisfied.
+        times: How often it was satisfied since it is watched, if only for a moment.
+        timed_out: It is marked as timed out.
+        closed: The scheduler is closed, and nobody knows any more.
+    """
+
+    defined: bool = False
+    satisfied: bool = False
+    times: int = 0
+    timed_out: bool = False
+    closed: bool = False
+
+
+Name = tuple[str, str]
+"""The names of an application and an ask."""
+
+
+@final
+class Tracker:
+    """Keeps what has become of asks and gangs.
+
+    Args:
+        conductor: The machine, whose view is looked at between two batches.
+        all_bound: Whether every ask is tracked from when it is bound, as a binder needs it.
+    """
+
+    def __init__(self, conductor: Conductor, *, all_bound: bool) -> None:
+        self._conductor = conductor
+        self._all_bound = all_bound
+        self._asks: dict[Name, TrackedAsk] = {}
+        #: The asks that are members of gangs, by gang: a mark says nothing of each of them.
+        self._members: dict[str, dict[Name, TrackedAsk]] = {}
+        self._gangs: dict[str, Watched[GangStatus]] = {}
+
+    # Beginning to track
+
+    def track(self, app: str, ask: str) -> TrackedAsk:
+        """Track an ask that there is.
+
+        Raises:
+            RefusedError: If there is none of that name, or no such application.
+        """
+        known = self._asks.get((app, ask))
+        if known is not None:
+            return known
+        found, place, allocation = self._look(app, ask)
+        if found is None:
+            self._conductor.directory.app_key(app)  # which says what is wrong with that
+            msg = f"ask: {ask!r} is no ask of application {app!r}"
+            raise RefusedError(msg)
+        return self._add(app, found, self._status(place, allocation))
+
+    def track_new(self, app: str, names: Sequence[str], seq: int) -> Steps[list[TrackedAsk]]:
+        """Track asks that came with an event of the batch that has just ended.
+
+        Args:
+            app: The name of their application.
+            names: Their names.
+            seq: The position of the event.
+        """
+        tracked: list[TrackedAsk] = []
+        for piece in in_pieces(names):
+            yield
+            tracked.extend(self._track_new(app, name, seq) for name in piece)
+        return tracked
+
+    def _track_new(self, app: str, name: str, seq: int) -> TrackedAsk:
+        found, place, allocation = self._look(app, name)
+        if found is None or found.order[3] != seq:  # It has come and gone in one batch.
+            return TrackedAsk(app, name, seq, "", Resources(), None, Watched(AskStatus(None)))
+        known = self._asks.get((app, name))
+        if known is not None:
+            return known
+        return self._add(app, found, self._status(place, allocation))
+
+    def _add(self, app: str, ask: Ask, status: AskStatus) -> TrackedAsk:
+        key = self._conductor.directory.locate(app)
+        assert key is not None, "an ask without an application"
+        queue = self._conductor.view.apps[key].identity.path
+        tracked = TrackedAsk(
+            app, ask.name, ask.order[3], queue, ask.resources, ask.gang, Watched(status)
+        )
+        self._asks[app, ask.name] = tracked
+        if ask.gang is not None:
+            self._members.setdefault(ask.gang, {})[app, ask.name] = tracked
+        return tracked
+
+    def track_gang(self, gang: str) -> Watched[GangStatus]:
+        """Track a gang, as long as it is defined."""
+        watched = self._gangs.get(gang)
+        if watched is None:
+            watched = Watched(self._gang_status(gang))
+            if watched.value.defined:
+                self._gangs[gang] = watched
+        return watched
+
+    # Looking
+
+    def _look(self, app: str, name: str) -> tuple[Ask | None, AskPlace | None, Allocation | None]:
+        """Look up where an ask is."""
+        key = self._conductor.directory.locate(app)
+        seen = None if key is None else self._conductor.view.apps.get(key)
+        if seen is None:
+            return None, None, None
+        for place, asks in ((AskPlace.PENDING, seen.pending), (AskPlace.PARKED, seen.parked)):
+            if name in asks:
+                return asks[name], place, None
+        for place, held in ((AskPlace.BOUND, seen.bound), (AskPlace.WAITING, seen.waiting)):
+            if name in held:
+                allocation = held[name][0]
+                return allocation.ask, place, allocation
+        return None, None, None
+
+    def has(self, ask: TrackedAsk) -> bool:
+        """Say whether an ask is there still; also while a batch is open."""
+        found, _, _ = self._look(ask.app, ask.name)
+        return found is not None and found.order[3] == ask.seq
+
+    def holds(self, ask: TrackedAsk, held: Held) -> bool:
+        """Say whether an ask has an allocation still; also while a batch is open."""
+        key = self._conductor.directory.locate(ask.app)
+        return key is not None and self._conductor.view.is_bound(key, ask.name, held.number)
+
+    def _gang_status(self, name: str) -> GangStatus:
+        gang = self._conductor.view.gangs.get(name)
+        if gang is None:
+            return GangStatus()
+        return GangStatus(
+            defined=gang.definition is not None,
+            satisfied=gang.satisfied,
+            timed_out=gang.state is GangState.TIMED_OUT,
+        )
+
+    # After a batch
+
+    def update(
+        self, announced: Sequence[Announced], gangs: Iterable[str]
+    ) -> Steps[list[TrackedAsk]]:
+        """Publish what a batch has changed.
+
+        First asks, then gangs: the members of one that is seen to be satisfied are seen to
+        be bound.
+
+        Args:
+            announced: The decisions of the batch.
+            gangs: The names of the gangs that it may have changed.
+
+        Returns:
+            The asks that have a new allocation, in the order of their decisions.
+        """
+        bound: list[TrackedAsk] = []
+        if not (self._asks or self._gangs or self._all_bound):
+            return bound
+        touched: dict[Name, Reason | None] = {}
+        satisfied: set[str | None] = set()
+        for piece in slices(announced):
+            yield
+            self._look_through(piece, touched, satisfied)
+        changed = sorted(gangs)
+        for gang in changed:
+            for name in self._members.get(gang, ()):
+                touched.setdefault(name, None)
+        for some in in_pieces(touched.items()):
+            yield
+            for name, reason in some:
+                fresh = self._publish(*name, reason)
+                if fresh is not None:
+                    bound.append(fresh)
+        for gang in changed:
+            self._publish_gang(gang, satisfied=gang in satisfied)
+        return bound
+
+    def _look_through(
+        self,
+        announced: Sequence[Announced],
+        touched: dict[Name, Reason | None],
+        satisfied: set[str | None],
+    ) -> None:
+        """Find the asks and gangs that decisions are about."""
+        asks = self._asks
+        for one in announced:
+            decision = one.decision
+            kind, app, ask = decision.kind, decision.app, decision.ask
+            if kind is Kind.GANG_SATISFIED:
+                satisfied.add(decision.gang)
+            if app is None or ask is None:
+                continue
+            name = (app, ask)
+            if name in asks or (self._all_bound and kind is Kind.BOUND):
+                # Of several reasons the first ended what was there before the batch.
+                touched[name] = touched.get(name) or decision.reason
+
+    def _publish_gang(self, gang: str, *, satisfied: bool) -> None:
+        watched = self._gangs.get(gang)
+        if watched is None:
+            return
+        times = watched.value.times + satisfied
+        status = attrs.evolve(self._gang_status(gang), times=times)
+        if status != watched.value:
+            watched.publish(status)
+        if not status.defined:
+            del self._gangs[gang]
+
+    def _publish(self, app: str, name: str, end: Reason | None) -> TrackedAsk | None:
+        """Publish what has become of one ask; give it if it has a new allocation."""
+        tracked = self._asks.get((app, name))
+        found, place, allocation = self._look(app, name)
+        bound = allocation if place is AskPlace.BOUND else None
+        if tracked is not None and (found is None or found.order[3] != tracked.seq):
+            self._forget(tracked)
+            self._change(tracked, None, None, end)
+            tracked = None  # If there is one of that name, it is another one.
+        if tracked is not None:
+            return tracked if self._change(tracked, place, bound, end) else None
+        if found is not None and bound is not None and self._all_bound:
+            return self._add(app, found, self._status(place, allocation))
+        return None
+
+    def _change(
+        self,
+        tracked: TrackedAsk,
+        place: AskPlace | None,
+        allocation: Allocation | None,
+        end: Reason | None,
+    ) -> bool:
+        """Publish the place and the allocation of an ask; say whether the latter is new."""
+        status = tracked.status.value
+        failures, error = status.failures, status.error
+        lasting = status.held if status.place is AskPlace.BOUND else None
+        if lasting is not None and allocation is not None and allocation.number == lasting.number:
+            return False
+        if lasting is not None:
+            assert end is not None, "an allocation ended without a decision"
+            lasting.ended.publish(end)
+            if end is not Reason.BIND_FAILED:
+                failures, error = 0, None
+        fresh = self._status(place, allocation)
+        held = fresh.held or status.held
+        after = AskStatus(place, held, fresh.started, failures, error, status.is_given_up)
+        if after != status:
+            tracked.status.publish(after)
+        return allocation is not None
+
+    def _status(self, place: AskPlace | None, allocation: Allocation | None) -> AskStatus:
+        """Give the status of an ask that was not bound before."""
+        if allocation is None or place is not AskPlace.BOUND:
+            return AskStatus(place)
+        held = Held(allocation.number, allocation.node)
+        return AskStatus(place, held, started=not self._all_bound)
+
+    def _forget(self, tracked: TrackedAsk) -> None:
+        del self._asks[tracked.app, tracked.name]
+        if tracked.gang is not None:
+            members = self._members[tracked.gang]
+            del members[tracked.app, tracked.name]
+            if not members:
+                del self._members[tracked.gang]
+
+    # Binders
+
+    def started(self, ask: TrackedAsk, held: Held) -> None:
+        """Take note that the work of an allocation was started, unless that is over."""
+        status = ask.status.value
+        if status.place is AskPlace.BOUND and status.held is held:
+            ask.status.publish(attrs.evolve(status, started=True))
+
+    @staticmethod
+    def failed(ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:
+        """Take note that the work of an ask has failed.
+
+        Args:
+            ask: The ask.
+            error: What it failed with.
+            attempts: How often in a row it may fail, or None.
+
+        Returns:
+            Whether it is to be given up.
+        """
+        status = ask.status.value
+        failures = status.failures + 1
+        given_up = attempts is not None and failures >= attempts
+        ask.status.publish(
+            attrs.evolve(status, failures=failures, error=error, is_given_up=given_up)
+        )
+        return given_up
+
+    def close(self) -> None:
+        """Tell everybody that nothing more will be known."""
+        for tracked in self._asks.values():
+            status = tracked.status.value
+            if status.held is not None and status.held.ended.value is None:
+                status.held.ended.publish(CLOSED)
+            tracked.status.publish(attrs.evolve(status, place=CLOSED))
+        for watched in self._gangs.values():
+            watched.publish(attrs.evolve(watched.value, closed=True))
+        self._asks.clear()
+        self._members.clear()
+        self._gangs.clear()

@@ -1,0 +1,329 @@
+"""The coordinator by a clock: batches of what has come in, and timers when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, assert_never, final
+
+import trio
+
+from muster._errors import ClosedSchedulerError
+from muster._runtime.batches import Batches, Journal
+from muster._runtime.clients.binding import Bindings
+from muster._runtime.clients.calls import (
+    Call,
+    EndAllocation,
+    Enter,
+    Entered,
+    LookInto,
+    Note,
+    SettleNow,
+    Survey,
+    TimeIsUp,
+    TrackAsk,
+    TrackGang,
+    Why,
+    WithdrawAsk,
+    WorkEnded,
+    WorkFailed,
+    WorkStarted,
+    refuse,
+)
+from muster._runtime.clients.observers import Audience
+from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
+from muster._runtime.entry import Entry
+from muster._runtime.owners import broken
+from muster._runtime.pace import Pace
+from muster._runtime.timekeeper import Timekeeper
+from muster_core.decisions import Announced
+from muster_core.errors import MusterError, RefusedError
+from muster_core.events import AddAsk, BindFailed, Event, Release, RemoveAsk
+from muster_core.structures.steps import in_pieces
+
+if TYPE_CHECKING:
+    from muster._runtime.mailbox import Interleave
+    from muster_core.coordinator.coordinator import Conductor
+    from muster_core.structures.steps import Steps
+
+
+class Record(Protocol):
+    """Where everything that is let in goes, in order.
+
+    The same events at the same instants, let into a :class:`muster.Simulation` whose
+    batches are closed at the same places, give the same decisions.
+    """
+
+    def enter(self, at_us: int, event: Event, /) -> None:
+        """Take an event; ``at_us`` is its instant in microseconds since the opening."""
+        ...
+
+    def close(self, at_us: int, /) -> None:
+        """Take note that the batch of this instant was closed."""
+        ...
+
+
+@final
+class LiveCoordinator:
+    """Runs a batch of whatever waits at the entry, as soon as the last batch has ended.
+
+    Args:
+        conductor: The machine, which only this task touches.
+        journal: Where the decisions go, or None.
+        interleave: See :data:`muster._runtime.mailbox.Interleave`.
+        pace: That of all tasks of the scheduler.
+        entry: Where calls and notes come in.
+        timekeeper: Says how late it is, and when a timer is due.
+        tracker: Knows what has become of asks.
+        audience: The observers.
+        bindings: Runs the binder, or None without one.
+        attempts: How often in a row the work of an ask may fail; None for any number.
+        record: Where everything that is let in goes, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        conductor: Conductor,
+        journal: Journal | None,
+        interleave: Interleave | None,
+        pace: Pace,
+        entry: Entry[Call | Note],
+        timekeeper: Timekeeper,
+        tracker: Tracker,
+        audience: Audience,
+        bindings: Bindings | None,
+        attempts: int | None,
+        record: Record | None,
+    ) -> None:
+        self._batches = Batches(conductor, journal, interleave, pace, self._after)
+        self._pace = pace
+        self._entry = entry
+        self._timekeeper = timekeeper
+        self._tracker = tracker
+        self._audience = audience
+        self._bindings = bindings
+        self._attempts = attempts
+        self._record = record
+        self._nursery: trio.Nursery
+        #: What has been taken from the entry and not answered.
+        self._serving: list[Call | Note] = []
+        #: How many events have been let in: each is the index of the next.
+        self._index = 0
+        #: The positions of the events that each call of this batch has brought.
+        self._positions: dict[Call | Note, list[int]] = {}
+        #: The allocations that were told to end in this batch.
+        self._ended: set[Held] = set()
+        #: The view knows what callers have let in, as far as it may end allocations.
+        self._is_known = True
+
+    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
+        """Serve calls until the entry is closed; then end.
+
+        Args:
+            nursery: Where the owners of state and the binder run.
+            done: Set when everything that was let in has been carried out.
+
+        Raises:
+            BrokenSchedulerError: If it fails itself, which is a bug.
+            Exception: What the journal raises, as it is.
+        """
+        self._nursery = nursery
+        ended: MusterError | None = ClosedSchedulerError("the scheduler did not end as it should")
+        try:
+            self._batches.start(nursery)
+            nursery.start_soon(self._timekeeper.run)
+            await self._close()
+            while await self._entry.wait():
+                await self._serve(list(self._waiting()))
+            await self._batches.close()
+            ended = None
+            done.set()
+        except Exception as error:
+            if self._batches.is_foreign(error):
+                raise
+            raise broken("coordinator", "", self._serving) from error
+        finally:
+            self._entry.close()
+            for call in (*self._serving, *self._waiting()):
+                refuse(call)
+            self._tracker.close()
+            self._audience.close(ended)
+
+    def _waiting(self) -> Iterator[Call | Note]:
+        """Take what waits at the entry."""
+        while self._entry:
+            yield self._entry.take()
+
+    async def _serve(self, calls: list[Call | Note]) -> None:
+        """Run a batch of what was asked, then answer."""
+        self._serving = [call for call in calls if _take(call)]
+        self._pace.start()
+        # A clock that goes back would be a bug of the clock; time here does not.
+        now_us = max(self._timekeeper.now_us(), self._batches.conductor.now_us)
+        # In batches of their own: who speaks of what a timer ends now, comes too late.
+        await self._batches.run_timers(now_us)
+        before = self._index
+        for call in self._serving:
+            await self._enter(call, now_us)
+        if self._index != before:
+            await self._close()
+        # Once a batch is announced, no cancellation comes before its answers.
+        await self._pace.take(self._answer_all(), shield=True)
+        for call in self._serving:
+            await self._show(call)
+        self._serving = []
+        self._positions.clear()
+        self._ended.clear()
+        self._is_known = True
+        self._timekeeper.aim(self._batches.conductor.next_deadline_us())
+
+    async def _close(self) -> None:
+        self._batches.begin()
+        await self._batches.end()
+
+    # Before the batch is closed
+
+    async def _enter(self, call: Call | Note, now_us: int) -> None:
+        """Let in what a call brings."""
+        match call:
+            case Enter():
+                events: Sequence[Event] = call.events
+                self._is_known = False
+            case EndAllocation() | WorkEnded():
+                events = await self._end(call.ask, call.held, Release(call.ask.app, call.ask.name))
+            case WithdrawAsk(ask):
+                await self._get_to_know()
+                there = self._tracker.has(ask)
+                events = [RemoveAsk(ask.app, ask.name)] if there else []
+            case WorkFailed(ask, held, error, counts):
+                events = await self._end(ask, held, BindFailed(ask.app, ask.name))
+                if events and counts and self._tracker.failed(ask, error, self._attempts):
+                    events = [*events, RemoveAsk(ask.app, ask.name)]
+            case _:
+                return
+        positions = self._positions[call] = list[int]()
+        for event in events:
+            if self._pace.is_up():
+                await self._pace.rest()
+            positions.append(await self._let_in(event, now_us))
+
+    async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
+        """Give the event that ends an allocation; nothing if that has ended already.
+
+        The name of the ask alone would not do: it may be bound again meanwhile, or be that of
+        another one.
+        """
+        await self._get_to_know()
+        if held in self._ended or not self._tracker.holds(ask, held):
+            return []
+        self._ended.add(held)
+        return [event]
+
+    async def _get_to_know(self) -> None:
+        """Let the view know what callers have let in."""
+        if not self._is_known:
+            await self._batches.hear_owners()
+            self._is_known = True
+
+    async def _let_in(self, event: Event, now_us: int) -> int:
+        """Let an event in; give its position."""
+        if self._record is not None:
+            with self._batches.blamed():
+                self._record.enter(now_us, event)
+        await self._batches.enter(event, self._index)
+        self._index += 1
+        return self._batches.conductor.entered
+
+    # After the batch has ended
+
+    def _after(self, announced: Sequence[Announced], gangs: set[str]) -> Steps[None]:
+        """Let everybody know what a batch has decided, also one that a timer has made."""
+        if self._record is not None:
+            with self._batches.blamed():
+                self._record.close(self._batches.conductor.now_us)
+        bound = yield from self._tracker.update(announced, gangs)
+        yield from self._audience.publish(announced)
+        if self._bindings is not None:
+            for ask in bound:
+                held = ask.status.value.held
+                assert held is not None, "an ask is bound to nothing"
+                self._bindings.start(self._nursery, ask, held)
+                yield
+
+    def _answer_all(self) -> Steps[None]:
+        for call in self._serving:
+            yield
+            if isinstance(call, Enter):
+                call.answer.give((yield from self._entered(call)))
+            else:
+                self._answer(call)
+
+    def _answer(self, call: Call | Note) -> None:
+        match call:
+            case Enter():
+                pass
+            case EndAllocation():
+                call.answer.give(any(one is None for one in self._refusals(call)))
+            case WithdrawAsk():
+                self._answer_withdrawal(call)
+            case SettleNow():
+                call.answer.give(None)
+            case TrackAsk():
+                try:
+                    call.answer.give(self._tracker.track(call.app, call.ask))
+                except RefusedError as error:
+                    call.answer.fail(error)
+            case TrackGang():
+                call.answer.give(self._tracker.track_gang(call.gang))
+            case WorkStarted():
+                self._tracker.started(call.ask, call.held)
+            case TimeIsUp() | WorkEnded() | WorkFailed() | Survey() | Why() | LookInto():
+                pass
+            case _:
+                assert_never(call)
+
+    async def _show(self, call: Call | Note) -> None:
+        """Answer a call that looks at the state, and changes nothing."""
+        match call:
+            case Survey():
+                call.answer.give(await self._batches.snapshot())
+            case Why():
+                call.answer.give(self._batches.explain(call.app, call.ask))
+            case LookInto():
+                call.answer.give(await self._batches.examine(call.examiner))
+            case _:
+                pass
+
+    def _answer_withdrawal(self, call: WithdrawAsk) -> None:
+        ask = call.ask
+        gone = RefusedError(f"ask: {ask.name!r} of application {ask.app!r} is gone")
+        refusal = next(self._refusals(call), gone)
+        if refusal is None:
+            call.answer.give(None)
+        else:
+            call.answer.fail(refusal)
+
+    def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
+        """Say of each event of a call why it was refused, or None."""
+        for position in self._positions[call]:
+            message = self._batches.conductor.refusal_of(position)
+            yield None if message is None else RefusedError(message)
+
+    def _entered(self, call: Enter) -> Steps[Entered]:
+        refusals: list[RefusedError | None] = []
+        for piece in in_pieces(self._refusals(call)):
+            refusals.extend(piece)
+            yield
+        asks: list[TrackedAsk] = []
+        if call.track:
+            for event, seq, refusal in zip(
+                call.events, self._positions[call], refusals, strict=True
+            ):
+                if isinstance(event, AddAsk) and refusal is None:
+                    asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
+        return Entered(tuple(refusals), tuple(asks))
+
+
+def _take(call: Call | Note) -> bool:
+    """Begin with a call, unless it was withdrawn."""
+    return isinstance(call, Note) or call.answer.take()

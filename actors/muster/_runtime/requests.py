@@ -1,0 +1,175 @@
+"""What callers ask of the coordinator, and how they get their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar, final
+
+import attrs
+import trio
+
+from muster._errors import ClosedSchedulerError
+from muster_core.coordinator.coordinator import Conductor
+from muster_core.errors import MusterError
+from muster_core.events import Event
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.gang import GangMachine
+from muster_core.owners.queue import QueueMachine
+from muster_core.reasons import Explanation
+from muster_core.snapshots import Snapshot
+from muster_core.values.records import record
+
+A = TypeVar("A")
+
+
+class Sealed(Generic[A]):
+    """What an answer holds until it is opened, once: a value, or an error."""
+
+    __slots__ = ("_error", "_values")
+
+    def __init__(self) -> None:
+        self._values: list[A] = []
+        self._error: MusterError | None = None
+
+    def _open(self) -> A:
+        """Give the value.
+
+        Raises:
+            MusterError: The error, if that is what there is.
+        """
+        error, self._error = self._error, None
+        if error is None:
+            return self._values[0]
+        try:
+            raise error
+        finally:
+            del error  # Else it would hold itself, by its own traceback.
+
+
+@final
+class Reply(Sealed[A]):
+    """An answer that will come exactly once: a value, or an error.
+
+    A caller that is cancelled while it waits loses its answer and nothing else.
+    """
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._event = trio.Event()
+
+    def answer(self, value: A) -> None:
+        """Give the value."""
+        self._values.append(value)
+        self._event.set()
+
+    def fail(self, error: MusterError) -> None:
+        """Give an error, unless an answer was given already."""
+        if not self._event.is_set():
+            self._error = error
+            self._event.set()
+
+    async def wait(self) -> A:
+        """Wait for the answer.
+
+        Raises:
+            MusterError: The error that was given.
+        """
+        await self._event.wait()
+        return self._open()
+
+
+@final
+@record
+class Submit:
+    """An event, or the reason why what stands in its place could not be read.
+
+    Attributes:
+        event: The event, or the message of a refusal.
+        at_us: Its time, or None for the present instant.
+        index: Its index in the feed, or None.
+        line: Its line in the feed, or None.
+        reply: Who waits to hear whether it was refused, or None.
+    """
+
+    event: Event | str
+    at_us: int | None = None
+    index: int | None = None
+    line: int | None = None
+    reply: Reply[None] | None = None
+
+
+@final
+@attrs.frozen
+class Settle:
+    """Close the batch, at ``at_us`` or the present instant."""
+
+    at_us: int | None
+    reply: Reply[None]
+
+
+@final
+@attrs.frozen
+class Finish:
+    """Close the batch and go on until no timer is left, or up to ``until_us``."""
+
+    until_us: int | None
+    reply: Reply[None]
+
+
+@final
+@attrs.frozen
+class TakeSnapshot:
+    """Close the batch and give a snapshot."""
+
+    reply: Reply[Snapshot]
+
+
+@final
+@attrs.frozen
+class AskWhy:
+    """Close the batch and say why an ask is not running."""
+
+    app: str
+    ask: str
+    reply: Reply[Explanation | None]
+
+
+@final
+@attrs.frozen
+class Examined:
+    """The whole state at rest; whoever looks at it must not alter it.
+
+    Attributes:
+        conductor: The coordinator's machine, with the view.
+        apps: The machine of every application, by key.
+        queues: The machine of every queue, by key.
+        gangs: The machine of every gang, by key.
+        snapshot: What the owners published.
+    """
+
+    conductor: Conductor
+    apps: Mapping[int, ApplicationMachine]
+    queues: Mapping[int, QueueMachine]
+    gangs: Mapping[int, GangMachine]
+    snapshot: Snapshot
+
+
+@final
+@attrs.frozen
+class Examine:
+    """Close the batch and have the state looked at; the answer is what that has raised."""
+
+    examiner: Callable[[Examined], None]
+    reply: Reply[Exception | None]
+
+
+Request = Submit | Settle | Finish | TakeSnapshot | AskWhy | Examine
+"""Everything that the coordinator is asked."""
+
+
+def refuse_unanswered(request: Request) -> None:
+    """Tell whoever waits for the answer to a request that none will come."""
+    if request.reply is not None:
+        request.reply.fail(ClosedSchedulerError("the scheduler was closed before it answered"))

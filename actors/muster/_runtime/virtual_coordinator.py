@@ -1,0 +1,126 @@
+"""The coordinator in virtual time: batches as callers ask for them."""
+
+from __future__ import annotations
+
+from typing import assert_never, final
+
+import trio
+
+from muster._runtime.batches import Batches
+from muster._runtime.entry import Entry
+from muster._runtime.owners import broken
+from muster._runtime.pace import Pace
+from muster._runtime.requests import (
+    AskWhy,
+    Examine,
+    Finish,
+    Request,
+    Settle,
+    Submit,
+    TakeSnapshot,
+    refuse_unanswered,
+)
+from muster_core.errors import RefusedError
+
+
+@final
+class VirtualCoordinator:
+    """Carries out requests, one after the other; time moves when one of them says so.
+
+    Args:
+        batches: The batches, which only this task touches.
+        pace: That of all tasks of the scheduler.
+        entry: Where requests come in.
+    """
+
+    def __init__(self, batches: Batches, pace: Pace, entry: Entry[Request]) -> None:
+        self._batches = batches
+        self._pace = pace
+        self._entry = entry
+        #: The request that has been taken and not answered.
+        self._serving: Request | None = None
+
+    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
+        """Serve requests until the entry is closed; then end the batch that is open.
+
+        Args:
+            nursery: Where the owners run.
+            done: Set when everything has been carried out.
+
+        Raises:
+            BrokenSchedulerError: If it fails itself, which is a bug.
+            Exception: What the journal raises, as it is.
+        """
+        try:
+            self._batches.start(nursery)
+            self._batches.begin()
+            await self._serve_all()
+            await self._batches.close()
+            done.set()
+        except Exception as error:
+            if self._batches.is_foreign(error):
+                raise
+            raise broken("coordinator", "", self._serving) from error
+        finally:
+            self._entry.close()
+            if self._serving is not None:
+                refuse_unanswered(self._serving)
+            while self._entry:
+                refuse_unanswered(self._entry.take())
+
+    async def _serve_all(self) -> None:
+        while await self._entry.wait():
+            self._pace.start()
+            while self._entry:
+                request = self._serving = self._entry.take()
+                if isinstance(request, Submit):  # of these there are many
+                    await self._submit(request)
+                else:
+                    await self._serve(request)
+                self._serving = None
+                if self._pace.is_up():
+                    await self._pace.rest()
+        await self._batches.end()
+
+    async def _serve(self, request: Settle | Finish | TakeSnapshot | AskWhy | Examine) -> None:
+        batches = self._batches
+        match request:
+            case Settle(at_us, reply):
+                if at_us is None or await batches.advance(at_us):
+                    batches.begin()
+                    await batches.end()
+                    reply.answer(None)
+                else:
+                    reply.fail(RefusedError(batches.too_early(at_us)))
+            case Finish(until_us, reply):
+                await batches.end()
+                await batches.run_timers(until_us)
+                reply.answer(None)
+            case TakeSnapshot(reply):
+                await batches.end()
+                reply.answer(await batches.snapshot())
+            case AskWhy(app, ask, reply):
+                await batches.end()
+                reply.answer(batches.explain(app, ask))
+            case Examine(examiner, reply):
+                await batches.end()
+                reply.answer(await batches.examine(examiner))
+            case _:
+                assert_never(request)
+
+    async def _submit(self, request: Submit) -> None:
+        batches, event = self._batches, request.event
+        at_us = request.at_us
+        now_us = batches.conductor.now_us
+        if at_us is not None and at_us != now_us and not await batches.advance(at_us):
+            event = batches.too_early(at_us)
+        if batches.must_hear_first(event):
+            await batches.hear_owners()
+        batches.let_in(event, request.index, request.line)
+        if request.reply is not None:
+            await batches.hear_owners()
+            refusal = batches.conductor.refusal_of(batches.conductor.entered)
+            if refusal is None:
+                request.reply.answer(None)
+            else:
+                request.reply.fail(RefusedError(refusal))

@@ -1,0 +1,291 @@
+"""``muster compare``: what a changed configuration, or a changed feed, changes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from time import perf_counter
+from typing import Final, TextIO, final
+
+import attrs
+import click
+
+from muster.cli._compare.map import Warned, as_map
+from muster.cli._compare.refused import tell_refused
+from muster.cli._compare.text import print_compared
+from muster.cli._options import (
+    DIFFERENT,
+    FILE,
+    STDIN,
+    UNUSABLE,
+    Format,
+    complain,
+    counted,
+    error_map,
+    example,
+    format_option,
+    name_of,
+    print_json,
+)
+from muster.cli._progress import Progress
+from muster.compare import (
+    Compared,
+    Comparison,
+    FeedSide,
+    LeftOut,
+    LogSide,
+    events_of,
+    is_decision,
+    read_decisions,
+    sides_of,
+)
+from muster.config_files import parse_configuration
+from muster.feeds import FeedError, RawEvent, parse
+from muster_core.config.model import Configuration
+from muster_core.errors import ConfigError
+
+_MOST_LEFT_OUT: Final = 10
+"""How many `configure` events that are left out are named."""
+
+
+@final
+@attrs.frozen
+class Arguments:
+    """What to compare.
+
+    Attributes:
+        inputs: The names of the feeds or logs, one or two.
+        configs: The names of the configurations, at most two.
+        partition: The partition that is to run, or None.
+    """
+
+    inputs: tuple[str, ...]
+    configs: tuple[str, ...]
+    partition: str | None
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What the two sides are called."""
+        names = [name_of(name) for name in self.inputs]
+        if len(names) == 2:
+            return names[0], names[1]
+        configs = [name_of(name) for name in self.configs]
+        if len(configs) == 2:
+            return configs[0], configs[1]
+        return f"{names[0]} as it is", configs[0]
+
+
+@final
+class Meter:
+    """How far the comparison is, for the progress bar."""
+
+    def __init__(self) -> None:
+        self._began_s = perf_counter()
+        #: What is run, once it has begun.
+        self.comparison: Comparison | None = None
+
+    @property
+    def events(self) -> int:
+        """How many events were read."""
+        return 0 if self.comparison is None else self.comparison.events
+
+    @property
+    def at_us(self) -> int:
+        """The present instant, in microseconds since the start."""
+        return 0 if self.comparison is None else self.comparison.at_us
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions were made on both sides."""
+        return 0 if self.comparison is None else self.comparison.decisions
+
+    @property
+    def took_s(self) -> float:
+        """How long it has taken so far, in seconds."""
+        return perf_counter() - self._began_s
+
+
+@click.command(
+    "compare", epilog=example("muster compare feed.yaml --config queues.yaml --config new.yaml")
+)
+@click.argument("inputs", nargs=-1, required=True, type=FILE, metavar="FEED...")
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    type=FILE,
+    metavar="FILE",
+    help="A configuration that is in force from the start of the feed, whose own `configure` "
+    "events are left out. Given once: compare with the feed as it is.",
+)
+@click.option(
+    "--partition",
+    metavar="NAME",
+    help="The partition of each FILE that is to run. [default: `default`, or the only one]",
+)
+@format_option
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    inputs: tuple[str, ...],
+    configs: tuple[str, ...],
+    partition: str | None,
+    output: Format,
+) -> None:
+    """Compare a feed under two configurations, two feeds, or two decision logs.
+
+    Replays both sides in virtual time. Prints the first decision that differs, with what each
+    side makes of the other's; then what becomes of queues, priorities and jobs (applications)
+    on both sides, A and B. Which files are decision logs is seen from what stands in them.
+    `-` is standard input.
+
+    Exit status: 0 if both sides decide the same, 1 if not, 2 if the arguments or a file cannot
+    be used, 130 after Ctrl-C.
+    """
+    arguments = Arguments(inputs, configs, partition)
+    _check(arguments)
+    left_out: list[LeftOut] = []
+    warnings: list[Warned] = []
+    try:
+        compared = _run(arguments, left_out, warnings)
+    except FeedError as error:
+        complain(str(error))
+        if output is Format.JSON:
+            print_json({"error": error_map(error)})
+        context.exit(UNUSABLE)
+    if output is Format.JSON:
+        print_json(as_map(compared, arguments.sides, left_out, warnings))
+    else:
+        for warned in warnings:
+            click.echo(f"{warned.file}: warning: {warned.message}", err=True)
+        _tell(arguments.inputs[0], left_out)
+        tell_refused(compared.refusals, [name_of(name) for name in arguments.inputs])
+        print_compared(compared, arguments.sides, arguments.inputs)
+    context.exit(0 if compared.same else DIFFERENT)
+
+
+def _check(arguments: Arguments) -> None:
+    """Refuse arguments that make no sense together.
+
+    Raises:
+        click.UsageError: If they do.
+    """
+    inputs, configs = arguments.inputs, arguments.configs
+    if len(inputs) > 2:
+        msg = f"There are {len(inputs)} feeds; compare two."
+    elif len(inputs) == 2 and configs:
+        msg = "--config is for one feed; leave it out, or one of the feeds."
+    elif len(inputs) == 1 and not configs:
+        msg = "One feed alone: name a second one, or a configuration with --config."
+    elif len(configs) > 2:
+        msg = f"There are {len(configs)} configurations; compare two."
+    elif arguments.partition is not None and not configs:
+        msg = "--partition is for configurations, with --config."
+    elif [*inputs, *configs].count(STDIN) > 1:
+        msg = "Standard input can be read only once: name a file."
+    else:
+        return
+    raise click.UsageError(msg)
+
+
+def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) -> Compared:
+    """Compare, from opening the files to closing them.
+
+    Raises:
+        FeedError: If one of them cannot be used.
+    """
+    meter = Meter()
+    progress = Progress(meter, shown=True)
+    configurations = [_configuration(name, arguments.partition) for name in arguments.configs]
+    found = zip(arguments.configs, configurations, strict=True)
+    for name, configuration in dict(found).items():
+        warnings += [Warned(name_of(name), message) for message in configuration.warnings]
+    if configurations:
+        comparison = _of_configurations(arguments.inputs[0], configurations, progress, left_out)
+    else:
+        comparison = _of_two(arguments.inputs, progress)
+    meter.comparison = comparison
+    with progress.line():
+        return comparison.run()
+
+
+def _configuration(name: str, partition: str | None) -> Configuration:
+    shown = name_of(name)
+    try:
+        return parse_configuration(_read(name), file=shown, partition=partition)
+    except ConfigError as error:
+        first, *others = error.problems
+        told = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
+        raise FeedError(shown, told, first.line) from error
+    except OSError as error:
+        raise FeedError(shown, f"cannot be read: {error.strerror or error}") from error
+
+
+def _read(name: str) -> bytes:
+    if name != STDIN:
+        return Path(name).read_bytes()
+    stream: TextIO | None = sys.stdin  # None if the process was started without one
+    if stream is None:
+        msg = "it is closed"
+        raise OSError(msg)
+    return stream.buffer.read()
+
+
+def _of_configurations(
+    feed: str, configurations: list[Configuration], progress: Progress, left_out: list[LeftOut]
+) -> Comparison:
+    first, raws = _begun(progress.read_raw(feed))
+    if first is not None and is_decision(first):
+        raise FeedError(name_of(feed), "is a decision log, which no configuration can change")
+    both = (configurations[0] if len(configurations) == 2 else None, configurations[-1])
+    sides = sides_of(raws, both, name=name_of(feed), base=_base(feed), left_out=left_out)
+    return Comparison(*sides, in_step=True)
+
+
+def _of_two(names: tuple[str, ...], progress: Progress) -> Comparison:
+    begun = [_begun(progress.read_raw(name)) for name in names]
+    # What is empty may be either.
+    logs = {is_decision(first) for first, _ in begun if first is not None}
+    if len(logs) > 1:
+        (log,) = (
+            name
+            for name, (first, _) in zip(names, begun, strict=True)
+            if first and is_decision(first)
+        )
+        raise FeedError(name_of(log), "is a decision log, and the other is a feed")
+    if True in logs:
+        return Comparison(
+            *(
+                LogSide(read_decisions(raws, name_of(name)))
+                for name, (_, raws) in zip(names, begun, strict=True)
+            )
+        )
+    a, b = (
+        FeedSide(events_of(parse(raws, base=_base(name)), name_of(name)))
+        for name, (_, raws) in zip(names, begun, strict=True)
+    )
+    return Comparison(a, b)
+
+
+def _begun(raws: Iterator[RawEvent]) -> tuple[RawEvent | None, Iterator[RawEvent]]:
+    """Read the first event now."""
+    first = next(raws, None)
+    return first, raws if first is None else chain([first], raws)
+
+
+def _base(feed: str) -> Path:
+    return Path() if feed == STDIN else Path(feed).parent
+
+
+def _tell(feed: str, left_out: list[LeftOut]) -> None:
+    """Say on standard error which `configure` events are left out."""
+    for event in left_out[:_MOST_LEFT_OUT]:
+        place = f"event {event.index}" if event.line is None else event.line
+        named = "" if event.partition is None else f" (of partition {event.partition!r})"
+        click.echo(f"{name_of(feed)}:{place}: `configure` is left out{named}", err=True)
+    if len(left_out) > _MOST_LEFT_OUT:
+        told = counted(len(left_out), "`configure` event")
+        click.echo(f"{name_of(feed)}: … {told} left out in all", err=True)

@@ -1,0 +1,274 @@
+"""What comes of a comparison, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+import click
+from rich.console import Console, RenderableType
+
+from muster.cli._compare.first import words_of
+from muster.cli._compare.refused import words_of_refused
+from muster.cli._options import counted, name_of
+from muster.cli._tables import Column, Unit, console_of, tables_of
+from muster.compare import (
+    Compared,
+    Figures,
+    JobChange,
+    JobChanges,
+    Movement,
+)
+
+_LONG_S: Final = 1000
+"""From how many seconds on fractions of them are not shown."""
+
+_NONE: Final = "-"
+_SAME: Final = "="
+
+Number: TypeAlias = "int | float | None"
+
+
+def print_compared(compared: Compared, sides: tuple[str, str], inputs: Sequence[str]) -> None:
+    """Write what a comparison found.
+
+    Args:
+        compared: What it found.
+        sides: What the two sides are called.
+        inputs: The names of the feeds or logs that lines are of; of one, that of both.
+    """
+    console = console_of()
+    # rich has an end of its own for a closed pipe, so it does not write itself.
+    with console.capture() as capture:
+        for part in _parts(console, compared, sides, inputs):
+            console.print(part, soft_wrap=isinstance(part, str), crop=False)
+    text = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    click.echo(text, nl=False, color=True)
+
+
+def _parts(
+    console: Console, compared: Compared, sides: tuple[str, str], inputs: Sequence[str]
+) -> Iterator[RenderableType]:
+    names = (name_of(inputs[0]), name_of(inputs[-1]))
+    yield f"A  {sides[0]}"
+    yield f"B  {sides[1]}\n"
+    first, priority = compared.first, compared.first_priority
+    if compared.same:
+        yield f"Both decide the same: {counted(compared.decisions, 'decision')}.\n"
+    if first is not None:
+        yield "\n".join(words_of("The decisions part", "decision", first, names)) + "\n"
+    # What parts later is likely to follow from what parted first.
+    if priority is not None and (first is None or priority.at_us < first.at_us):
+        what = "The priorities of queues part"
+        yield "\n".join(words_of(what, "change", priority, names)) + "\n"
+    yield from words_of_refused(compared.refusals, names)
+    yield from _whole(console, compared.a, compared.b)
+    if compared.same:
+        return
+    if compared.queues:
+        queues = [(row.queue, row.a, row.b) for row in compared.queues]
+        yield from _groups(console, "queue", queues)
+        if any(row.a.utilisation or row.b.utilisation for row in compared.queues):
+            yield from _utilisation(console, compared)
+    if compared.priorities:
+        rows = [(_range(row.lowest, row.highest), row.a, row.b) for row in compared.priorities]
+        yield from _groups(console, "priority", rows)
+    yield from _jobs(console, compared.jobs)
+
+
+# Figures
+
+_ALWAYS: Final = frozenset({"jobs", "asks bound"})
+"""The counts that are always shown."""
+
+_Reader: TypeAlias = Callable[[Figures], Number]
+_Writer: TypeAlias = Callable[[float], str]
+_Figure: TypeAlias = tuple[str, _Reader, _Writer]
+"""What a figure is called, where it is, and how it is written."""
+
+_Three: TypeAlias = tuple[str, str, str]
+"""A figure of both sides, and how much more the second is, as it is written."""
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _time(value: float) -> str:
+    return f"{value:,.3f}" if abs(value) < _LONG_S else f"{value:,.0f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:,.1f}"
+
+
+def _wait(part: str) -> _Reader:
+    """Give what reads a part of how long asks waited; of a log, jobs."""
+
+    def read(figures: Figures) -> Number:
+        wait = figures.job_wait if figures.wait is None else figures.wait
+        value: float | None = getattr(wait, part, None)
+        return value
+
+    return read
+
+
+_COUNTS: Final[Sequence[_Figure]] = (
+    ("jobs", lambda figures: figures.jobs, _count),
+    ("asks bound", lambda figures: figures.asks_bound, _count),
+    ("pending", lambda figures: figures.asks_pending, _count),
+    ("preempted", lambda figures: figures.asks_preempted, _count),
+    ("reclaimed", lambda figures: figures.asks_reclaimed, _count),
+)
+
+_REFUSED: Final[_Figure] = ("events refused", lambda figures: figures.events_refused, _count)
+
+
+def _waits(figures: Figures) -> list[_Figure]:
+    """Give what there is to say of waits."""
+    of_jobs = " of jobs" if figures.wait is None else ""
+    return [
+        (f"mean wait{of_jobs} (s)", _wait("mean_s"), _time),
+        ("median", _wait("median_s"), _time),
+        ("95 %", _wait("p95_s"), _time),
+        ("longest", _wait("longest_s"), _time),
+    ]
+
+
+def _three(a: Number, b: Number, write: _Writer) -> _Three:
+    """Write a figure of both sides, and how much more the second is."""
+    texts = [_NONE if value is None else write(value) for value in (a, b)]
+    if a is None or b is None:
+        more = _SAME if a is b else _NONE
+    else:
+        more = _SAME if a == b else _more(b - a, write)
+    return texts[0], texts[1], more
+
+
+def _more(by: float, write: _Writer) -> str:
+    return f"{'+' if by > 0 else '-'}{write(abs(by))}"
+
+
+def _unit(titles: _Three, cells: Sequence[_Three]) -> Unit:
+    """Make columns that stay together."""
+    return [
+        Column(title, column)
+        for title, column in zip(titles, zip(*cells, strict=True), strict=True)
+    ]
+
+
+def _whole(console: Console, a: Figures, b: Figures) -> Iterator[RenderableType]:
+    rows: list[tuple[str, _Three]] = []
+    for name, read, write in (*_COUNTS, _REFUSED, *_waits(a)):
+        if name in _ALWAYS or read(a) is not None or read(b) is not None:
+            rows.append((name, _three(read(a), read(b), write)))
+    if a.wait is not None:
+        rows.append(("mean wait of jobs (s)", _three(_mean_of_jobs(a), _mean_of_jobs(b), _time)))
+    rows.append(("makespan (s)", _three(a.makespan_s, b.makespan_s, _time)))
+    for kind in sorted({*a.utilisation, *b.utilisation}):
+        used = _three(a.utilisation.get(kind), b.utilisation.get(kind), _percent)
+        rows.append((f"{kind} used (%)", used))
+    names = Column("all", [name for name, _ in rows], folds=True)
+    return tables_of(console, [names], [_unit(("A", "B", "B - A"), [three for _, three in rows])])
+
+
+def _mean_of_jobs(figures: Figures) -> Number:
+    return None if figures.job_wait is None else figures.job_wait.mean_s
+
+
+def _groups(
+    console: Console, what: str, rows: Sequence[tuple[str, Figures, Figures]]
+) -> Iterator[RenderableType]:
+    """Make a table with a line for each side, and one for the difference."""
+    sides = [side for _, *both in rows for side in both]
+    # A count that is zero or unknown everywhere is left out.
+    told = [
+        (name, read, write)
+        for name, read, write in _COUNTS
+        if name in _ALWAYS or any(read(side) for side in sides)
+    ]
+    told += _waits(sides[0])
+    lines: list[tuple[str, ...]] = []
+    for name, a, b in rows:
+        threes = [_three(read(a), read(b), write) for _, read, write in told]
+        of_a, of_b, more = zip(*threes, strict=True)
+        if of_a == of_b:
+            lines.append((name, "A = B", *of_a))
+        else:
+            lines += [(name, "A", *of_a), ("", "B", *of_b), ("", "B - A", *more)]
+    names, labels, *numbers = zip(*lines, strict=True)
+    return tables_of(
+        console,
+        [Column(what, names, folds=True), Column("", labels, folds=True)],
+        [[Column(told[at][0], cells)] for at, cells in enumerate(numbers)],
+    )
+
+
+def _utilisation(console: Console, compared: Compared) -> Iterator[RenderableType]:
+    """Make a table of how much of the nodes each queue used."""
+    units: list[Unit] = []
+    for kind in sorted({*compared.a.utilisation, *compared.b.utilisation}):
+        cells = [
+            _three(row.a.utilisation.get(kind), row.b.utilisation.get(kind), _percent)
+            for row in compared.queues
+        ]
+        units.append(_unit((f"{kind} used (%): A", "B", "B - A"), cells))
+    names = Column("queue", [row.queue for row in compared.queues], folds=True)
+    return tables_of(console, [names], units)
+
+
+def _range(lowest: int, highest: int) -> str:
+    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
+
+
+# Jobs
+
+
+def _jobs(console: Console, jobs: JobChanges) -> Iterator[RenderableType]:
+    alike = jobs.wait == jobs.end
+    movements = (("wait", "less", "longer", jobs.wait), ("end", "earlier", "later", jobs.end))
+    for what, less, more, movement in movements[: 1 if alike else 2]:
+        if not (movement.gained or movement.lost):
+            continue
+        also = " As many end earlier, and as many later." if alike else ""
+        yield (
+            f"Of {counted(jobs.compared, 'job')}, {movement.gained:,} {what} {less} in B and "
+            f"{movement.lost:,} {what} {more}.{also}\n"
+        )
+        yield from _movement(console, what, less, more, movement)
+    for side, other, number, refused in (
+        ("A", "B", jobs.only_a, jobs.refused_a),
+        ("B", "A", jobs.only_b, jobs.refused_b),
+    ):
+        if number:
+            told = "" if not refused else f"; {other} refused {_of_these(refused, number)}"
+            yield f"Only in {side}: {counted(number, 'job')}{told}.\n"
+
+
+def _of_these(refused: int, number: int) -> str:
+    if refused < number:
+        return f"{refused:,} of them"
+    return "it" if number == 1 else "all of them"
+
+
+def _movement(
+    console: Console, what: str, less: str, more: str, movement: Movement
+) -> Iterator[RenderableType]:
+    nothing: _Three = ("", "", "")
+    rows: list[tuple[str, _Three, _Three]] = []
+    for title, changes in (
+        (f"{what} {less}", movement.most_gained),
+        (f"{what} {more}", movement.most_lost),
+    ):
+        if changes:
+            rows.append((f"{title}:", nothing, nothing))
+            rows += [(f"  {change.app}", *_times(change)) for change in changes]
+    waits = _unit(("wait (s): A", "B", "B - A"), [wait for _, wait, _ in rows])
+    ends = _unit(("end (s): A", "B", "B - A"), [end for *_, end in rows])
+    names = Column("job", [name for name, *_ in rows], folds=True)
+    return tables_of(console, [names], [waits, ends])
+
+
+def _times(change: JobChange) -> tuple[_Three, _Three]:
+    a, b = change.a, change.b
+    return _three(a.wait_s, b.wait_s, _time), _three(a.end_s, b.end_s, _time)

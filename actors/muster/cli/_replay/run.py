@@ -1,0 +1,260 @@
+"""``muster replay``: a feed in virtual time, its decisions, and a summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
+from typing import TypeVar, final
+
+import attrs
+import click
+import trio
+from rich.console import Console
+
+from muster.cli._options import (
+    DIFFERENT,
+    FILE,
+    INTERRUPTED,
+    STDOUT,
+    UNUSABLE,
+    Format,
+    as_instant,
+    complain,
+    error_map,
+    example,
+    format_option,
+    name_of,
+    print_json,
+)
+from muster.cli._progress import Progress
+from muster.cli._replay.interrupt import Interrupt
+from muster.cli._replay.live import moment
+from muster.cli._replay.report import check_apart, opened, write
+from muster.cli._replay.summary import as_map, print_summary
+from muster.feeds import DecisionLog, FeedError, FeedItem
+from muster.replay import Remark, Tally, Watcher, replay
+from muster.report import Board, Ending, Recorder
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class Arguments:
+    """What to replay, and how.
+
+    Attributes:
+        feed: The name of the feed.
+        decisions: The name of the decision log, or None.
+        report: The name of the report, or None.
+        live: Whether the queues are shown as the replay goes on.
+        until_us: When to end, in microseconds, or None.
+        strict: Whether to stop at the first refusal.
+    """
+
+    feed: str
+    decisions: str | None
+    report: str | None
+    live: bool
+    until_us: int | None
+    strict: bool
+
+    @property
+    def takes_stdout(self) -> bool:
+        """Whether the decision log or the report takes standard output."""
+        return STDOUT in {self.decisions, self.report}
+
+    def check(self) -> None:
+        """Make sure that the options go together.
+
+        Raises:
+            click.UsageError: If they do not.
+        """
+        if self.decisions == self.report == STDOUT:
+            raise click.UsageError("--decisions and --report cannot both be standard output")
+        if not self.live:
+            return
+        if not Console(stderr=True).is_terminal:
+            raise click.UsageError("--live needs a terminal, and standard error is none")
+        if self.takes_stdout and sys.stdout.isatty():
+            raise click.UsageError("--live needs the terminal to which standard output goes")
+
+
+@click.command("replay", epilog=example("muster replay feed.yaml --decisions decisions.jsonl"))
+@click.argument("feed", type=FILE)
+@click.option(
+    "--decisions",
+    type=FILE,
+    metavar="FILE",
+    help="Write every decision there: JSON Lines, or msgpack if its name ends in .msgpack; with "
+    ".gz behind it for gzip. `-` is standard output; the summary goes to standard error then.",
+)
+@click.option(
+    "--report",
+    type=FILE,
+    metavar="FILE",
+    help="Write a page there to look at, as HTML: what happened in queues and on nodes over time, "
+    "and why asks waited. `-` is standard output; the summary goes to standard error then.",
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Show the queues as the replay goes on. Standard error must be a terminal.",
+)
+@click.option(
+    "--until",
+    "until_us",
+    callback=as_instant,
+    metavar="TIME",
+    help="End at this time since the start, in seconds or like 1h30m. [default: when the feed "
+    "has ended and no timer is left]",
+)
+@click.option("--strict", is_flag=True, help="Stop at the first event that is refused.")
+@format_option
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    feed: str,
+    decisions: str | None,
+    report: str | None,
+    live: bool,
+    until_us: int | None,
+    strict: bool,
+    output: Format,
+) -> None:
+    """Replay a feed in virtual time, and sum up what happened.
+
+    FEED is YAML, JSON Lines or msgpack, gzip-compressed or not; `-` is standard input. In the
+    summary a job is an application, and an ask waits from when it came until it is bound for
+    the first time. Ctrl-C ends the replay, and sums up what was done so far. The report is
+    written then too, and says so; it is not if the feed cannot be read.
+
+    Exit status: 0 if all is fine, 1 if an event was refused, 2 if the feed cannot be read, or
+    the log or the report cannot be written, 130 after Ctrl-C.
+    """
+    arguments = Arguments(feed, decisions, report, live, until_us, strict)
+    arguments.check()
+    tally, interrupt = Tally(), Interrupt()
+    report_written = False
+    try:
+        _run(arguments, tally, interrupt)
+        report_written = report is not None
+    except KeyboardInterrupt:  # before anything was read
+        pass
+    except FeedError as error:
+        complain(str(error))
+        if output is Format.JSON:
+            print_json({"error": error_map(error)}, err=arguments.takes_stdout)
+        context.exit(UNUSABLE)
+    _report(arguments, tally, interrupt, output, report if report_written else None)
+    context.exit(INTERRUPTED if interrupt.hit else DIFFERENT if tally.refused else 0)
+
+
+def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
+    """Replay the feed, from opening the files to closing them.
+
+    Raises:
+        FeedError: If one of them cannot be used.
+        KeyboardInterrupt: After Ctrl-C before anything was read.
+    """
+    terminal_is_taken = arguments.takes_stdout and sys.stdout.isatty()
+    board = Board() if arguments.live else None
+    below = None if board is None else partial(moment, board)
+    progress = Progress(tally, shown=not terminal_is_taken, below=below)
+    with ExitStack() as stack:
+        stack.enter_context(interrupt)
+        # Reading starts before the log is opened: a feed that cannot be read must not cost
+        # an older log its content.
+        items = _begun(interrupt.reads(progress.read(arguments.feed)))
+        check_apart(arguments.feed, arguments.decisions, arguments.report)
+        report = None if arguments.report is None else stack.enter_context(opened(arguments.report))
+        journals: list[DecisionLog] = []
+        if arguments.decisions is not None:
+            journals.append(stack.enter_context(DecisionLog(arguments.decisions)))
+        recorder = None if report is None else Recorder()
+        with progress.line():
+            ending = _ending(
+                arguments,
+                interrupt,
+                items,
+                journals=journals,
+                watchers=[watcher for watcher in (recorder, board) if watcher is not None],
+                tally=tally,
+            )
+        if report is not None and recorder is not None:
+            write(report, arguments.feed, recorder, tally, ending)
+
+
+def _ending(
+    arguments: Arguments,
+    interrupt: Interrupt,
+    items: Iterable[FeedItem],
+    *,
+    journals: Sequence[DecisionLog],
+    watchers: Sequence[Watcher],
+    tally: Tally,
+) -> Ending:
+    """Replay the feed, with all files open; give why it ended.
+
+    Raises:
+        FeedError: If it cannot be read on, or the log cannot be written.
+    """
+
+    async def run() -> bool:
+        with interrupt.scope():
+            return await replay(
+                items,
+                journals=journals,
+                watchers=watchers,
+                tally=tally,
+                until_us=arguments.until_us,
+                strict=arguments.strict,
+            )
+        return False
+
+    try:
+        went_through = trio.run(run)
+    except KeyboardInterrupt:  # while the feed was read
+        return Ending.INTERRUPTED
+    if interrupt.hit:
+        return Ending.INTERRUPTED
+    if not went_through:
+        return Ending.STOPPED
+    return Ending.COMPLETE if arguments.until_us is None else Ending.UNTIL
+
+
+def _begun(items: Iterator[T]) -> Iterable[T]:
+    """Read the first item now."""
+    for first in items:
+        return chain([first], items)
+    return ()
+
+
+def _report(
+    arguments: Arguments, tally: Tally, interrupt: Interrupt, output: Format, report: str | None
+) -> None:
+    """Sum up; ``report`` is the name of the report that was written, or None."""
+    summary = tally.summary()
+    err = arguments.takes_stdout
+    if output is Format.JSON:
+        print_json({**as_map(summary, interrupted=interrupt.hit), "report": report}, err=err)
+        return
+    feed = name_of(arguments.feed)
+    _tell(feed, "warning", summary.first_warnings, summary.warnings)
+    _tell(feed, "refused", summary.first_refusals, summary.refused)
+    print_summary(summary, interrupted=interrupt.hit, err=err)
+    if report is not None and report != STDOUT:
+        click.echo(f"Report written to {click.format_filename(report)}", err=err)
+
+
+def _tell(feed: str, what: str, first: Sequence[Remark], number: int) -> None:
+    """Say on standard error what there is to say of events."""
+    for remark in first:
+        place = f"event {remark.index}" if remark.line is None else remark.line
+        click.echo(f"{feed}:{place}: {what}: {remark.message}", err=True)
+    if len(first) < number:
+        click.echo(f"{feed}: {what}: … {number:,} in all", err=True)

@@ -1,0 +1,283 @@
+"""The account of one side: what becomes of jobs and asks, by queue and by priority."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, final
+
+import attrs
+
+from muster.compare._accounts.jobs import Job, JobBook
+from muster.compare._accounts.usage import Usage
+from muster.compare._asks import find_ask
+from muster.compare._result import Figures
+from muster.replay import Waits
+from muster_core.coordinator.coordinator import Conductor
+from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
+from muster_core.owners.messages.asks import Ask
+from muster_core.values.lifecycle import AppState
+
+_Key = tuple[str, str]
+
+_GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
+"""The reasons after which a released ask is not pending again."""
+
+
+@final
+@attrs.define
+class Count:
+    """What is counted of a queue or of a priority.
+
+    Attributes:
+        jobs: Applications.
+        bound: Asks bound for the first time.
+        pending: Asks that are not bound at the end.
+        releases: Asks released, by reason.
+        waits: How long asks waited.
+        job_waits: How long applications waited.
+        first_us: When the first application came, in microseconds, or None.
+        last_us: When an ask was last bound or released, in microseconds, or None.
+    """
+
+    jobs: int = 0
+    bound: int = 0
+    pending: int = 0
+    releases: dict[Reason, int] = attrs.field(factory=lambda: defaultdict[Reason, int](int))
+    waits: Waits = attrs.field(factory=Waits)
+    job_waits: Waits = attrs.field(factory=Waits)
+    first_us: int | None = None
+    last_us: int | None = None
+
+    def add(self, other: Count) -> None:
+        """Add what another one has counted."""
+        self.jobs += other.jobs
+        self.bound += other.bound
+        self.pending += other.pending
+        for reason, number in other.releases.items():
+            self.releases[reason] += number
+        self.waits.extend(other.waits)
+        self.job_waits.extend(other.job_waits)
+        self.first_us = min(_known(self.first_us, other.first_us), default=None)
+        self.last_us = max(_known(self.last_us, other.last_us), default=None)
+
+    @property
+    def makespan_s(self) -> float | None:
+        """From the first application to the last time that an ask was bound or released."""
+        if self.first_us is None or self.last_us is None:
+            return None
+        return (self.last_us - self.first_us) / MICROSECONDS
+
+
+def _known(*values: int | None) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def total(counts: Iterable[Count]) -> Count:
+    """Add up what was counted."""
+    everything = Count()
+    for count in counts:
+        everything.add(count)
+    return everything
+
+
+@final
+@attrs.frozen
+class _Held:
+    """What an ask holds.
+
+    Attributes:
+        queue: The path of its queue.
+        ask: What is known of it, or None.
+    """
+
+    queue: str
+    ask: Ask | None
+
+
+@final
+class Account:
+    """Counts what one side does.
+
+    The decisions say what happens; who asked for how much and since when is read from the
+    scheduler that made them, if there is one. Only what is alive is kept, and a number for
+    each ask that was bound.
+
+    Args:
+        conductor: The machine of that scheduler, or None if all there is are decisions.
+        closed: Is told of each application of which nothing more can come.
+    """
+
+    def __init__(self, conductor: Conductor | None, closed: Callable[[Job], None]) -> None:
+        self._conductor = conductor
+        self._jobs = JobBook(closed)
+        self._usage = Usage()
+        self._queues: dict[str, Count] = defaultdict(Count)
+        self._priorities: dict[int, Count] = defaultdict(Count)
+        #: The asks that hold a node, and those that have been bound and are pending again.
+        self._held: dict[_Key, _Held] = {}
+        self._bound_before: set[_Key] = set()
+        #: The applications of which an ask was removed in this batch: they may be gone as well.
+        self._emptied: set[str] = set()
+        self._now_us = 0
+
+    # Listening
+
+    def note(self, now_us: int, decisions: Sequence[Announced]) -> None:
+        """Count the decisions of a batch, which has just ended."""
+        self._now_us = now_us
+        if self._conductor is not None:
+            self._usage.set_capacity(self._conductor.view.nodes.total, now_us)
+        for announced in decisions:
+            self._count(announced.decision)
+        for app in self._emptied:
+            if self._conductor is not None and self._conductor.directory.locate(app) is None:
+                self._jobs.gone(app)
+        self._emptied.clear()
+
+    def _count(self, decision: Decision) -> None:
+        match decision:
+            case Decision(kind=Kind.BOUND, app=str(app), ask=str(name), queue=str(queue)):
+                self._bind((app, name), queue)
+            case Decision(kind=Kind.WAITING, app=str(app), ask=str(name), queue=str(queue)):
+                self._hold((app, name), queue, self._find(app, name))
+            case Decision(kind=Kind.RELEASED, app=str(app), ask=str(name), queue=str(queue)):
+                self._release((app, name), queue, decision.reason)
+            case Decision(kind=Kind.APP_STATE, app=str(app), queue=str(queue), state=str(state)):
+                self._enter(app, queue, state)
+            case _:
+                pass
+
+    def _find(self, app: str, name: str) -> Ask | None:
+        """Give an ask, unless it came bound and was gone before the batch ended."""
+        return None if self._conductor is None else find_ask(self._conductor, app, name)
+
+    def _enter(self, app: str, queue: str, state: str) -> None:
+        if state != AppState.NEW:
+            self._jobs.entered(app, state, self._now_us)
+            return
+        self._jobs.submitted(app, queue, self._now_us)
+        count = self._queues[queue]
+        count.jobs += 1
+        if count.first_us is None:
+            count.first_us = self._now_us
+
+    def _hold(self, key: _Key, queue: str, ask: Ask | None) -> None:
+        self._held[key] = _Held(queue, ask)
+        job = self._jobs.find(key[0])
+        if job is not None:
+            job.holding += 1
+        if ask is not None:
+            self._usage.take(queue, ask.resources, self._now_us)
+
+    def _bind(self, key: _Key, queue: str) -> None:
+        ask = self._find(*key)
+        if key not in self._held:
+            self._hold(key, queue, ask)
+        count = self._queues[queue]
+        count.last_us = self._now_us
+        job = self._jobs.find(key[0])
+        if job is not None:
+            self._bind_of(job, count, ask)
+        if key in self._bound_before:
+            return
+        self._bound_before.add(key)
+        wait_us = 0 if ask is None else self._now_us - ask.came_us
+        for counted in (count, *self._of_priority(ask)):
+            counted.bound += 1
+            counted.waits.add(wait_us)
+
+    def _bind_of(self, job: Job, count: Count, ask: Ask | None) -> None:
+        job.removed_us = None
+        if job.bound_us is None:
+            job.bound_us = self._now_us
+            count.job_waits.add(self._now_us - job.came_us)
+        if ask is not None:
+            self._join(job, ask)
+
+    def _join(self, job: Job, ask: Ask) -> None:
+        if ask.priority not in job.priorities:
+            job.priorities.add(ask.priority)
+            self._priorities[ask.priority].jobs += 1
+
+    def _of_priority(self, ask: Ask | None) -> list[Count]:
+        return [] if ask is None else [self._priorities[ask.priority]]
+
+    def _release(self, key: _Key, queue: str, reason: Reason | None) -> None:
+        assert reason is not None, "an ask was released for no reason"
+        held = self._held.pop(key, None)
+        job = self._jobs.find(key[0])
+        count = self._queues[queue]
+        ask = None
+        if held is not None:
+            ask = held.ask
+            if key in self._bound_before:
+                count.last_us = self._now_us
+            if job is not None:
+                job.holding -= 1
+            if ask is not None:
+                self._usage.give_back(held.queue, ask.resources, self._now_us)
+        for counted in (count, *self._of_priority(ask)):
+            counted.releases[reason] += 1
+        if reason in _GONE:
+            self._bound_before.discard(key)
+            if reason is Reason.REMOVED and job is not None:
+                job.removed_us = self._now_us
+                self._emptied.add(job.app)
+
+    def end(self, now_us: int) -> None:
+        """Take note that time passed until the end, and nothing more comes."""
+        self._usage.end(now_us)
+        alive: set[str] = set()
+        for app, name in () if self._conductor is None else self._conductor.pending():
+            ask, job = self._find(app, name), self._jobs.find(app)
+            assert ask is not None, "what is pending is not there"
+            assert job is not None, "an application was never submitted"
+            alive.add(app)
+            self._join(job, ask)
+            for counted in (self._queues[job.queue], self._priorities[ask.priority]):
+                counted.pending += 1
+        self._jobs.end(alive)
+
+    # Telling
+
+    def all(self) -> Figures:
+        """Say what became of everything."""
+        return self._told(total(self._queues.values()), self._queues)
+
+    def queues(self) -> set[str]:
+        """Give the paths of the leaves that were used."""
+        return set(self._queues)
+
+    def queue(self, queue: str) -> Figures:
+        """Say what became of a leaf, also of one that was not used."""
+        return self._told(self._queues.get(queue, Count()), (queue,))
+
+    def asks_by_priority(self) -> dict[int, int]:
+        """Give how many asks of each priority were bound, or are not at the end."""
+        return {
+            priority: count.bound + count.pending for priority, count in self._priorities.items()
+        }
+
+    def priorities(self, lowest: int, highest: int) -> Figures:
+        """Say what became of the asks of some priorities."""
+        counts = [
+            count for priority, count in self._priorities.items() if lowest <= priority <= highest
+        ]
+        return attrs.evolve(
+            self._told(total(counts), ()), job_wait=None, utilisation={}, makespan_s=None
+        )
+
+    def _told(self, count: Count, queues: Iterable[str]) -> Figures:
+        knows_asks = self._conductor is not None
+        return Figures(
+            jobs=count.jobs,
+            asks_bound=count.bound,
+            asks_pending=count.pending if knows_asks else None,
+            asks_preempted=count.releases[Reason.PREEMPTED],
+            asks_reclaimed=count.releases[Reason.RECLAIMED],
+            wait=count.waits.summary() if knows_asks else None,
+            job_wait=count.job_waits.summary(),
+            utilisation=self._usage.shares(queues),
+            makespan_s=count.makespan_s,
+        )

@@ -1,0 +1,192 @@
+"""Remedies that concern the gang of an ask, and those that are bound together with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from muster.explain._remedies.case import Case
+from muster.explain._remedies.parts import Part
+from muster.explain._remedies.remedy import Remedy, RemedyKind
+from muster.explain._remedies.search import Knob, smallest
+from muster.explain._writing import Written, add_ask, add_gang, pod_group
+from muster_core.events import AddAsk
+from muster_core.gangs.definition import NOTHING_SAID, GangDefinition
+from muster_core.gangs.states import GangState
+from muster_core.structures.totals import add_to
+from muster_core.view.gangs.gang import ViewGang
+
+_ENOUGH: Final = 10_000
+"""How many members are made up at the most."""
+
+
+def gang_remedies(case: Case) -> Iterator[Remedy]:
+    """Try what can be done about the gangs of its group."""
+    yield from _renew(case)
+    for gang in case.group:
+        if gang.definition is None:
+            yield from _define(case, gang)
+        elif gang.state is not GangState.TIMED_OUT and not gang.satisfied:
+            yield from _add_members(case, gang, gang.definition)
+            yield from _need_fewer(case, gang, gang.definition)
+
+
+def _define(case: Case, gang: ViewGang) -> Iterator[Remedy]:
+    """Define a gang that is not: with as many members as there are, or fewer if they must be."""
+
+    def events(fewer: tuple[int, ...]) -> list[Written]:
+        definition = GangDefinition(gang.children - fewer[0], gang.children - fewer[0])
+        return [add_gang(gang.name, definition)]
+
+    if not gang.children:
+        return
+    knob = Knob(gang.children - 1, 0)
+    found = smallest(lambda fewer: case.trials.bind(events(fewer)), [knob])
+    yield from case.found(
+        RemedyKind.DEFINE_GANG,
+        ["fewer"],
+        found,
+        lambda fewer: f"gang {gang.name} defined, with min_member {gang.children - fewer[0]}",
+        events,
+    )
+
+
+def _add_members(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Remedy]:
+    """Let more members come that are like one that is there."""
+    lack = definition.min_member - gang.children
+    example = _example(case, gang)
+    if not 0 < lack <= _ENOUGH:
+        return
+
+    def events(count: tuple[int, ...]) -> list[Written]:
+        return [_members(case, example, count[0])] if count[0] else []
+
+    found = smallest(lambda count: case.trials.bind(events(count)), [Knob(lack, lack)])
+    yield from case.found(
+        RemedyKind.MORE_MEMBERS,
+        ["count"],
+        found,
+        lambda count: _more(gang, example, count[0]),
+        events,
+    )
+
+
+def _more(gang: ViewGang, example: AddAsk, count: int) -> str:
+    return f"{count:,} more like {example.app}/{example.ask} in gang {gang.name}"
+
+
+def _members(case: Case, example: AddAsk, count: int) -> Written:
+    """Write members that come, with names that are free."""
+    name, number = f"{example.ask}-more", 1
+    taken = {ask.name for ask in case.snapshot.apps[example.app].asks}
+    while any(one == name or one.startswith(f"{name}-") for one in taken):
+        number += 1
+        name = f"{example.ask}-more-{number}"
+    return add_ask(attrs.evolve(example, ask=name, count=count))
+
+
+def _example(case: Case, gang: ViewGang) -> AddAsk:
+    """Give a member of a gang as it might have come; if it has none, one like the ask."""
+    if gang is case.gang:
+        return case.event
+    seen = case.snapshot.gangs[gang.name]
+    for app, name in (*seen.pending, *seen.parked, *seen.waiting, *seen.bound):
+        for ask in case.snapshot.apps[app].asks:
+            if ask.name == name:
+                return AddAsk(app, name, ask.resources, priority=ask.priority, gang=gang.name)
+    return attrs.evolve(case.event, gang=gang.name, says=NOTHING_SAID)
+
+
+def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Remedy]:
+    """Let a gang need fewer members, but as many as possible."""
+    if definition.min_member < 2:
+        return
+
+    def needs(fewer: int) -> int:
+        return definition.min_member - fewer
+
+    def events(fewer: tuple[int, ...]) -> list[Written]:
+        if not fewer[0]:
+            return []
+        return [pod_group(gang.name, attrs.evolve(definition, min_member=needs(fewer[0])))]
+
+    held_back = min(max(definition.min_member - gang.children, 1), needs(1))
+    found = smallest(lambda fewer: case.trials.bind(events(fewer)), [Knob(needs(1), held_back)])
+    yield from case.found(
+        RemedyKind.MIN_MEMBER,
+        ["fewer"],
+        found,
+        lambda fewer: (
+            f"min_member {needs(fewer[0]):,} instead of {needs(0):,} for gang {gang.name}"
+        ),
+        events,
+    )
+
+
+def _renew(case: Case) -> Iterator[Remedy]:
+    """Take the marks away from gangs that have timed out."""
+    part = _renewed(case)
+    if part is not None:
+        remedy = case.remedy(RemedyKind.RENEW_GANG, part.text, part.events)
+        if remedy is not None:
+            yield remedy
+
+
+def _renewed(case: Case) -> Part | None:
+    """Remove the gangs that have timed out, and define them anew."""
+    marked = [gang for gang in case.group if gang.state is GangState.TIMED_OUT]
+    known = [(gang.name, gang.definition) for gang in marked if gang.definition is not None]
+    if not known:
+        return None
+    removed: list[Written] = [{"op": "remove_gang", "gang": name} for name, _ in known]
+    events = (*removed, *(add_gang(name, definition) for name, definition in known))
+    names = " and ".join(name for name, _ in known)
+    text = f"gang {names} removed and defined anew, which takes the mark of the timeout away"
+    return Part(text, events)
+
+
+def gang_parts(case: Case) -> Iterator[Part]:
+    """Give all that stands in the way of the gangs of its group but for room, mended at once."""
+    renewed = _renewed(case)
+    parts = [] if renewed is None else [renewed]
+    for gang in case.group:
+        if gang.definition is None and gang.children:
+            definition = GangDefinition(gang.children, gang.children)
+            text = f"gang {gang.name} defined, with min_member {gang.children}"
+            parts.append(Part(text, (add_gang(gang.name, definition),)))
+        elif gang.definition is not None and not gang.satisfied:
+            parts += _completed(case, gang, gang.definition)
+    parts += _made_up(case)
+    if parts:
+        more: dict[str, int] = {}
+        for part in parts:
+            add_to(more, part.more)
+        events = tuple(event for part in parts for event in part.events)
+        yield Part(", and ".join(part.text for part in parts), events, more=more)
+
+
+def _made_up(case: Case) -> Iterator[Part]:
+    """Make up the gangs of its group that there are not, each with one member like the ask."""
+    known = {gang.name for gang in case.group}
+    named = {
+        name
+        for gang in case.group
+        if gang.definition is not None
+        for name in gang.definition.groups
+    }
+    for name in sorted(named - known):
+        member = attrs.evolve(case.event, gang=name, says=NOTHING_SAID)
+        added = _members(case, member, 1)
+        text = f"gang {name} defined, with one member like {member.app}/{member.ask}"
+        events = (add_gang(name, GangDefinition(1, 1)), added)
+        yield Part(text, events, more=dict(member.resources))
+
+
+def _completed(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Part]:
+    lack, example = definition.min_member - gang.children, _example(case, gang)
+    if 0 < lack <= _ENOUGH:
+        more: dict[str, int] = {}
+        add_to(more, example.resources, lack)
+        yield Part(_more(gang, example, lack), (_members(case, example, lack),), more=more)

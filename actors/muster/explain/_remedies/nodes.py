@@ -1,0 +1,217 @@
+"""Remedies that concern nodes: another one, a larger one, one that may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from muster.explain._remedies.case import Case, told
+from muster.explain._remedies.remedy import Remedy, RemedyKind
+from muster.explain._remedies.search import Knob, Smallest, smallest
+from muster.explain._writing import Written, amounts
+from muster_core.nodes.node import Node
+from muster_core.structures.totals import add_to
+from muster_core.values.quantities import format_quantity
+
+_TRIED: Final = 16
+"""Of how many nodes of a kind it is tried out what they would do."""
+
+_TOLD: Final = 3
+"""How many nodes are told that would do alike."""
+
+
+def node_remedies(case: Case) -> Iterator[Remedy]:
+    """Try what can be done about nodes."""
+    yield from _open(case)
+    yield from _relabel(case)
+    yield from _grow(case)
+    if case.event.node is None or case.event.node not in case.nodes:
+        yield from _add(case)
+
+
+def _all(case: Case) -> list[Node]:
+    return list(case.conductor.view.nodes.in_order())
+
+
+def _first(
+    case: Case, kind: RemedyKind, nodes: Sequence[Node], change: Callable[[Node], Written], how: str
+) -> Iterator[Remedy]:
+    """Try the same with some nodes, until it has worked with a few."""
+    found = 0
+    for node in nodes[:_TRIED]:
+        remedy = case.remedy(kind, how.format(node.name), [change(node)])
+        if remedy is not None:
+            yield remedy
+            found += 1
+            if found == _TOLD:
+                return
+
+
+def _open(case: Case) -> Iterator[Remedy]:
+    closed = [node for node in _all(case) if not node.schedulable and case.matches(node)]
+
+    def change(node: Node) -> Written:
+        return {"op": "update_node", "node": node.name, "schedulable": True}
+
+    text = "let node {} take asks again (schedulable)"
+    yield from _first(case, RemedyKind.SCHEDULABLE, case.by_lack(closed), change, text)
+
+
+def _relabel(case: Case) -> Iterator[Remedy]:
+    selector = case.event.selector
+    others = [
+        node
+        for node in _all(case)
+        if node.schedulable
+        and case.matches(node, attributes=False)
+        and not case.matches(node)
+        and not case.lack(node)
+    ]
+
+    def change(node: Node) -> Written:
+        attributes: Written = {**node.attributes, **selector}
+        return {"op": "update_node", "node": node.name, "attributes": attributes}
+
+    text = f"give node {{}} what the selector asks for: {_safe(_wanted(case))}"
+    yield from _first(case, RemedyKind.ATTRIBUTES, others, change, text)
+
+
+def _safe(text: str) -> str:
+    """Write a text so that ``format`` leaves it alone."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _grow(case: Case) -> Iterator[Remedy]:
+    """Make a node larger, the one that lacks least."""
+    usable = [node for node in _all(case) if node.schedulable and case.matches(node)]
+    for node in case.by_lack(usable)[:_TRIED]:
+        remedy = _grown(case, node)
+        if remedy is not None:
+            yield remedy
+            return
+
+
+def _grown(case: Case, node: Node) -> Remedy | None:
+    lack, names = case.lack(node), sorted(case.event.resources)
+
+    def added(more: tuple[int, ...]) -> dict[str, int]:
+        return {name: extra for name, extra in zip(names, more, strict=True) if extra}
+
+    def events(more: tuple[int, ...]) -> list[Written]:
+        grown = dict(node.capacity)
+        add_to(grown, added(more))
+        return [{"op": "update_node", "node": node.name, "capacity": amounts(grown)}]
+
+    def text(more: tuple[int, ...]) -> str:
+        return f"{told(added(more))} more on node {node.name}"
+
+    knobs = [
+        Knob(
+            max(lack.get(name, 0), case.pending.get(name, 0)),
+            lack.get(name, 0),
+            case.steps.get(name, 1),
+        )
+        for name in names
+    ]
+    found = smallest(lambda more: case.trials.bind(events(more)), knobs)
+    return next(case.found(RemedyKind.CAPACITY, names, found, text, events), None)
+
+
+def more_room(case: Case, room: Mapping[str, int]) -> Written:
+    """Write more room that the ask could use: on the only node that will do, or a new one."""
+    node = case.nodes.get(case.event.node or "")
+    if node is None:
+        return new_node(case, room)
+    written: Written = {"op": "update_node", "node": node.name}
+    capacity = _with_room(node, room)
+    if capacity != node.capacity:
+        written["capacity"] = amounts(capacity)
+    if not case.matches(node):
+        written["attributes"] = {**node.attributes, **case.event.selector}
+    if not node.schedulable:
+        written["schedulable"] = True
+    return written
+
+
+def _with_room(node: Node, room: Mapping[str, int]) -> dict[str, int]:
+    """Give the capacity of a node with which so much is free, or more if that is so now."""
+    capacity = dict(node.capacity)
+    for name, amount in room.items():
+        capacity[name] = max(capacity.get(name, 0), node.used.get(name, 0) + amount)
+    return capacity
+
+
+def room_text(case: Case, room: Mapping[str, int]) -> str:
+    """Say in words what :func:`more_room` does."""
+    node = case.nodes.get(case.event.node or "")
+    if node is None:
+        return _new_text(case, room)
+    capacity = _with_room(node, room)
+    parts = [
+        f"{told({name: amount})} instead of {format_quantity(name, node.capacity.get(name, 0))} "
+        f"as capacity of node {node.name}"
+        for name, amount in capacity.items()
+        if amount != node.capacity.get(name, 0)
+    ]
+    if not case.matches(node):
+        parts.append(f"node {node.name} with {_wanted(case)}")
+    if not node.schedulable:
+        parts.append(f"node {node.name} takes asks again (schedulable)")
+    return ", and ".join(parts)
+
+
+def _wanted(case: Case) -> str:
+    return ", ".join(f"{key}={value}" for key, value in case.event.selector.items())
+
+
+def _new_text(case: Case, capacity: Mapping[str, int]) -> str:
+    what = "another node" if case.event.node is None else f"a node named {case.event.node}"
+    marked = f" and {_wanted(case)}" if case.event.selector else ""
+    return f"{what} with {told(capacity)}{marked}"
+
+
+def new_node(case: Case, capacity: Mapping[str, int]) -> Written:
+    """Write a node that comes, and that the ask could use."""
+    name, number = case.event.node or "another-node", 1
+    while name in case.nodes:
+        number += 1
+        name = f"another-node-{number}"
+    written: Written = {"op": "add_node", "node": name, "capacity": amounts(capacity)}
+    if case.event.selector:
+        written["attributes"] = {**case.event.selector}
+    return written
+
+
+def _add(case: Case) -> Iterator[Remedy]:
+    names = sorted(case.together)
+
+    def size(values: tuple[int, ...]) -> dict[str, int]:
+        return dict(zip(names, values, strict=True))
+
+    def events(values: tuple[int, ...]) -> list[Written]:
+        return [new_node(case, size(values))]
+
+    def text(values: tuple[int, ...]) -> str:
+        return _new_text(case, size(values))
+
+    yield from case.found(RemedyKind.NODE, names, smallest_room(case, names, events), text, events)
+
+
+def smallest_room(
+    case: Case, names: Sequence[str], events: Callable[[tuple[int, ...]], Sequence[Written]]
+) -> Smallest | None:
+    """Find the least of some types that has to come."""
+
+    def works(values: tuple[int, ...]) -> bool:
+        return case.trials.bind(events(values))
+
+    size = {name: case.together[name] for name in names}
+    while True:
+        knobs = [
+            Knob(size[name], min(size[name], case.event.resources[name]), case.steps.get(name, 1))
+            for name in names
+        ]
+        found = smallest(works, knobs)
+        if found is not None or all(size[name] >= case.pending[name] for name in names):
+            return found
+        size = {name: min(2 * size[name], case.pending[name]) for name in names}

@@ -1,0 +1,213 @@
+"""Remedies that concern who comes first: priorities, settings of queues, asks ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final
+
+import attrs
+
+from muster.explain._remedies.case import Case, told
+from muster.explain._remedies.remedy import Remedy, RemedyKind
+from muster.explain._remedies.search import Knob, least_above, smallest
+from muster.explain._remedies.settings import QueueChange, configure
+from muster.explain._trials import node_of
+from muster.explain._writing import Written, add_ask, span
+from muster_core.config.model import PreemptionPolicy, SortPolicy
+from muster_core.snapshots import AskPlace, AskSnapshot
+from muster_core.values.priority import MAX_PRIORITY
+from muster_core.view.tree.queue import ViewQueue
+
+_AHEAD: Final = 5
+"""How many asks ahead are removed at the most."""
+
+_RELEASED: Final = 40
+"""Of how many bound asks it is tried out what their end would do."""
+
+_TYPES: Final = 4
+"""Of how many types every choice of some is tried, as for what is guaranteed."""
+
+_TOLD: Final = 3
+"""How many of them are told that would do alike."""
+
+
+def order_remedies(case: Case) -> Iterator[Remedy]:
+    """Try what can be done about who comes first."""
+    yield from _priority(case)
+    yield from _guaranteed(case)
+    yield from _policies(case)
+
+
+def _own(case: Case) -> AskSnapshot:
+    asks = case.snapshot.apps[case.event.app].asks
+    return next(ask for ask in asks if ask.name == case.event.ask)
+
+
+def _priority(case: Case) -> Iterator[Remedy]:
+    now = _own(case).priority
+
+    def events(priority: int) -> list[Written]:
+        anew = attrs.evolve(case.event, priority=priority, priority_class=None)
+        gone: Written = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
+        return [gone, add_ask(anew)]
+
+    def works(priority: int) -> bool:
+        return case.trials.bind(events(priority))
+
+    if works(now):  # It is not for its priority that it is bound then.
+        text = "the same ask, withdrawn and submitted anew"
+        again = case.remedy(RemedyKind.RESUBMIT, text, events(now))
+        if again is not None:
+            yield again
+        return
+    least = least_above(works, now, MAX_PRIORITY)
+    if least is None:
+        return
+    text = (
+        f"priority {least:,} instead of {now:,}: the ask is withdrawn and submitted anew, "
+        "and counts as created then"
+    )
+    amounts = {"priority": least}
+    remedy = case.remedy(RemedyKind.PRIORITY, text, events(least), smallest=amounts)
+    if remedy is not None:
+        yield remedy
+
+
+def _guaranteed(case: Case) -> Iterator[Remedy]:
+    """Guarantee a queue so much that it may reclaim for the ask."""
+    for queue in case.path[:-1]:
+        for remedy in _guaranteed_to(case, queue):
+            yield remedy
+            return
+
+
+def _guaranteed_to(case: Case, queue: ViewQueue) -> Iterator[Remedy]:
+    """Guarantee a queue more of one type; else of two, and so on.
+
+    Of a type of which nothing is guaranteed a queue may have what it likes, so more types
+    may be worse than fewer.
+    """
+    wanted = {
+        name: queue.allocated.get(name, 0) + amount for name, amount in case.event.resources.items()
+    }
+    lacking = sorted(name for name in wanted if queue.config.guaranteed[name] < wanted[name])
+    sizes = range(1, len(lacking) + 1) if len(lacking) <= _TYPES else {1, len(lacking)}
+    for size in sorted(sizes):
+        for names in combinations(lacking, size):
+            yield from _guarantee(case, queue, {name: wanted[name] for name in names})
+
+
+def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Iterator[Remedy]:
+    path, now = queue.config.path, queue.config.guaranteed
+
+    def raised(values: tuple[int, ...]) -> dict[str, int]:
+        chosen = zip(wanted, values, strict=True)
+        return {name: value for name, value in chosen if value > now[name]}
+
+    def events(values: tuple[int, ...]) -> list[Written]:
+        return [configure(case.conductor, {path: QueueChange(guaranteed=raised(values))})]
+
+    def text(values: tuple[int, ...]) -> str:
+        return f"{told(raised(values))} guaranteed to {path}, which may reclaim for it then"
+
+    knobs = [
+        Knob(amount, amount, case.steps.get(name, 1), floor=now[name])
+        for name, amount in wanted.items()
+    ]
+    found = smallest(lambda values: case.trials.bind(events(values)), knobs)
+    labels = [f"{path}/{name}" for name in wanted]
+    yield from case.found(RemedyKind.GUARANTEED, labels, found, text, events)
+
+
+def _policies(case: Case) -> Iterator[Remedy]:
+    """Try other settings of the leaf, and of the partition."""
+    leaf = case.path[0].config
+    settings = leaf.settings
+    wanted: list[tuple[str, str]] = []
+    if settings.blocking:
+        wanted.append(("application.sort.blocking", "disabled"))
+    if settings.sort_policy is SortPolicy.STATE_AWARE:
+        wanted.append(("application.sort.policy", SortPolicy.FIFO.value))
+    if settings.preemption_policy is PreemptionPolicy.DISABLED:
+        wanted.append(("preemption.policy", PreemptionPolicy.DEFAULT.value))
+    waited_us = case.at_us - case.explanation.since_us
+    if settings.preemption_delay_us > waited_us:
+        wanted.append(("preemption.delay", span(waited_us)))
+    for name, value in wanted:
+        change = {leaf.path: QueueChange(properties={name: value})}
+        text = f"{name}: {value} for {leaf.path}"
+        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.conductor, change)])
+        if remedy is not None:
+            yield remedy
+    if not case.conductor.directory.configuration.preemption_enabled:
+        events = [configure(case.conductor, {}, preemption=True)]
+        remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
+        if remedy is not None:
+            yield remedy
+
+
+def ask_remedies(case: Case) -> Iterator[Remedy]:
+    """Try what would be without other asks."""
+    yield from _remove_ahead(case)
+    yield from _release(case)
+
+
+def _remove_ahead(case: Case) -> Iterator[Remedy]:
+    """Take away the asks that are tried before, one after the other, until it is bound."""
+    own = f"{case.event.app}/{case.event.ask}"
+    events: list[Written] = []
+    names: list[str] = []
+    first = case.explanation.first
+    while first is not None and first != own and first not in names and len(names) < _AHEAD:
+        app, _, ask = first.partition("/")
+        names.append(first)
+        events.append({"op": "remove_ask", "app": app, "ask": ask})
+        after = case.trials.after(events)
+        if after is None:
+            return
+        if node_of(after, case.event.app, case.event.ask) is not None:
+            text = (
+                f"without {' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} ahead"
+            )
+            remedy = case.remedy(RemedyKind.REMOVE_AHEAD, text, events)
+            if remedy is not None:
+                yield remedy
+            return
+        explained = after.explain(case.event.app, case.event.ask)
+        first = None if explained is None else explained.first
+
+
+def _release(case: Case) -> Iterator[Remedy]:
+    """Let an ask end that is bound: the smallest ones first."""
+    found = 0
+    for app, ask in _ends(case)[:_RELEASED]:
+        events: list[Written] = [{"op": "release", "app": app, "ask": ask.name}]
+        text = f"{app}/{ask.name} ends, which holds node {ask.node}"
+        remedy = case.remedy(RemedyKind.RELEASE, text, events)
+        if remedy is not None:
+            yield remedy
+            found += 1
+            if found == _TOLD:
+                return
+
+
+def _ends(case: Case) -> Sequence[tuple[str, AskSnapshot]]:
+    """Give the bound asks that leave enough behind on their node, or in a queue of the ask."""
+    path = {queue.config.path for queue in case.path}
+    found: list[tuple[float, str, AskSnapshot]] = []
+    for app in case.snapshot.apps.values():
+        for ask in app.asks:
+            node = case.nodes.get(ask.node or "")
+            if ask.place is not AskPlace.BOUND or node is None:
+                continue
+            lack = case.lack(node) if node.schedulable and case.matches(node) else None
+            frees_room = lack is not None and all(
+                ask.resources[name] >= amount for name, amount in lack.items()
+            )
+            if frees_room or app.queue in path:
+                wanted = case.event.resources
+                size = sum(ask.resources[name] / wanted[name] for name in wanted)
+                found.append((size, app.name, ask))
+    found.sort(key=lambda one: (one[0], one[1], one[2].name))
+    return [(app, ask) for _, app, ask in found]

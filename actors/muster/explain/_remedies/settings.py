@@ -1,0 +1,139 @@
+"""The configuration in force as an event, with some settings changed.
+
+It is written from what the queues have now, so that nothing else changes: a queue that was
+made on the fly, or by an object, stays as it is unless it is the one to be changed, and one
+that drains goes on draining. What was made on the fly may have a ``max`` over that of a queue
+above, which means nothing, and which no configuration may say; it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, final
+
+import attrs
+
+from muster.explain._writing import Written, amounts
+from muster_core.admission.directory import QueueEntry
+from muster_core.config.model import Acl, NodeSortPolicy, Template
+from muster_core.coordinator.coordinator import Conductor
+
+_DEFAULT_WEIGHTS: Final = (("memory", 1.0), ("vcore", 1.0))
+
+
+@final
+@attrs.frozen
+class QueueChange:
+    """Settings of one queue that are to be others.
+
+    Attributes:
+        guaranteed: The new ``guaranteed`` of some types, in base units.
+        max: The new ``max`` of some types, in base units.
+        max_applications: The new ``maxapplications``, or None.
+        properties: The new values of some properties.
+    """
+
+    guaranteed: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    max: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    max_applications: int | None = None
+    properties: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+
+_NOTHING: Final = QueueChange()
+
+
+def configure(
+    conductor: Conductor, changes: Mapping[str, QueueChange], *, preemption: bool | None = None
+) -> Written:
+    """Write the event that changes some settings.
+
+    Args:
+        conductor: Who knows the configuration in force, and the queues.
+        changes: What is to change, by the full path of the queue.
+        preemption: Whether the partition is to preempt; None for what it does now.
+    """
+    configuration = conductor.directory.configuration
+    partition: Written = {"name": configuration.partition}
+    sort, weights = configuration.node_sort, configuration.node_weights
+    if sort is not NodeSortPolicy.FAIR or weights != _DEFAULT_WEIGHTS:
+        named: Written = {name: f"{weight}" for name, weight in weights}
+        partition["nodesortpolicy"] = {"type": sort.value, "resourceweights": named}
+    enabled = configuration.preemption_enabled if preemption is None else preemption
+    if not enabled:
+        partition["preemption"] = {"enabled": False}
+    root = conductor.directory.queues["root"]
+    partition["queues"] = [_queue(root, changes, frozenset(_paths(changes)), {})]
+    return {"op": "configure", "config": {"partitions": [partition]}}
+
+
+def _paths(changes: Mapping[str, QueueChange]) -> Iterator[str]:
+    """Give the paths of queues that have to be named: those that change, and all above."""
+    for path in changes:
+        names = path.split(".")
+        yield from (".".join(names[:length]) for length in range(1, len(names) + 1))
+
+
+def _queue(
+    entry: QueueEntry,
+    changes: Mapping[str, QueueChange],
+    needed: frozenset[str],
+    above: Mapping[str, int],
+) -> Written:
+    config = entry.config
+    change = changes.get(config.path, _NOTHING)
+    written: Written = {"name": config.name}
+    most = dict(config.max.amounts) | dict(change.max)
+    if entry.dynamic:
+        most = {name: amount for name, amount in most.items() if amount <= above.get(name, amount)}
+    children = [
+        _queue(child, changes, needed, {**above, **most})
+        for child in entry.children.values()
+        if child.config.path in needed or not (child.dynamic or child.applied or child.draining)
+    ]
+    if config.is_parent and not children and entry.parent is not None:
+        written["parent"] = True
+    resources = _resources(dict(config.guaranteed) | dict(change.guaranteed), most)
+    if resources:
+        written["resources"] = resources
+    limit = config.max_applications
+    limit = limit if change.max_applications is None else change.max_applications
+    if limit:
+        written["maxapplications"] = limit
+    properties = dict(config.own_properties) | dict(change.properties)
+    if properties:
+        written["properties"] = {**properties}
+    if config.template is not None:
+        written["childtemplate"] = _template(config.template)
+    for name, acl in (("submitacl", config.submit_acl), ("adminacl", config.admin_acl)):
+        if acl is not None:
+            written[name] = _acl(acl)
+    if children:
+        written["queues"] = [*children]
+    return written
+
+
+def _template(template: Template) -> Written:
+    written: Written = {}
+    if template.max_applications:
+        written["maxapplications"] = template.max_applications
+    if template.properties:
+        written["properties"] = {**dict(template.properties)}
+    resources = _resources(template.guaranteed, dict(template.max.amounts))
+    if resources:
+        written["resources"] = resources
+    return written
+
+
+def _resources(guaranteed: Mapping[str, int], most: Mapping[str, int]) -> Written:
+    written: Written = {}
+    if guaranteed:
+        written["guaranteed"] = amounts(guaranteed)
+    if most:
+        written["max"] = amounts(most)
+    return written
+
+
+def _acl(acl: Acl) -> str:
+    if acl.everybody:
+        return "*"
+    return f"{','.join(sorted(acl.users))} {','.join(sorted(acl.groups))}"

@@ -1,0 +1,4 @@
+"""Encodings of feeds: bytes to raw events and back.
+
+They do not know what an event means.
+"""

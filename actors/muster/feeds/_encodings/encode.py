@@ -1,0 +1,79 @@
+"""Encoders: from a value that every encoding has to the bytes of one event.
+
+Each gives the bytes of one event so that the events of a feed are just written one after
+the other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgpack
+
+from muster.feeds._encodings.raw import Encoding, Raw
+
+# A text that YAML, this program's and any other's, takes for nothing but a text.
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*|[0-9]+(\.[0-9]+)?[A-Za-z]+", re.ASCII)
+_NOT_TEXTS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
+_TO_ESCAPE: Final = re.compile(
+    "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_LONGEST_KEY: Final = 1000
+"""A key of more than 1024 characters needs a mark in YAML."""
+
+
+def to_json_line(value: object) -> bytes:
+    """Write a value as one line of JSON."""
+    # What is no Unicode (from the name of a file, in a message) becomes the escape of JSON.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(
+        errors="backslashreplace"
+    ) + (b"\n")
+
+
+def to_msgpack(value: object) -> bytes:
+    """Write a value as msgpack."""
+    packed: bytes = msgpack.packb(value, unicode_errors="backslashreplace")
+    return packed
+
+
+def to_yaml_item(value: Raw) -> bytes:
+    """Write a value as an item of a YAML list, in one line."""
+    return f"- {_flow(value)}\n".encode()
+
+
+def _flow(value: Raw) -> str:
+    match value:
+        case str():
+            return _yaml_text(value)
+        case list():
+            return f"[{', '.join(_flow(part) for part in value)}]"
+        case dict():
+            return f"{{{', '.join(_entry(key, part) for key, part in value.items())}}}"
+        case _:
+            return json.dumps(value, allow_nan=False)
+
+
+def _entry(key: str, value: Raw) -> str:
+    text = _yaml_text(key)
+    return f"{'? ' if len(text) > _LONGEST_KEY else ''}{text}: {_flow(value)}"
+
+
+def _yaml_text(text: str) -> str:
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXTS:
+        return text
+    return _TO_ESCAPE.sub(_escape, json.dumps(text, ensure_ascii=False))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+ENCODERS: Final[Mapping[Encoding, Callable[[Raw], bytes]]] = {
+    Encoding.YAML: to_yaml_item,
+    Encoding.JSON_LINES: to_json_line,
+    Encoding.MSGPACK: to_msgpack,
+}

@@ -1,0 +1,98 @@
+"""JSON Lines: one event a line. A line that is bad is refused, and the next one is good again."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NoReturn, final
+
+from muster.feeds._encodings.raw import MAX_DEPTH, Raw, RawEvent, trouble
+
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""The longest line that is looked at, so that a feed without line ends does not fill memory."""
+
+
+def read_jsonl(stream: BinaryIO, _name: str) -> Iterator[RawEvent]:
+    """Read events one by one; blank lines are none."""
+    index, number = 0, 0
+    while line := stream.readline(MAX_LINE_BYTES):
+        number += 1
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if len(line) >= MAX_LINE_BYTES and not line.endswith(b"\n"):
+            _skip_line(stream)
+            yield RawEvent(index, number, None, f"the line is longer than {MAX_LINE_BYTES} bytes")
+        elif line.isspace() or not line:
+            continue
+        else:
+            value, problem = decode(line)
+            yield RawEvent(index, number, value, problem)
+        index += 1
+
+
+@final
+class _NumberError(ValueError):
+    """What stands there is no number of JSON, or none that fits a float."""
+
+
+def decode(line: bytes) -> tuple[Raw, str | None]:
+    """Read one line: the value, and what is wrong with it."""
+    repeated: list[str] = []
+
+    def as_map(pairs: list[tuple[str, Raw]]) -> dict[str, Raw]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            keys = Counter(key for key, _ in pairs)
+            twice = [key for key, times in keys.items() if times > 1]
+            repeated.extend(twice)
+            for key in twice:  # neither of the values counts
+                del made[key]
+        return made
+
+    try:
+        value: Raw = json.loads(
+            line.decode().rstrip("\r\n"),
+            object_pairs_hook=as_map,
+            parse_constant=_no_number,
+            parse_float=_finite,
+        )
+    except UnicodeDecodeError as error:
+        return None, f"the line is not UTF-8: byte 0x{line[error.start]:02x}: {error.reason}"
+    except json.JSONDecodeError as error:
+        return None, f"the line is not JSON: {error.msg} (column {error.colno})"
+    except _NumberError as error:
+        return None, f"the line is not JSON: {error}"
+    except ValueError:  # the one that is left: Python reads no endless integers
+        return None, "the line is not JSON: a number has too many digits"
+    except RecursionError:
+        return None, f"is nested deeper than {MAX_DEPTH} levels"
+    if repeated:
+        return value, f"the key {repeated[0][:80]!r} stands twice"
+    return value, _trouble(line, value)
+
+
+def _trouble(line: bytes, value: Raw) -> str | None:
+    # Nearly no line can have what `trouble` looks for, and to walk each would be slow.
+    if b"\\ud" in line or b"\\uD" in line or line.count(b"{") + line.count(b"[") > MAX_DEPTH:
+        return trouble(value)
+    return None
+
+
+def _no_number(constant: str) -> NoReturn:
+    msg = f"{constant} is no number"
+    raise _NumberError(msg)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in {float("inf"), float("-inf")}:
+        msg = f"{text[:40]} is too large"
+        raise _NumberError(msg)
+    return number
+
+
+def _skip_line(stream: BinaryIO) -> None:
+    while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
+        pass

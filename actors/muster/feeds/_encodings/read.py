@@ -1,0 +1,100 @@
+"""Raw reading: from bytes to raw events, whatever the encoding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import BinaryIO, Final
+
+from muster.feeds._encodings.jsonl import read_jsonl
+from muster.feeds._encodings.msgpack import read_msgpack
+from muster.feeds._encodings.raw import Encoding, RawEvent
+from muster.feeds._encodings.source import Input, Source
+from muster.feeds._encodings.yaml import read_yaml
+
+SUFFIXES: Final[Mapping[str, Encoding]] = {
+    ".yaml": Encoding.YAML,
+    ".yml": Encoding.YAML,
+    ".jsonl": Encoding.JSON_LINES,
+    ".ndjson": Encoding.JSON_LINES,
+    ".msgpack": Encoding.MSGPACK,
+    ".mp": Encoding.MSGPACK,
+    ".mpk": Encoding.MSGPACK,
+}
+"""The endings of names that say how a feed is written; ``.gz`` may follow.
+
+``.json`` is not among them: it may be lines of JSON, or one list, which is YAML.
+"""
+
+_READERS: Final[Mapping[Encoding, Callable[[BinaryIO, str], Iterator[RawEvent]]]] = {
+    Encoding.YAML: read_yaml,
+    Encoding.JSON_LINES: read_jsonl,
+    Encoding.MSGPACK: read_msgpack,
+}
+
+
+def read_raw(source: Source, *, encoding: Encoding | None = None) -> Iterator[RawEvent]:
+    """Read a feed, event by event, none before it is asked for.
+
+    Args:
+        source: A path, ``-`` for standard input, or a stream of bytes, which stays open.
+        encoding: How it is written; None to find out from its name and its first bytes.
+
+    Yields:
+        Each event as it stands there, also those that are none.
+
+    Raises:
+        FeedError: If the feed cannot be opened, or cannot be read on.
+    """
+    feed = Input(source)
+    try:
+        yield from read_input(feed, encoding)
+    finally:
+        feed.close()
+
+
+def read_input(feed: Input, encoding: Encoding | None = None) -> Iterator[RawEvent]:
+    """Read a feed that is open already; see :func:`read_raw`."""
+    return _READERS[encoding or detect(feed.head, feed.name)](feed.stream, feed.name)
+
+
+def encoding_of(name: str) -> Encoding | None:
+    """Say how a feed of this name is written, or None if the name does not say."""
+    return SUFFIXES.get(suffix_of(name))
+
+
+def suffix_of(name: str) -> str:
+    """Give the ending of a name in lower case, without ``.gz``."""
+    path = PurePath(name.lower())
+    return PurePath(path.stem).suffix if path.suffix == ".gz" else path.suffix
+
+
+def detect(head: bytes, name: str) -> Encoding:
+    """Find out how a feed is written.
+
+    No text starts with a byte with which nearly every msgpack value starts; otherwise the
+    name decides; otherwise a first line that is a complete JSON object, or looks like the
+    broken start of one, makes it JSON Lines. The rest is YAML, of which a list in JSON is a
+    part.
+    """
+    if head and (0x80 <= head[0] <= 0xC0 or head[0] in {0xDE, 0xDF}):
+        return Encoding.MSGPACK
+    named = encoding_of(name)
+    if named is not None:
+        return named
+    line = head.lstrip().split(b"\n", 1)[0].strip()
+    return Encoding.JSON_LINES if _is_json_line(line) else Encoding.YAML
+
+
+def _is_json_line(line: bytes) -> bool:
+    line = line.removeprefix(b"\xef\xbb\xbf")
+    if not line.startswith(b"{"):
+        return False
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        # `{"op"…` is how a generator of JSON writes; a person who writes YAML leaves the
+        # quotes out, and pretty-printed JSON has nothing after the bracket.
+        return line[1:].lstrip().startswith(b'"')
+    return True

@@ -1,0 +1,238 @@
+"""YAML: one list of events, or one document per event, built as the parser goes.
+
+Theory of operation. Nothing is composed as a whole: the parser's tokens are taken one by
+one, and as soon as the node of one feed event is complete it is given out and forgotten, so
+that a list of any length replays in constant memory. (What has an anchor is kept to the end
+of its document, as anything below may refer to it.)
+
+What is wrong with one node (an unknown tag, a key that stands twice, an alias without an
+anchor) is that node's problem; the rest of the feed is still good. What the parser itself
+cannot read ends the feed.
+
+Aliases are taken as what they stand for, and ``<<`` merges, as in configurations. An anchor
+exists when its node is complete, so nothing can contain itself; and what aliases multiply is
+counted, so that a short text cannot stand for an event without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final, final
+
+import attrs
+
+from muster.feeds._encodings.raw import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Block,
+    Located,
+    Plain,
+    Raw,
+    RawEvent,
+    Series,
+    is_null,
+    is_unicode,
+)
+from muster.feeds._encodings.yaml_tokens import Sign, Token, read_tokens
+from muster.feeds._errors import FeedError
+
+_TAG: Final = "tag:yaml.org,2002:"
+_PLAIN_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
+_TEXT_TAGS: Final = frozenset({"!", _TAG + "str"})
+_CONTAINER_TAGS: Final = frozenset({"!", _TAG + "map", _TAG + "seq"})
+_TOO_DEEP: Final = 2 * MAX_DEPTH
+"""Nesting at which the parser would take for ever, so that reading on makes no sense."""
+
+
+def read_yaml(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
+    """Read events one by one.
+
+    Raises:
+        FeedError: If the text is no YAML, or no text.
+    """
+    tokens = read_tokens(stream, name)
+    builder = _Builder(tokens, name)
+    index = 0
+    for token in tokens:
+        for raw in builder.document(token):
+            yield attrs.evolve(raw, index=index)
+            index += 1
+
+
+@final
+@attrs.frozen
+class _Measure:
+    """What a node weighs, aliases counted as often as they repeat it.
+
+    Attributes:
+        nodes: How many values it has, itself included.
+        height: How deep it goes; 0 for a text.
+    """
+
+    nodes: int = 1
+    height: int = 0
+
+
+@final
+@attrs.define
+class _Frame:
+    """A list or map that is not complete.
+
+    Attributes:
+        node: What it becomes.
+        anchor: The name of its anchor, or None.
+        nodes: How many values it has up to now, itself included.
+        height: How deep it goes up to now.
+        key: The key whose value comes next, or None if a key comes next.
+        merged: What ``<<`` brings in, the first taking precedence.
+        repeated: Keys that stand twice, of which no value counts.
+    """
+
+    node: Block | Series
+    anchor: str | None
+    nodes: int = 1
+    height: int = 1
+    key: str | None = None
+    merged: list[dict[str, Raw]] = attrs.field(factory=list[dict[str, Raw]])
+    repeated: list[str] = attrs.field(factory=list[str])
+
+
+@final
+class _Builder:
+    """Builds the node of one feed event after the other."""
+
+    def __init__(self, tokens: Iterator[Token], name: str) -> None:
+        self._tokens = tokens
+        self._name = name
+        self._anchors: dict[str, tuple[Raw, _Measure]] = {}
+        self._stack: list[_Frame] = []
+        self._nodes = 0
+        self._problem: str | None = None
+
+    def document(self, first: Token) -> Iterator[RawEvent]:
+        """Give the events of the document whose start, or whose only node, is ``first``."""
+        if first.sign is Sign.DOCUMENT:
+            self._anchors.clear()
+        elif first.sign is Sign.LIST:
+            for token in self._tokens:
+                if token.sign is Sign.END:
+                    break
+                yield self._event(token)
+        else:
+            raw = self._event(first)
+            # An empty document is what a last `---` leaves, not an event.
+            if raw.problem is not None or not is_null(raw.value):
+                yield raw
+
+    def _event(self, first: Token) -> RawEvent:
+        """Build the node that starts with ``first``, to its end."""
+        self._nodes, self._problem = 0, None
+        value = self._step(first)
+        while self._stack:
+            value = self._step(next(self._tokens))
+        return RawEvent(0, first.line, value, self._problem)
+
+    def _step(self, token: Token) -> Raw:
+        """Take one token; give the node that it completes, if it completes one."""
+        match token.sign:
+            case Sign.LIST | Sign.MAP:
+                self._open(token)
+                return None
+            case Sign.ALIAS:
+                return self._alias(token)
+            case Sign.SCALAR:
+                return self._scalar(token)
+            case Sign.END | Sign.DOCUMENT:  # no document starts inside a node
+                return self._close(token)
+
+    def _open(self, token: Token) -> None:
+        if token.tag is not None and token.tag not in _CONTAINER_TAGS:
+            self._complain(token, f"the tag {_short(token.tag)} is not known")
+        node = Block(token.line) if token.sign is Sign.MAP else Series(token.line)
+        self._stack.append(_Frame(node, token.anchor))
+        if len(self._stack) > MAX_DEPTH:
+            self._complain(token, f"is nested deeper than {MAX_DEPTH} levels")
+        if len(self._stack) > _TOO_DEEP:
+            raise FeedError(self._name, f"nested deeper than {_TOO_DEEP} levels", token.line)
+
+    def _close(self, token: Token) -> Raw:
+        frame = self._stack.pop()
+        if isinstance(frame.node, Block):
+            for key in frame.repeated:
+                frame.node.pop(key, None)
+            for merged in frame.merged:
+                for key, value in merged.items():
+                    frame.node.setdefault(key, value)
+        self._put(token, frame.node, _Measure(frame.nodes, frame.height), frame.anchor)
+        return frame.node
+
+    def _scalar(self, token: Token) -> Raw:
+        if token.tag is not None and token.tag not in _PLAIN_TAGS | _TEXT_TAGS:
+            self._complain(token, f"the tag {_short(token.tag)} is not known")
+        if not is_unicode(token.text):
+            self._complain(token, f"{_short(ascii(token.text))} is not Unicode text")
+        plain = token.tag in _PLAIN_TAGS or (token.tag is None and token.plain)
+        value = (Plain if plain else Located)(token.text, token.line)
+        self._put(token, value, _Measure(), token.anchor)
+        return value
+
+    def _alias(self, token: Token) -> Raw:
+        if token.text not in self._anchors:
+            self._complain(token, f"the alias *{_short(token.text)} names no complete node")
+        value, measure = self._anchors.get(token.text, (None, _Measure()))
+        self._put(token, value, measure, None)
+        return value
+
+    def _put(self, token: Token, value: Raw, measure: _Measure, anchor: str | None) -> None:
+        """Put a complete node where it belongs."""
+        if anchor is not None:
+            self._anchors[anchor] = (value, measure)
+        if not self._stack:
+            return
+        frame = self._stack[-1]
+        frame.nodes += measure.nodes
+        frame.height = max(frame.height, measure.height + 1)
+        if frame.nodes > MAX_NODES:
+            self._complain(token, f"has more than {MAX_NODES} values, aliases counted")
+        elif len(self._stack) + measure.height > MAX_DEPTH:
+            self._complain(token, f"is nested deeper than {MAX_DEPTH} levels")
+        else:
+            self._add(frame, token, value)
+
+    def _add(self, frame: _Frame, token: Token, value: Raw) -> None:
+        node = frame.node
+        if isinstance(node, Series):
+            node.append(value)
+        elif frame.key is None:
+            frame.key = self._key(frame, token, value)
+        elif isinstance(frame.key, Plain) and frame.key == "<<":
+            frame.key = None
+            self._merge(frame, token, value)
+        else:
+            node[frame.key] = value
+            frame.key = None
+
+    def _key(self, frame: _Frame, token: Token, value: Raw) -> str:
+        if not isinstance(value, str):
+            self._complain(token, "a key is no text")
+            return ""
+        if value in frame.node:
+            frame.repeated.append(value)
+            self._complain(token, f"the key {_short(repr(value))} stands twice")
+        return value
+
+    def _merge(self, frame: _Frame, token: Token, value: Raw) -> None:
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                frame.merged.append(part)
+            else:
+                self._complain(token, "<< takes a map or a list of maps")
+
+    def _complain(self, token: Token, problem: str) -> None:
+        """Note a problem of the event, if it is the first."""
+        if self._problem is None:
+            self._problem = f"line {token.line}: {problem}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:60]}…"

@@ -1,0 +1,113 @@
+"""Kinds of what defines a gang, as an event has it and as an annotation does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from muster.feeds._encodings.raw import Raw, is_null
+from muster.feeds._fields.collections import listed
+from muster.feeds._fields.kinds import FieldError, Kind, as_written, refused
+from muster.feeds._fields.numbers import integer
+from muster.feeds._fields.texts import NAME, TEXT, WORD
+from muster_core.errors import QuantityError
+from muster_core.gangs.definition import GangMode
+from muster_core.values.names import DEFAULT_NAMESPACE, canonical_gang
+from muster_core.values.quantities import MAX_INT32, parse_duration, parse_integer
+
+T = TypeVar("T")
+
+_MODES: Final = {mode.lower(): mode for mode in GangMode}
+
+
+def full_name(value: Raw, namespace: str = DEFAULT_NAMESPACE) -> str:
+    """Give the full name of a gang.
+
+    Raises:
+        FieldError: If it is no name that a gang can have.
+    """
+    try:
+        return canonical_gang(NAME.parse(value), namespace)
+    except ValueError as error:
+        raise FieldError(str(error)) from None
+
+
+GANG: Final = Kind("name of a gang", full_name, NAME.normal)
+_GANGS: Final = listed(GANG, "list of names of gangs")
+
+
+def _parse_groups(value: Raw) -> tuple[str, ...]:
+    """Take a list, or a JSON list in a text; the order in it means nothing."""
+    if isinstance(value, str) and not is_null(value):
+        value = _from_json(value) if value else []
+    if not isinstance(value, list):
+        raise refused(value, _NO_GROUPS)
+    return tuple(sorted(set(_GANGS.parse(value))))
+
+
+_NO_GROUPS: Final = "is not a list of names of gangs, nor a JSON list in a text"
+
+
+def _from_json(text: str) -> list[Raw]:
+    try:
+        value: Raw = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    # In JSON a number is no name: it says itself what is a text.
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise refused(text, _NO_GROUPS)
+    return value
+
+
+def _groups_normal(value: Raw) -> Raw:
+    return _GANGS.normal(value) if isinstance(value, list) else as_written(value)
+
+
+def _parse_mode(value: Raw) -> GangMode:
+    mode = _MODES.get(TEXT.parse(value).lower())
+    if mode is None:
+        raise refused(value, f"is none of {', '.join(GangMode)}")
+    return mode
+
+
+GROUPS: Final = Kind(
+    "list of names of gangs, or a JSON list in a text", _parse_groups, _groups_normal
+)
+MODE: Final = Kind(
+    " or ".join(f"`{mode}`" for mode in GangMode) + ", in any case", _parse_mode, TEXT.normal
+)
+MEMBERS: Final = integer(1, MAX_INT32, f"1 … {MAX_INT32}")
+
+
+# -- kinds of annotations, whose values are texts -------------------------------------------
+
+
+def _written(read: Callable[[str], T]) -> Callable[[Raw], T]:
+    """Read a value of an annotation, which is a text whatever it means."""
+
+    def parse(value: Raw) -> T:
+        try:
+            return read(WORD.parse(value))
+        except QuantityError as error:
+            raise FieldError(str(error)) from None
+
+    return parse
+
+
+def _read_wait_us(text: str) -> int:
+    wait_us = parse_duration(text)
+    if wait_us == 0:
+        raise refused(text, "is not above 0")
+    return wait_us
+
+
+WRITTEN_NAME: Final = Kind("name of a gang", NAME.parse, NAME.normal)
+WRITTEN_MEMBERS: Final = Kind(
+    MEMBERS.name, _written(lambda text: parse_integer(text, 1, MAX_INT32)), WORD.normal
+)
+WRITTEN_WAIT: Final = Kind("seconds or duration, above 0", _written(_read_wait_us), WORD.normal)
+WRITTEN_MODE: Final = Kind(MODE.name, _written(_parse_mode), WORD.normal)
+WRITTEN_TRUTH: Final = Kind(
+    "`true`", _written(lambda text: True if text == "true" else None), WORD.normal
+)

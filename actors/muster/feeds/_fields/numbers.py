@@ -1,0 +1,142 @@
+"""Kinds of numbers: whole ones, booleans, durations, shares."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Final
+
+from muster.feeds._encodings.raw import Plain, Raw, is_null
+from muster.feeds._fields.kinds import LARGEST_INT64, FieldError, Kind, as_written, refused
+from muster_core.config.fields import BOOLEANS
+from muster_core.decisions import MICROSECONDS
+from muster_core.errors import QuantityError
+from muster_core.values.quantities import MAX_INT32, MIN_INT32, parse_duration, parse_integer
+
+MAX_COUNT: Final = 10_000_000
+"""The most asks that one event may bring; more is surely a slip."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,1000}", re.ASCII)
+_SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
+_LONGEST: Final = 1000
+"""How long a number may be, in characters."""
+
+
+def _integer_normal(value: Raw) -> Raw:
+    if isinstance(value, Plain) and _INTEGER.fullmatch(value):
+        number = int(value)
+        return number if -LARGEST_INT64 <= number <= LARGEST_INT64 else str(value)
+    return as_written(value)
+
+
+def integer(lowest: int, highest: int, name: str) -> Kind[int]:
+    """Make the kind of a whole number between two bounds, both included."""
+
+    def parse(value: Raw) -> int:
+        if isinstance(value, str) and not isinstance(value, Plain):
+            raise refused(value, "is a text, not a number: leave out the quotes")
+        if isinstance(value, bool | list | dict) or is_null(value):
+            raise refused(value, f"is not a whole number between {lowest} and {highest}")
+        try:
+            return parse_integer(value, lowest, highest)
+        except QuantityError as error:
+            raise FieldError(str(error)) from None
+
+    return Kind(name, parse, _integer_normal)
+
+
+INT32: Final = integer(MIN_INT32, MAX_INT32, "int32")
+COUNT: Final = integer(1, MAX_COUNT, f"1 … {MAX_COUNT}")
+TALLY: Final = integer(0, LARGEST_INT64, "whole number")
+
+
+def _boolean_normal(value: Raw) -> Raw:
+    boolean = BOOLEANS.get(value.lower()) if isinstance(value, Plain) else None
+    return as_written(value) if boolean is None else boolean
+
+
+def _parse_boolean(value: Raw) -> bool:
+    boolean = BOOLEANS.get(value.lower()) if isinstance(value, Plain) else value
+    if isinstance(boolean, bool):
+        return boolean
+    raise refused(value, "is not a boolean: write true or false")
+
+
+BOOLEAN: Final = Kind("boolean", _parse_boolean, _boolean_normal)
+
+
+def _seconds_normal(value: Raw) -> Raw:
+    text = value.strip() if isinstance(value, Plain) else ""
+    if len(text) > _LONGEST or not _SECONDS.fullmatch(text):
+        return as_written(value)
+    if text.isdigit():
+        return int(text) if int(text) <= LARGEST_INT64 else text
+    number = float(text)
+    if number == 0:
+        return 0  # also what is too small to be told from it
+    if math.isfinite(number) and Decimal(repr(number)) == Decimal(text):
+        return number
+    # More digits than a float has: as a duration with a unit they stay exact, unless that
+    # is far too long (and refused), or no time at all.
+    if number > LARGEST_INT64:
+        return text
+    return f"{Decimal(text):f}"[: _LONGEST - 1] + "s" if number > 1 / LARGEST_INT64 else 0
+
+
+def _parse_seconds(value: Raw) -> int:
+    if type(value) is int and 0 <= value <= MAX_INT32:
+        return value * MICROSECONDS  # what most feeds have, for which fractions would be slow
+    if isinstance(value, str) and not isinstance(value, Plain) and _NUMBER.fullmatch(value.strip()):
+        raise refused(
+            value, "is a text, not a number: leave out the quotes, or add a unit such as 's'"
+        )
+    if isinstance(value, bool | list | dict) or is_null(value):
+        raise refused(value, "is not a duration")
+    try:
+        return parse_duration(value)
+    except QuantityError as error:
+        raise FieldError(str(error)) from None
+
+
+def _parse_positive_seconds(value: Raw) -> int:
+    duration_us = _parse_seconds(value)
+    if duration_us == 0:
+        raise refused(value, "is not above 0")
+    return duration_us
+
+
+INSTANT: Final = Kind("seconds or duration", _parse_seconds, _seconds_normal)
+DURATION: Final = Kind("seconds or duration, above 0", _parse_positive_seconds, _seconds_normal)
+
+
+def _parse_share(value: Raw) -> float:
+    if isinstance(value, str) and value in {"inf", ".inf", "Infinity"}:
+        return math.inf
+    number: float | None = None
+    if isinstance(value, Plain) and _NUMBER.fullmatch(value.strip()):
+        number = float(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = _as_float(value)
+    if number is None or not number >= 0:
+        raise refused(value, "is not a share: write a number of at least 0, or 'inf'")
+    return number
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _share_normal(value: Raw) -> Raw:
+    if isinstance(value, Plain) and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = _as_float(value)
+    return "inf" if value == math.inf else as_written(value)
+
+
+SHARE: Final = Kind('number, or `"inf"`', _parse_share, _share_normal)

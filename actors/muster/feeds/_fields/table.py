@@ -1,0 +1,114 @@
+"""Fields of events and of the maps inside them: one declarative table each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, final
+
+import attrs
+
+from muster.feeds._encodings.raw import Raw, is_null
+from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class Field:
+    """One field that may stand in a map.
+
+    Attributes:
+        name: Its name as it is written.
+        kind: What may stand there.
+        doc: What it means, for the reference.
+        required: Whether it must stand there.
+        attribute: The name of the value in the typed event, if it is not the same.
+    """
+
+    name: str
+    kind: Kind[object]
+    doc: str
+    required: bool = False
+    attribute: str = attrs.field(
+        default=attrs.Factory(lambda self: self.name, takes_self=True), kw_only=True
+    )
+
+
+def field(
+    name: str, kind: Kind[T], doc: str, *, required: bool = False, attribute: str | None = None
+) -> Field:
+    """Make a field; the kinds of different values are all kinds of something."""
+    general = Kind[object](kind.name, kind.parse, kind.normal)
+    return Field(name, general, doc, required, attribute=attribute or name)
+
+
+def parse_fields(
+    fields: Mapping[str, Field],
+    written: Mapping[str, Raw],
+    problems: list[FieldError],
+    *,
+    null_is_absent: bool,
+) -> dict[str, object]:
+    """Read every field, and add what is wrong to ``problems``.
+
+    Args:
+        fields: What may stand there, by name.
+        written: What stands there.
+        problems: Every problem is added, in the order of the text, missing fields last.
+        null_is_absent: Whether null in an optional field is the same as no field.
+
+    Returns:
+        The typed values by attribute, without those that have a problem.
+    """
+    values: dict[str, object] = {}
+    for name, value in written.items():
+        known = fields.get(name)
+        if known is None:
+            problems.append(_unknown(name, value, fields))
+        elif is_null(value) and null_is_absent and not known.required:
+            continue
+        else:
+            try:
+                values[known.attribute] = known.kind.parse(value)
+            except FieldError as error:
+                problems.append(error.inside(name))
+    problems.extend(
+        FieldError("is missing", known.name)
+        for known in fields.values()
+        if known.required and known.name not in written
+    )
+    return values
+
+
+def _unknown(name: str, value: Raw, fields: Mapping[str, Field]) -> FieldError:
+    names = f"the fields are: {', '.join(fields)}" if fields else "there are no fields here"
+    return FieldError(f"unknown field (with {told(value)}); {names}", name[:80])
+
+
+def normal_fields(fields: Mapping[str, Field], written: Mapping[str, Raw]) -> dict[str, Raw]:
+    """Give every field in the form that all encodings can write; see :class:`Kind`."""
+    return {
+        str(name): fields[name].kind.normal(value) if name in fields else as_written(value)
+        for name, value in written.items()
+    }
+
+
+def record(fields: Sequence[Field], build: Callable[..., T], name: str) -> Kind[T]:
+    """Make the kind of a map with named fields, none of which is required."""
+    table = {known.name: known for known in fields}
+
+    def parse(value: Raw) -> T:
+        if not isinstance(value, dict):
+            msg = f"{told(value)} is not a map"
+            raise FieldError(msg)
+        problems: list[FieldError] = []
+        values = parse_fields(table, value, problems, null_is_absent=False)
+        if problems:
+            raise problems[0].inside(".")
+        return build(**values)
+
+    def normal(value: Raw) -> Raw:
+        return normal_fields(table, value) if isinstance(value, dict) else as_written(value)
+
+    return Kind(name, parse, normal)

@@ -1,0 +1,189 @@
+"""Kinds of Kubernetes objects: of each what matters, and what it becomes.
+
+SPEC section 8. A :class:`~muster.feeds._objects.shapes.Shape` says of a kind what matters; all else may
+stand there and means nothing here, the version of the API included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar, cast, final
+
+import attrs
+
+from muster.feeds._encodings.raw import Raw
+from muster.feeds._fields.collections import WORDS
+from muster.feeds._fields.gangs import MEMBERS
+from muster.feeds._fields.kinds import Kind
+from muster.feeds._fields.numbers import BOOLEAN, integer
+from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
+from muster.feeds._fields.texts import NAME
+from muster.feeds._objects.cluster import (
+    AMOUNTS,
+    GROUP_NAME,
+    LIMITS,
+    NAMESPACE,
+    QUEUE_NAME,
+    QUEUE_PATH,
+    unless_empty,
+)
+from muster.feeds._objects.gang_marks import OBJECT_MARKS, Marks, Place, Spoken, spoken
+from muster.feeds._objects.pods import POD, POD_NAME, name_of_pod, pod
+from muster.feeds._objects.shapes import Shape, part
+from muster_core.decisions import MICROSECONDS
+from muster_core.events import (
+    AddGang,
+    AddPriorityClass,
+    AppliedObject,
+    NodeObject,
+    ObjectKind,
+    ObjectName,
+    QueueObject,
+)
+from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.quantities import MAX_INT32
+
+T = TypeVar("T")
+
+Values = Mapping[str, object]
+"""The typed values of an object."""
+
+
+@final
+@attrs.frozen
+class Form:
+    """What a kind of object looks like, and what it becomes.
+
+    Attributes:
+        shape: What of an object matters.
+        make: Makes the typed object of the values. Raises :class:`FieldError`, with a path
+            from the object.
+        names: What names an object.
+        name: Makes the typed name of the values. Raises it as well.
+    """
+
+    shape: Shape
+    make: Callable[[Values], AppliedObject]
+    names: Shape
+    name: Callable[[Values], ObjectName]
+
+
+def _schedulable(value: Raw) -> bool:
+    return not BOOLEAN.parse(value)
+
+
+def _seconds(value: Raw) -> int:
+    return _SECONDS.parse(value) * MICROSECONDS
+
+
+_SECONDS: Final = integer(1, MAX_INT32, "seconds, above 0")
+_WAIT: Final = Kind(_SECONDS.name, _seconds, _SECONDS.normal)
+_UNSCHEDULABLE: Final = Kind(BOOLEAN.name, _schedulable, BOOLEAN.normal)
+_QUEUE_PRIORITY: Final = integer(0, MAX_INT32, f"0 … {MAX_INT32}")
+_PARENT: Final = unless_empty(QUEUE_PATH)
+
+
+def _names(kind: Kind[str]) -> Shape:
+    return Shape({"metadata": Shape({"name": part("name", kind, required=True)})})
+
+
+def _named(kind: ObjectKind) -> Callable[[Values], ObjectName]:
+    return lambda values: ObjectName(kind, str(values["name"]))
+
+
+def _made(make: Callable[..., T]) -> Callable[[Values], T]:
+    """Make the typed object whose attributes are the values."""
+    return lambda values: make(**values)
+
+
+def _group_name(values: Values) -> str:
+    return f"{values.get('namespace') or DEFAULT_NAMESPACE}/{values['name']}"
+
+
+def _pod_group(values: Values) -> AddGang:
+    marks = values.get("marks")
+    said = spoken({"metadata.annotations": marks} if isinstance(marks, Marks) else {})
+    own = {name: values[name] for name in ("min_member", "wait_us") if name in values}
+    least = Place("spec.minMember", cast("int", values["min_member"]))
+    whole = Spoken({**said.values, **own}, {**said.places, "min_member": least})
+    return AddGang(_group_name(values), whole.fields)
+
+
+def _node(values: Values) -> NodeObject:
+    kept = {name: value for name, value in values.items() if name != "allocatable"}
+    if "allocatable" in values:
+        kept["capacity"] = values["allocatable"]
+    return _made(NodeObject)(kept)
+
+
+def _queue(values: Values) -> QueueObject:
+    kept = {name: value for name, value in values.items() if name != "guarantee"}
+    if "guarantee" in values:
+        kept.setdefault("guaranteed", values["guarantee"])
+    return _made(QueueObject)(kept)
+
+
+_GROUP_METADATA: Final = {
+    "name": part("name", GROUP_NAME, required=True),
+    "namespace": part("namespace", NAMESPACE),
+}
+
+FORMS: Final[Mapping[str, Form]] = {
+    ObjectKind.PRIORITY_CLASS: Form(
+        Shape({
+            "metadata": Shape({"name": part("name", CLASS_NAME, required=True)}),
+            "value": part("value", CLASS_VALUE, required=True),
+            "preemptionPolicy": part("preempts", CLASS_PREEMPTS),
+        }),
+        _made(AddPriorityClass),
+        _names(CLASS_NAME),
+        _named(ObjectKind.PRIORITY_CLASS),
+    ),
+    ObjectKind.POD_GROUP: Form(
+        Shape({
+            "metadata": Shape({**_GROUP_METADATA, "annotations": part("marks", OBJECT_MARKS)}),
+            "spec": Shape({
+                "minMember": part("min_member", MEMBERS, required=True),
+                "scheduleTimeoutSeconds": part("wait_us", _WAIT),
+                "minResources": part("min_resources", AMOUNTS),
+            }),
+        }),
+        _pod_group,
+        Shape({"metadata": Shape(_GROUP_METADATA)}),
+        lambda values: ObjectName(ObjectKind.POD_GROUP, _group_name(values)),
+    ),
+    ObjectKind.NODE: Form(
+        Shape({
+            "metadata": Shape({
+                "name": part("node", NAME, required=True),
+                "labels": part("attributes", WORDS),
+            }),
+            "spec": Shape({"unschedulable": part("schedulable", _UNSCHEDULABLE)}),
+            "status": Shape({
+                "allocatable": part("allocatable", AMOUNTS),
+                "capacity": part("capacity", AMOUNTS),
+            }),
+        }),
+        _node,
+        _names(NAME),
+        _named(ObjectKind.NODE),
+    ),
+    ObjectKind.POD: Form(POD, pod, POD_NAME, name_of_pod),
+    ObjectKind.QUEUE: Form(
+        Shape({
+            "metadata": Shape({"name": part("name", QUEUE_NAME, required=True)}),
+            "spec": Shape({
+                "parent": part("parent", _PARENT),
+                "priority": part("priority", _QUEUE_PRIORITY),
+                "reclaimable": part("reclaimable", BOOLEAN),
+                "capability": part("max", LIMITS),
+                "deserved": part("guaranteed", AMOUNTS),
+                "guarantee": Shape({"resource": part("guarantee", AMOUNTS)}),
+            }),
+        }),
+        _queue,
+        _names(QUEUE_NAME),
+        _named(ObjectKind.QUEUE),
+    ),
+}  # fmt: skip
+"""What can be applied and deleted, by its kind."""

@@ -1,0 +1,139 @@
+"""Pods: an ask of an application, as Kubernetes writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from muster.feeds._encodings.raw import Raw
+from muster.feeds._fields.collections import WORDS, listed
+from muster.feeds._fields.kinds import FieldError, Kind
+from muster.feeds._fields.numbers import INT32
+from muster.feeds._fields.texts import NAME, OWNED_NAME, one_of
+from muster.feeds._objects.cluster import AMOUNTS, NAMESPACE, unless_empty
+from muster.feeds._objects.gang_marks import MEMBER_MARKS, Marks, membership, spoken
+from muster.feeds._objects.shapes import Shape, part
+from muster_core.errors import QuantityError
+from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject
+from muster_core.resources import NOTHING, Resources
+from muster_core.values.names import DEFAULT_NAMESPACE
+
+APPLICATION_LABEL: Final = "applicationId"
+QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")
+DEFAULT_QUEUE: Final = "root.default"
+
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_LABELS: Final = "metadata.labels"
+_ANNOTATIONS: Final = "metadata.annotations"
+
+Values = Mapping[str, object]
+
+
+def _parse_containers(value: Raw) -> Resources:
+    """Give what all containers request together."""
+    total = NOTHING
+    for container in _CONTAINERS.parse(value):
+        requests = container.get("requests", NOTHING)
+        assert isinstance(requests, Resources)
+        try:
+            total += requests
+        except QuantityError as error:
+            msg = f"the sum of the requests is too large: {error}"
+            raise FieldError(msg) from None
+    return total
+
+
+_CONTAINER: Final = Shape({"resources": Shape({"requests": part("requests", AMOUNTS)})})
+_CONTAINERS: Final = listed(
+    Kind("container", _CONTAINER.parse, _CONTAINER.normal), "list of containers"
+)
+_REQUESTS: Final = Kind("list of containers", _parse_containers, _CONTAINERS.normal)
+_PHASE: Final = one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+_METADATA: Final = {
+    "name": part("name", OWNED_NAME, required=True),
+    "namespace": part("namespace", NAMESPACE),
+    "labels": part("labels", MEMBER_MARKS),
+}
+POD_NAME: Final = Shape({"metadata": Shape(_METADATA)})
+"""What names a Pod."""
+
+POD: Final = Shape({
+    "metadata": Shape({**_METADATA, "annotations": part("annotations", MEMBER_MARKS)}),
+    "spec": Shape({
+        "containers": part("requests", _REQUESTS),
+        "nodeName": part("node", unless_empty(NAME)),
+        "nodeSelector": part("selector", WORDS),
+        "priority": part("priority", INT32),
+        "priorityClassName": part("priority_class", unless_empty(NAME)),
+    }),
+    "status": Shape({"phase": part("phase", unless_empty(_PHASE))}),
+})  # fmt: skip
+"""What of a Pod matters."""
+
+
+def name_of_pod(values: Values) -> ObjectName:
+    """Name the ask that a Pod is.
+
+    Raises:
+        FieldError: If it belongs to no application.
+    """
+    return ObjectName(ObjectKind.POD, str(values["name"]), _application(values))
+
+
+def pod(values: Values) -> PodObject:
+    """Make the ask of a Pod.
+
+    Raises:
+        FieldError: If it belongs to no application, or what it says of a gang makes no sense.
+    """
+    labels = _marks(values, "labels").texts
+    queues = (labels[label] for label in QUEUE_LABELS if labels.get(label))
+    finished = values.get("phase") in _FINISHED
+    return PodObject(
+        app=_application(values),
+        name=str(values["name"]),
+        queue=next(queues, DEFAULT_QUEUE),
+        ask=None if finished else _ask(values),
+        node=cast("str | None", values.get("node")),
+        finished=finished,
+    )
+
+
+def _ask(values: Values) -> AddAsk | None:
+    said = spoken(
+        {_LABELS: _marks(values, "labels"), _ANNOTATIONS: _marks(values, "annotations")},
+        str(values.get("namespace") or DEFAULT_NAMESPACE),
+    )
+    member = membership(said)
+    requests = values.get("requests")
+    if not isinstance(requests, Resources) or not requests:
+        return None
+    return AddAsk(
+        app=_application(values),
+        ask=str(values["name"]),
+        resources=requests,
+        priority=cast("int | None", values.get("priority")),
+        priority_class=cast("str | None", values.get("priority_class")),
+        selector=cast("Mapping[str, str]", values.get("selector", {})),
+        gang=member.gang,
+        says=member.says,
+        timed_out=member.timed_out,
+    )
+
+
+def _application(values: Values) -> str:
+    label = f"{_LABELS}.{APPLICATION_LABEL}"
+    written = _marks(values, "labels").texts.get(APPLICATION_LABEL)
+    if written is None:
+        msg = "is missing: it names the application of the pod"
+        raise FieldError(msg, label)
+    try:
+        return OWNED_NAME.parse(written)
+    except FieldError as error:
+        raise error.inside(label) from None
+
+
+def _marks(values: Values, name: str) -> Marks:
+    found = values.get(name)
+    return found if isinstance(found, Marks) else Marks()

@@ -1,0 +1,172 @@
+"""Charts over time: a drawing that stretches, with labels beside it that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias, final
+
+import attrs
+
+from muster.report._page.frame import HIGH, WIDE, Frame
+from muster.report._page.text import level_ticks, minus, number, safe, time_ticks
+
+MOST_TICKS: Final = 12
+"""How many ticks a time axis has at the most, where there is room."""
+
+SHORT_LABEL: Final = 6
+"""How many characters a label of a time axis has at the most, so that many of them have room."""
+
+LABEL: Final = 0.2
+"""How much of the height of a small chart a label of its axis takes."""
+
+Json: TypeAlias = "str | int | float | Sequence[Json] | dict[str, Json] | None"
+
+
+@final
+@attrs.frozen
+class Stroke:
+    """Something that is drawn in a chart.
+
+    Attributes:
+        path: Where.
+        style: The classes that say how.
+    """
+
+    path: str
+    style: str
+
+
+@final
+@attrs.frozen
+class Told:
+    """A row of what is said about the instant that is pointed at.
+
+    Attributes:
+        name: Of what.
+        style: The class of its colour, or empty.
+        values: What it was in each bucket, as text or a number; runs of the same are told once.
+    """
+
+    name: str
+    style: str
+    values: Sequence[float | str | None]
+
+
+@final
+@attrs.define
+class Data:
+    """What the script of the page knows: for each chart what it tells.
+
+    Attributes:
+        charts: For each chart its rows.
+    """
+
+    charts: list[Json] = attrs.field(factory=list[Json])
+
+    def add(self, unit: str, told: Sequence[Told]) -> int:
+        """Add a chart; give its number."""
+        rows: list[Json] = [{"n": row.name, "c": row.style, "v": _runs(row.values)} for row in told]
+        self.charts.append({"u": unit, "r": rows})
+        return len(self.charts) - 1
+
+
+def _runs(values: Sequence[float | str | None]) -> list[Json]:
+    """Write values as pairs: what it is, and for how many buckets."""
+    runs: list[Json] = []
+    before: object = runs  # unlike any value
+    for value in values:
+        plain = _plain(value)
+        if plain == before:
+            count = runs[-1]
+            assert isinstance(count, int)
+            runs[-1] = count + 1
+        else:
+            runs += [plain, 1]
+            before = plain
+    return runs
+
+
+def _plain(value: float | str | None) -> float | str | None:
+    if not isinstance(value, float):
+        return value
+    short = float(f"{value:.4g}")
+    return int(short) if short == int(short) else short
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Chart:
+    """A chart over time.
+
+    Attributes:
+        frame: The time that it shows.
+        label: What it shows, for who cannot see it.
+        strokes: What is drawn, from back to front.
+        low: The value at its foot.
+        high: The value at its head.
+        top: The highest value that is drawn, for the axis to name it; None for round ones alone.
+        unit: The unit of the values.
+        told: What is said about the instant that is pointed at.
+        style: More classes.
+    """
+
+    frame: Frame
+    label: str
+    strokes: Sequence[Stroke]
+    high: float
+    low: float = 0.0
+    top: float | None = None
+    unit: str = ""
+    told: Sequence[Told] = ()
+    style: str = ""
+
+    def html(self, data: Data) -> str:
+        """Write it."""
+        ticks = self._ticks()
+        rows = "".join(
+            f'<span style="top:{self._from_top(tick):.2f}%">{minus(number(tick))}</span>'
+            for tick in ticks
+        )
+        grid = "".join(f"M0 {self._from_top(tick) * HIGH / 100:.0f}H{WIDE}" for tick in ticks)
+        paths = "".join(
+            f'<path class="{stroke.style}" d="{stroke.path}"/>'
+            for stroke in self.strokes
+            if stroke.path
+        )
+        return (
+            f'<div class="chart {self.style}" data-chart="{data.add(self.unit, self.told)}">'
+            f'<div class="ys">{rows}</div><div class="plot">'
+            f'<svg viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none" role="img" '
+            f'aria-label="{safe(self.label)}"><path class="grid" d="{grid}"/>{paths}</svg></div>'
+            f"{time_axis(self.frame)}</div>"
+        )
+
+    def _ticks(self) -> list[float]:
+        most = 2 if "mini" in self.style else 4
+        ticks = level_ticks(self.low, self.high, most, whole=not self.unit)
+        if self.top is None:
+            return ticks
+        room = (self.high - self.low) * LABEL
+        return [*(tick for tick in ticks if self.top - tick >= room), self.top]
+
+    def _from_top(self, value: float) -> float:
+        return (1 - (value - self.low) / ((self.high - self.low) or 1)) * 100
+
+
+def time_axis(frame: Frame) -> str:
+    """Write the labels of a time axis; the finer ones vanish where there is no room."""
+    marks: list[str] = []
+    ticks = list(time_ticks(frame.begin_us, frame.end_us, MOST_TICKS))
+    long = " long" if any(len(label) > SHORT_LABEL for _, label in ticks) else ""
+    for place, (at_us, label) in enumerate(ticks):
+        fine = "" if place % 4 == 0 else ' class="t2"' if place % 2 == 0 else ' class="t1"'
+        marks.append(f'<span{fine} style="left:{frame.x(at_us) * 100 / WIDE:.2f}%">{label}</span>')
+    return f'<div class="xs{long}">{"".join(marks)}</div>'
+
+
+def legend(entries: Sequence[tuple[str, str]]) -> str:
+    """Write what colours and lines mean: classes and texts, which are made safe."""
+    keys = "".join(
+        f'<span class="key"><i class="{style}"></i>{safe(text)}</span>' for style, text in entries
+    )
+    return f'<div class="legend">{keys}</div>'

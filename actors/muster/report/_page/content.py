@@ -1,0 +1,103 @@
+"""What a page is made of, and what its parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, final
+
+import attrs
+
+from muster.replay import Summary
+from muster.report._page.frame import Frame
+from muster.report._recording.queues import OTHERS, QueueRecord
+from muster.report._recording.recorder import Recorder
+
+COLOURS: Final = 7
+"""How many queues have a colour of their own; the others share one."""
+
+MOST_RESOURCES: Final = 6
+"""How many resource types are shown."""
+
+
+@final
+class Ending(StrEnum):
+    """Why a replay ended."""
+
+    COMPLETE = "complete"
+    UNTIL = "until"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+
+
+@final
+@attrs.frozen(slots=False)
+class Content:
+    """What a page tells of.
+
+    Attributes:
+        recorder: What was recorded, closed.
+        summary: The summary of the replay.
+        feed: The name of the feed.
+        ending: Why the replay ended.
+    """
+
+    recorder: Recorder
+    summary: Summary
+    feed: str
+    ending: Ending
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The time that is shown: from the first ask to the end."""
+        timeline = self.recorder.timeline
+        return Frame(timeline.origin_us or 0, self.recorder.end_us, timeline.width_us)
+
+    @cached_property
+    def kinds(self) -> Sequence[str]:
+        """The resource types that are shown: those that were used, the most precious first."""
+        there, used = self.recorder.there, self.recorder.used
+
+        def weight(kind: str) -> tuple[float, str]:
+            offered = sum(there[kind].areas) if kind in there else 0
+            return -(sum(used[kind].areas) / offered if offered and kind in used else 0), kind
+
+        return sorted(used or there, key=weight)[:MOST_RESOURCES]
+
+    @cached_property
+    def queues(self) -> Sequence[QueueRecord]:
+        """The queues, in tree order."""
+        return list(self.recorder.queues)
+
+    @cached_property
+    def leaves(self) -> Sequence[QueueRecord]:
+        """The queues below which there is none."""
+        parents = {record.path.rpartition(".")[0] for record in self.queues}
+        return [record for record in self.queues if record.path not in parents]
+
+    @cached_property
+    def colours(self) -> Mapping[str, str]:
+        """The class of the colour of each leaf, by path: the busiest have one of their own."""
+
+        def weight(record: QueueRecord) -> float:
+            return -sum(self.share(record, kind) for kind in self.kinds)
+
+        named = [record for record in self.leaves if record.path != OTHERS and record.jobs]
+        busiest = sorted(named, key=weight)[:COLOURS]
+        # In the order of the tree, so that a legend reads like the tree.
+        chosen = [record.path for record in named if record in busiest]
+        return {path: f"q{number}" for number, path in enumerate(chosen)}
+
+    def share(self, record: QueueRecord, kind: str) -> float:
+        """Give how much of a type a queue used of all that was there over time."""
+        there = self.recorder.there.get(kind)
+        used = record.used.get(kind)
+        area = sum(there.areas) if there is not None else 0
+        return sum(used.areas) / area if used is not None and area else 0.0
+
+    def utilisation(self, kind: str) -> float | None:
+        """Give how much of a type was used of what was there, in the time that is shown."""
+        there, used = self.recorder.there.get(kind), self.recorder.used.get(kind)
+        area = sum(there.areas) if there is not None else 0
+        return (sum(used.areas) if used is not None else 0) / area if area else None

@@ -1,0 +1,144 @@
+"""From values over time to the paths of drawings that all share one time axis.
+
+A drawing is as wide as :data:`WIDE`, whatever its size on the screen: it is stretched, its lines
+are not, and its labels stand beside it. So it fits a telephone, and needs no program to do so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final, final
+
+import attrs
+
+from muster.report._recording.timeline import Series, Span
+
+WIDE: Final = 10_000
+"""How wide a drawing is, in its own units."""
+
+HIGH: Final = 1_000
+"""How high a chart is, in its own units."""
+
+
+@final
+@attrs.frozen
+class Frame:
+    """The time that a report shows.
+
+    Attributes:
+        begin_us: Where it begins, in microseconds since the start of the feed.
+        end_us: Where it ends.
+        width_us: How long a bucket is.
+    """
+
+    begin_us: int
+    end_us: int
+    width_us: int
+
+    @property
+    def span_us(self) -> int:
+        """How long it is, at least a microsecond."""
+        return max(self.end_us - self.begin_us, 1)
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets there are; the last may be cut short."""
+        return -(-self.span_us // self.width_us)
+
+    def x(self, at_us: int) -> float:
+        """Give where an instant is drawn."""
+        inside = min(max(at_us, self.begin_us), self.end_us)
+        return round((inside - self.begin_us) / self.span_us * WIDE, 2)
+
+    def edge(self, number: int) -> float:
+        """Give where a bucket begins, or the one before it ends."""
+        return self.x(self.begin_us + number * self.width_us)
+
+    def means(self, series: Series | None) -> list[float]:
+        """Give the mean of a series in each bucket."""
+        areas = [] if series is None else series.areas
+        found = [0.0] * self.buckets
+        for number, area in enumerate(areas[: self.buckets]):
+            end_us = min((number + 1) * self.width_us, self.span_us)
+            found[number] = area / (end_us - number * self.width_us)
+        return found
+
+    def peaks(self, series: Series) -> list[float]:
+        """Give the highest value in each bucket."""
+        found: list[float] = [0.0] * self.buckets
+        found[: len(series.peaks)] = series.peaks[: self.buckets]
+        return found
+
+    def spans(self, spans: Sequence[Span | None]) -> list[Span | None]:
+        """Give the range of a value in each bucket."""
+        return [*spans[: self.buckets], *[None] * (self.buckets - len(spans))]
+
+
+def _y(value: float, low: float, high: float) -> int:
+    return round((1 - (value - low) / ((high - low) or 1)) * HIGH)
+
+
+def _runs(values: Sequence[object]) -> Iterator[tuple[int, int]]:
+    """Give where runs of equal values begin and end."""
+    begin = 0
+    for _, run in groupby(values):
+        end = begin + sum(1 for _ in run)
+        yield begin, end
+        begin = end
+
+
+def step_line(frame: Frame, values: Sequence[float | None], low: float, high: float) -> str:
+    """Draw a line in steps; it is broken where there is no value."""
+    heights = [None if value is None else _y(value, low, high) for value in values]
+    parts: list[str] = []
+    broken = True
+    for begin, end in _runs(heights):
+        height = heights[begin]
+        if height is None:
+            broken = True
+            continue
+        parts.append(f"M{frame.edge(begin):g} {height}" if broken else f"V{height}")
+        parts.append(f"H{frame.edge(end):g}")
+        broken = False
+    return "".join(parts)
+
+
+def step_area(
+    frame: Frame, lower: Sequence[float], upper: Sequence[float], low: float, high: float
+) -> str:
+    """Draw the area between two lines in steps; nothing where they are the same."""
+    pairs = [(_y(a, low, high), _y(b, low, high)) for a, b in zip(lower, upper, strict=True)]
+    parts: list[str] = []
+    for filled, numbers in groupby(
+        range(len(pairs)), lambda number: pairs[number][0] != pairs[number][1]
+    ):
+        if filled:
+            stretch = list(numbers)
+            parts.append(_patch(frame, pairs, stretch[0], stretch[-1] + 1))
+    return "".join(parts)
+
+
+def _patch(frame: Frame, pairs: Sequence[tuple[int, int]], begin: int, end: int) -> str:
+    top = [pair[1] for pair in pairs[begin:end]]
+    bottom = [pair[0] for pair in pairs[begin:end]]
+    parts = [f"M{frame.edge(begin):g} {bottom[0]}"]
+    for first, last in _runs(top):
+        parts.append(f"V{top[first]}H{frame.edge(begin + last):g}")
+    for first, last in reversed(list(_runs(bottom))):
+        parts.append(f"V{bottom[last - 1]}H{frame.edge(begin + first):g}")
+    return "".join([*parts, "z"])
+
+
+def limit_line(
+    frame: Frame, steps: Sequence[tuple[int, int | None]], low: float, high: float, scale: float
+) -> str:
+    """Draw what was configured; nothing where there was no limit, or one beyond the drawing."""
+    parts: list[str] = []
+    for number, (at_us, value) in enumerate(steps):
+        end_us = steps[number + 1][0] if number + 1 < len(steps) else frame.end_us
+        if value is None or value / scale > high or end_us <= frame.begin_us:
+            continue
+        begin = frame.x(at_us)
+        parts.append(f"M{begin:g} {_y(value / scale, low, high)}H{frame.x(end_us):g}")
+    return "".join(parts)

@@ -1,0 +1,156 @@
+"""The nodes of a page: a bar for each allocation, or how full nodes were where there are too many."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from muster.report._page.charts import Json
+from muster.report._page.content import Content
+from muster.report._page.frame import WIDE, Frame
+from muster.report._page.heat import heat
+from muster.report._page.node_figure import Marks, NodeFigure
+from muster.report._page.text import shortened
+from muster.report._recording.nodes import MOST_BARS, Bar
+
+SLOTS: Final = 24
+"""Into how many slots of equal height the row of a node is divided."""
+
+ROW: Final = 26
+"""How high the row of a node is, in units of the drawing: its slots, and the room between rows."""
+
+MOST_NODES: Final = 96
+"""Of how many nodes the allocations are drawn one by one."""
+
+GANG_COLOURS: Final = 6
+"""How many colours gangs have in turn."""
+
+
+def gantt(content: Content) -> tuple[str, list[Json]]:
+    """Write what was on the nodes, and give what the script knows of each bar."""
+    nodes = content.recorder.nodes
+    if not nodes.rows:
+        return "", []
+    holding = [nodes.bar(ask, None, None) for ask in content.recorder.holding()]
+    bars = None if nodes.bars is None else [*nodes.bars, *holding]
+    if bars is None or len(bars) > MOST_BARS or nodes.count > MOST_NODES:
+        return heat(content), []
+    return _bars(content, bars)
+
+
+def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
+    frame, rows = content.frame, content.recorder.nodes.rows
+    by_node: dict[str, list[Bar]] = defaultdict(list)
+    for bar in sorted(bars, key=lambda bar: (bar.held_us, bar.key)):
+        by_node[bar.node].append(bar)
+    gangs: dict[str, int] = {}
+    # Where there are no gangs, colours are free for queues.
+    colours: Mapping[str, str] = {} if any(bar.gang for bar in bars) else content.colours
+    drawn: list[str] = []
+    marks = Marks()
+    known: list[Json] = []
+    for place, row in enumerate(rows):
+        for bar, slots in _placed(by_node[row.first], frame.end_us):
+            style = colours.get(bar.queue, "qx") if colours else _of_gang(bar, gangs)
+            drawn.append(_bar(frame, bar, slots, place, style, len(known)))
+            known.append(_known(bar))
+            if bar.end_us is not None and bar.reason is not None:
+                y = place * ROW + slots[0][0] + slots[0][1] / 2
+                marks.add(bar.reason, frame.x(bar.end_us), y)
+    stripes = "".join(f"M0 {place * ROW - 1}H{WIDE}" for place in range(1, len(rows)))
+    figure = NodeFigure(
+        drawing=f'<path class="grid" d="{stripes}"/>{"".join(drawn)}{marks.paths()}',
+        keys=[*_keys(bars, colours), *marks.keys()],
+        units=ROW,
+        pixels=min(max(900 // len(rows), 9), 56),
+        told="a bar is an ask on its node, as thick as its share of it",
+    )
+    return figure.html(content), known
+
+
+def _keys(bars: Sequence[Bar], colours: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Give what the colours of bars mean."""
+    gangs = {bar.gang for bar in bars}
+    if gangs - {None}:
+        yield "area gangs", "gangs, each in one colour"
+        if None in gangs:
+            yield "area single", "not of a gang"
+    queues = {bar.queue for bar in bars}
+    for path, style in colours.items():
+        if path in queues:
+            yield f"area {style}", path
+    if any(bar.bound_us != bar.held_us for bar in bars):
+        yield "area pale", "waits there for its gang"
+
+
+def _placed(bars: Sequence[Bar], end_us: int) -> Iterator[tuple[Bar, list[tuple[int, int]]]]:
+    """Give each bar the slots that it takes in the row of its node, in pieces if need be."""
+    free_at = [-1] * SLOTS
+    for bar in bars:
+        wanted = max(round(bar.share * SLOTS), 1)
+        free = [slot for slot in range(SLOTS) if free_at[slot] <= bar.held_us]
+        chosen = next(
+            (
+                free[begin : begin + wanted]
+                for begin in range(len(free) - wanted + 1)
+                if free[begin + wanted - 1] - free[begin] == wanted - 1
+            ),
+            free[:wanted] or [SLOTS - 1],  # What does not fit is drawn over what is there.
+        )
+        for slot in chosen:
+            free_at[slot] = end_us + 1 if bar.end_us is None else bar.end_us
+        yield bar, _pieces(chosen)
+
+
+def _pieces(slots: Sequence[int]) -> list[tuple[int, int]]:
+    pieces: list[tuple[int, int]] = []
+    for slot in slots:
+        if pieces and sum(pieces[-1]) == slot:
+            pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
+        else:
+            pieces.append((slot, 1))
+    return pieces
+
+
+def _bar(
+    frame: Frame,
+    bar: Bar,
+    slots: Sequence[tuple[int, int]],
+    place: int,
+    style: str,
+    number: int,
+) -> str:
+    end_us = frame.end_us if bar.end_us is None else bar.end_us
+    bound_us = end_us if bar.bound_us is None else bar.bound_us
+    parts = [(bar.held_us, bound_us, " pale"), (bound_us, end_us, "")]
+    paths: list[str] = []
+    for begin, end, shade in parts:
+        x, until = frame.x(begin), frame.x(end)
+        if end > begin:
+            path = "".join(
+                f"M{x:g} {place * ROW + top}H{until:g}v{high}H{x:g}z" for top, high in slots
+            )
+            paths.append(f'<path class="bar {style}{shade}" d="{path}" data-i="{number}"/>')
+    return "".join(paths)
+
+
+def _of_gang(bar: Bar, gangs: dict[str, int]) -> str:
+    """Give the class of the colour of a bar, where gangs have colours in turn."""
+    if bar.gang is None:
+        return "single"
+    return f"g{gangs.setdefault(bar.gang, len(gangs)) % GANG_COLOURS}"
+
+
+def _known(bar: Bar) -> Json:
+    """Give what the script tells of a bar."""
+    return [
+        shortened("/".join(bar.key)),
+        shortened(bar.node),
+        shortened(bar.queue),
+        None if bar.gang is None else shortened(bar.gang),
+        bar.held_us,
+        bar.bound_us,
+        bar.end_us,
+        None if bar.reason is None else bar.reason.value,
+    ]

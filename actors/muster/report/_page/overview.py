@@ -1,0 +1,233 @@
+"""The head of a page: what was replayed, the figures that matter, and the cluster over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from muster.report._page.charts import Chart, Data, Stroke, Told, legend
+from muster.report._page.content import Content, Ending
+from muster.report._page.frame import step_area, step_line
+from muster.report._page.remarks import place_of
+from muster.report._page.text import (
+    NOTHING,
+    Unit,
+    counted,
+    duration,
+    minus,
+    number,
+    percent,
+    safe,
+    safe_long,
+)
+from muster.report._recording.queues import QueueRecord
+from muster.report._recording.timeline import Series
+from muster_core.decisions import MICROSECONDS
+
+
+def head(content: Content) -> str:
+    """Write the title, and how the replay ended if that matters."""
+    frame, summary = content.frame, content.summary
+    note = ""
+    match content.ending:
+        case Ending.INTERRUPTED:
+            note = f"Interrupted after {duration(frame.end_us)}: what follows is not told here."
+        case Ending.STOPPED:
+            first = summary.first_refusals[0] if summary.first_refusals else None
+            why = "" if first is None else f": {first.message}"
+            place = "" if first is None else f" ({place_of(first)})"
+            note = f"Stopped at the first event that was refused{place}{why}"
+        case Ending.UNTIL:
+            note = f"Ended at {duration(frame.end_us)}, as was asked for."
+        case Ending.COMPLETE:
+            pass
+    shown = f'<p class="note">{safe_long(note)}</p>' if note else ""
+    began = f", from {duration(frame.begin_us)} on" if frame.begin_us else ""
+    return (
+        f"<header><h1>{safe(content.feed)}</h1>"
+        f"<p>{duration(frame.span_us)} of virtual time{began}; "
+        f"{counted(summary.events, 'event')}, {counted(summary.decisions, 'decision')}</p>"
+        f"{shown}</header>"
+    )
+
+
+def tiles(content: Content) -> str:
+    """Write the figures that matter."""
+    written = list(_tiles(content))
+    columns = len(written) if len(written) <= 6 else -(-len(written) // 2)
+    return (
+        f'<section class="tiles" aria-label="Figures" style="--columns:{columns}">'
+        f"{''.join(written)}</section>"
+    )
+
+
+def _tiles(content: Content) -> Iterator[str]:
+    summary = content.summary
+    for kind in content.kinds[:2]:
+        used = content.utilisation(kind)
+        there = content.recorder.there.get(kind)
+        most = max(there.peaks, default=0) if there is not None else 0
+        yield _tile(
+            percent(used), f"of {safe(kind)} used", f"of {Unit.of(kind, most).text(most)}", used
+        )
+    wait = summary.wait
+    jobs = sum(queue.jobs for queue in summary.queues)
+    yield _tile(f"{summary.asks_bound:,}", "asks bound", f"of {counted(jobs, 'application')}")
+    yield _tile(_time(wait.median_s), "median wait", f"mean {_time(wait.mean_s)}")
+    yield _tile(_time(wait.p95_s), "95 % waited at most", f"longest {_time(wait.longest_s)}")
+    yield _tile(
+        f"{summary.asks_pending:,}", "asks pending at the end", f"{summary.asks_running:,} running"
+    )
+    if summary.gangs_satisfied or summary.gangs_timed_out or summary.asks_waiting:
+        yield _tile(
+            f"{summary.gangs_satisfied:,}",
+            "gangs satisfied",
+            f"{summary.gangs_timed_out:,} timed out, {counted(summary.asks_waiting, 'ask')} waiting",
+        )
+    if summary.asks_reclaimed or summary.asks_preempted:
+        yield _tile(
+            f"{summary.asks_reclaimed + summary.asks_preempted:,}",
+            "asks evicted",
+            f"{summary.asks_reclaimed:,} reclaimed, {summary.asks_preempted:,} preempted",
+        )
+    if summary.refused or summary.warnings:
+        yield _tile(f"{summary.refused:,}", "events refused", counted(summary.warnings, "warning"))
+
+
+def _time(time_s: float | None) -> str:
+    return NOTHING if time_s is None else duration(time_s * MICROSECONDS)
+
+
+def _tile(figure: str, name: str, detail: str, share: float | None = None) -> str:
+    bar = "" if share is None else f'<i class="meter"><i style="width:{share * 100:.1f}%"></i></i>'
+    return f'<div class="tile"><b>{figure}</b><span>{name}</span><small>{detail}</small>{bar}</div>'
+
+
+def cluster(content: Content, data: Data) -> str:
+    """Write what the cluster did over time: usage, pending asks, priorities."""
+    parts = [_usage(content, kind, data) for kind in content.kinds]
+    parts += [_pending(content, data), _priorities(content, data)]
+    return f'<section id="time"><h2>Over time</h2>{"".join(parts)}</section>'
+
+
+def _figure(title: str, detail: str, keys: str, chart: str) -> str:
+    return f"<figure><figcaption><h3>{title}</h3><p>{detail}</p>{keys}</figcaption>{chart}</figure>"
+
+
+def _usage(content: Content, kind: str, data: Data) -> str:
+    frame, recorder = content.frame, content.recorder
+    there = recorder.there.get(kind) or Series(recorder.timeline)
+    used = recorder.used.get(kind) or Series(recorder.timeline)
+    highest = max(*there.peaks, *used.peaks, 1) if there.peaks or used.peaks else 1
+    unit = Unit.of(kind, highest)
+    means = frame.means(there)
+    rows = [(record, frame.means(record.used.get(kind))) for record in content.leaves]
+    strokes, told, keys = _stacked(content, rows, frame.means(used), highest * 1.06)
+    strokes.append(Stroke(step_line(frame, means, 0, highest * 1.06), "line limit"))
+    scaled = [Told(row.name, row.style, [_over(v, unit) for v in row.values]) for row in told]
+    return _figure(
+        f"{safe(kind)} in use",
+        f"{percent(content.utilisation(kind))} of what was there"
+        + (f", in {unit.name}" if unit.name else ""),
+        legend([("line limit", "there"), *keys]),
+        Chart(
+            frame=frame,
+            label=f"{kind} in use over time, by queue",
+            strokes=strokes,
+            high=highest * 1.06 / unit.scale,
+            unit=unit.name,
+            told=[Told("there", "limit", [value / unit.scale for value in means]), *scaled],
+        ).html(data),
+    )
+
+
+def _over(value: float | str | None, unit: Unit) -> float:
+    return value / unit.scale if isinstance(value, float) else 0.0
+
+
+def _pending(content: Content, data: Data) -> str:
+    frame = content.frame
+    rows = [(record, frame.means(record.pending)) for record in content.leaves]
+    root = next((record for record in content.queues if record.path == "root"), None)
+    total = frame.means(root.pending if root is not None else None)
+    peaks = frame.peaks(root.pending) if root is not None else total
+    peak = max(peaks)
+    highest = max(peak, 1) * 1.06
+    strokes, told, keys = _stacked(content, rows, total, highest)
+    strokes.append(Stroke(step_line(frame, peaks, 0, highest), "line limit thin"))
+    told.insert(0, Told("at the most", "limit", peaks))
+    return _figure(
+        "Asks pending",
+        f"mean of each span of {duration(frame.width_us)}; {peak:,.0f} at the most",
+        legend([("line limit", "most in each span"), *keys]),
+        Chart(
+            frame=frame,
+            label="pending asks over time, by queue",
+            strokes=strokes,
+            high=highest,
+            told=told,
+        ).html(data),
+    )
+
+
+def _stacked(
+    content: Content,
+    rows: Sequence[tuple[QueueRecord, list[float]]],
+    total: Sequence[float],
+    high: float,
+) -> tuple[list[Stroke], list[Told], list[tuple[str, str]]]:
+    """Pile up the leaves that have a colour, and what is left of the total."""
+    frame, colours = content.frame, content.colours
+    floor = [0.0] * frame.buckets
+    strokes: list[Stroke] = []
+    told: list[Told] = []
+    for record, values in rows:
+        style = colours.get(record.path)
+        if style is None or not any(values):
+            continue
+        ceiling = [low + value for low, value in zip(floor, values, strict=True)]
+        strokes.append(Stroke(step_area(frame, floor, ceiling, 0, high), f"area {style}"))
+        told.append(Told(record.path, style, values))
+        floor = ceiling
+    left = [max(value - low, 0.0) for value, low in zip(total, floor, strict=True)]
+    if any(value > 1e-6 * high for value in left):
+        strokes.append(Stroke(step_area(frame, floor, total, 0, high), "area qx"))
+        told.append(Told("other queues", "qx", left))
+    told.append(Told("together", "", list(total)))
+    keys = [(f"area {row.style}", row.name) for row in told if row.style]
+    return strokes, list(reversed(told)), keys
+
+
+def _priorities(content: Content, data: Data) -> str:
+    frame = content.frame
+    rows = [
+        (record, frame.spans(record.priority.spans))
+        for record in content.leaves
+        if record.path in content.colours and any(record.priority.spans)
+    ]
+    known = [span for _, spans in rows for span in spans if span is not None]
+    if not known:
+        return ""
+    low, high = min(span.low for span in known), max(span.high for span in known)
+    room = max((high - low) * 0.06, 0.5)
+    strokes: list[Stroke] = []
+    told: list[Told] = []
+    for record, spans in rows:
+        style = content.colours[record.path]
+        last = [None if span is None else float(span.last) for span in spans]
+        strokes.append(Stroke(step_line(frame, last, low - room, high + room), f"line {style}"))
+        told.append(
+            Told(record.path, style, [None if v is None else minus(number(v)) for v in last])
+        )
+    return _figure(
+        "currentPriority of queues",
+        "where a queue has anything pending; the last in each span",
+        legend([(f"line {row.style}", row.name) for row in told]),
+        Chart(
+            frame=frame,
+            label="currentPriority of queues over time",
+            strokes=strokes,
+            low=low - room,
+            high=high + room,
+            told=told,
+        ).html(data),
+    )

@@ -1,0 +1,97 @@
+"""The page: one file that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Final
+
+import attrs
+
+from muster._version import __version__
+from muster.report._page.charts import Data
+from muster.report._page.content import Content
+from muster.report._page.delays import distributions, longest
+from muster.report._page.gantt import gantt
+from muster.report._page.overview import cluster, head, tiles
+from muster.report._page.remarks import remarks
+from muster.report._page.text import safe
+from muster.report._page.tree import tree
+
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+"""What a browser is told to allow: nothing from elsewhere."""
+
+MOST_BYTES: Final = 5_000_000
+"""How large a page may be, in bytes."""
+
+_SECTIONS: Final = (
+    ("time", "Over time"),
+    ("nodes", "Nodes"),
+    ("queues", "Queues"),
+    ("waits", "Waits"),
+    ("longest", "Longest waits"),
+    ("remarks", "Refusals and warnings"),
+)
+
+
+def page(content: Content) -> str:
+    """Write the page; the same content gives the same text.
+
+    If it becomes too large, the recorder is made to keep less.
+    """
+    text = _written(content)
+    while len(text.encode()) > MOST_BYTES and content.recorder.shrink():
+        content = attrs.evolve(content)
+        text = _written(content)
+    return text
+
+
+def _written(content: Content) -> str:
+    data = Data()
+    nodes, bars = gantt(content)
+    sections = "".join(
+        [
+            cluster(content, data),
+            nodes,
+            tree(content, data),
+            distributions(content),
+            longest(content),
+            remarks(content),
+        ]
+    )
+    links = "".join(
+        f'<a href="#{name}">{title}</a>' for name, title in _SECTIONS if f'id="{name}"' in sections
+    )
+    frame = content.frame
+    known = {
+        "begin": frame.begin_us,
+        "end": frame.begin_us + frame.span_us,
+        "width": frame.width_us,
+        "charts": data.charts,
+        "bars": bars,
+    }
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<meta name="generator" content="muster {__version__}">\n'
+        f"<title>{safe(content.feed)} · Muster</title>\n<style>\n{_resource('page.css')}</style>\n"
+        f"</head>\n<body>{head(content)}\n<nav>{links}"
+        '<span class="tools" hidden><input type="search" id="filter" placeholder="Filter by name" '
+        'aria-label="Filter by name"><button type="button" id="reset" hidden>Whole time</button>'
+        f"</span></nav>\n<main>{tiles(content)}\n{sections}</main>\n"
+        f"<footer>Muster {__version__}. Times are counted from the start of the feed.</footer>\n"
+        f'<script type="application/json" id="data">{_as_json(known)}</script>\n'
+        f"<script>\n{_resource('page.js')}</script>\n</body></html>\n"
+    )
+
+
+def _resource(name: str) -> str:
+    return files("muster.report._page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _as_json(value: object) -> str:
+    """Write JSON that ends no element, whatever the names in it are."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,203 @@
+"""Numbers, amounts and times as people read them, and texts that are safe inside a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Final, final
+
+import attrs
+
+from muster_core.decisions import MICROSECONDS
+from muster_core.values.quantities import MEMORY, VCORE
+
+NOTHING: Final = "\N{EN DASH}"
+"""What stands for a figure that there is none of."""
+
+MINUS: Final = "\N{MINUS SIGN}"
+
+LONGEST_NAME: Final = 80
+"""How many characters of a name are shown."""
+
+LONGEST_SENTENCE: Final = 600
+"""How many characters of a sentence are shown."""
+
+SECOND: Final = MICROSECONDS
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+_SHORT: Final = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**4, "k"))
+_BINARY: Final = tuple((1024**power, f"{'KMGTPE'[power - 1]}iB") for power in range(6, 0, -1))
+
+_STEPS_US: Final[tuple[int, ...]] = (
+    *(count * 10**power for power in range(6) for count in (1, 2, 5)),
+    *(count * SECOND for count in (1, 2, 5, 10, 15, 30)),
+    *(count * MINUTE for count in (1, 2, 5, 10, 15, 30)),
+    *(count * HOUR for count in (1, 2, 3, 6, 12)),
+    *(count * 10**power * DAY for power in range(7) for count in (1, 2, 5)),
+)
+
+
+def shortened(text: str) -> str:
+    """Cut a name that is too long to be shown."""
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+
+
+def safe(text: str) -> str:
+    """Write a text of a feed so that it is nothing but text, also in a quoted attribute."""
+    # What no file in UTF-8 can hold, and what HTML forbids, is shown as a mark of its own.
+    plain = "".join(
+        char if char.isprintable() or char in " \u00ad" else "\ufffd" for char in shortened(text)
+    )
+    return escape(plain, quote=True)
+
+
+def safe_long(text: str) -> str:
+    """Write a sentence that may be longer than a name."""
+    shown = text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE - 1]}…"
+    return "".join(safe(shown[begin : begin + 60]) for begin in range(0, len(shown), 60))
+
+
+def number(value: float) -> str:
+    """Write a number with three digits or so: ``0.25``, ``12.5``, ``1,234``, ``56.7 k``."""
+    size = abs(value)
+    for factor, letter in _SHORT:
+        if size >= factor:
+            scale = 1_000 if letter == "k" else factor
+            return f"{_digits(value / scale)} {letter}"
+    return _digits(value)
+
+
+def _digits(value: float) -> str:
+    size = abs(value)
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2
+    text = f"{value:,.{decimals}f}"
+    text = text.rstrip("0").rstrip(".") if decimals else text
+    return "0" if text == "-0" else text
+
+
+def minus(text: str) -> str:
+    """Write a minus sign for a hyphen."""
+    return text.replace("-", MINUS, 1) if text.startswith("-") else text
+
+
+@final
+@attrs.frozen
+class Unit:
+    """How amounts of a resource type are shown.
+
+    Attributes:
+        scale: How many base units make one of it.
+        name: Its name, empty for mere counts.
+    """
+
+    scale: int
+    name: str
+
+    @classmethod
+    def of(cls, kind: str, highest: float) -> Unit:
+        """Choose one for a type, given the highest amount in base units."""
+        if kind == VCORE:
+            return cls(1000, "cores")
+        if kind != MEMORY:
+            return cls(1, "")
+        return next((cls(*unit) for unit in _BINARY if highest >= unit[0]), cls(1, "B"))
+
+    def text(self, amount: float) -> str:
+        """Write an amount of base units, with the unit."""
+        return f"{number(amount / self.scale)} {self.name}".rstrip()
+
+
+def amount_text(kind: str, amount: int) -> str:
+    """Write one amount of a type in the unit that suits it."""
+    return Unit.of(kind, amount).text(amount)
+
+
+def counted(count: int, what: str) -> str:
+    """Say how many there are of something."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def percent(share: float | None) -> str:
+    """Write a share of 1."""
+    return NOTHING if share is None else f"{share * 100:.1f} %"
+
+
+def duration(span_us: float) -> str:
+    """Write a length of time with its two largest units: ``3 d 4 h``, ``2 min 5 s``, ``1.5 s``."""
+    span_us = round(span_us)
+    if span_us >= SECOND * 60:
+        for unit_us, name, part_us, part in (
+            (DAY, "d", HOUR, "h"),
+            (HOUR, "h", MINUTE, "min"),
+            (MINUTE, "min", SECOND, "s"),
+        ):
+            rounded = (span_us + part_us // 2) // part_us * part_us
+            if rounded >= unit_us:
+                whole, rest = divmod(rounded, unit_us)
+                return f"{whole:,} {name} {rest // part_us} {part}" if rest else f"{whole:,} {name}"
+    for unit_us, name in ((SECOND, "s"), (1000, "ms")):
+        if span_us >= unit_us:
+            return f"{number(span_us / unit_us)} {name}"
+    return f"{span_us} µs" if span_us else "0 s"
+
+
+def instant(at_us: int, step_us: int) -> str:
+    """Write an instant since the start, as fine as a step of an axis."""
+    days, rest = divmod(at_us, DAY)
+    if step_us >= DAY:
+        return f"{days} d"
+    hours, rest = divmod(rest, HOUR)
+    day = f"{days} d " if days else ""
+    if step_us >= HOUR:
+        return f"{day}{hours} h"
+    minutes, rest = divmod(rest, MINUTE)
+    clock = f"{hours}:{minutes:02}"
+    if step_us >= MINUTE:
+        return f"{day}{clock} h" if days or hours else f"{minutes} min"
+    if days or hours:
+        return f"{day}{clock}:{_seconds(rest, step_us, pad=True)}"
+    if minutes:
+        return f"{minutes}:{_seconds(rest, step_us, pad=True)} min"
+    return f"{_seconds(rest, step_us, pad=False)} s"
+
+
+def _seconds(rest_us: int, step_us: int, *, pad: bool) -> str:
+    decimals = 0
+    while decimals < 6 and step_us % 10 ** (6 - decimals):
+        decimals += 1
+    text = f"{rest_us / SECOND:.{decimals}f}"
+    return text.zfill(2 + (decimals + 1 if decimals else 0)) if pad else text
+
+
+def time_step(span_us: int, most: int) -> int:
+    """Choose the step of a time axis so that there are at most so many ticks."""
+    return next((step for step in _STEPS_US if span_us <= step * most), _STEPS_US[-1])
+
+
+def time_ticks(begin_us: int, end_us: int, most: int) -> Iterator[tuple[int, str]]:
+    """Give the ticks of a time axis, with their labels."""
+    step_us = time_step(max(end_us - begin_us, 1), most)
+    for at_us in range(-(-begin_us // step_us) * step_us, end_us + 1, step_us):
+        yield at_us, instant(at_us, step_us)
+
+
+def level_ticks(low: float, high: float, most: int, *, whole: bool) -> list[float]:
+    """Give round numbers between two, at most so many; only whole ones, if that is said."""
+    span = max(high - low, 1e-9)
+    power = 10.0 ** (len(f"{span:.0f}") - 3 if span >= 1 else -3)
+    step = power
+    for factor in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000):
+        step = power * factor
+        if span / step <= most and (step >= 1 or not whole):
+            break
+    first = -(-low // step)
+    return [tick * step for tick in _range(first, high / step)]
+
+
+def _range(first: float, last: float) -> Iterator[int]:
+    value = int(first)
+    while value <= last + 1e-9:
+        yield value
+        value += 1

@@ -1,0 +1,4 @@
+"""What a report keeps while a replay goes on.
+
+It draws nothing.
+"""

@@ -1,0 +1,185 @@
+"""What happened in queues: usage, pending asks and priorities over time, settings, waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, final
+
+from muster.report._recording.timeline import MOST_BUCKETS, Levels, Series, Timeline
+from muster.report._recording.waiting import Histogram
+from muster_core.config.model import QueueConfig
+
+MOST_QUEUES: Final = 60
+"""How many queues are followed; what happens in further ones counts for the queues above them and
+for :data:`OTHERS`."""
+
+OTHERS: Final = "(other queues)"
+"""The name under which the leaves that are not followed are counted together."""
+
+
+@final
+class StepLine:
+    """An amount that is configured, and changes seldom: where it changes, and to what.
+
+    Attributes:
+        steps: The instants in microseconds, each with what holds from there; None is no limit.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int | None]] = []
+
+    def set(self, value: int | None, at_us: int, width_us: int) -> None:
+        """Have another value; of several within ``width_us`` the last one counts."""
+        if self.steps and self.steps[-1][1] == value:
+            return
+        if len(self.steps) > 1 and at_us - self.steps[-1][0] < width_us:
+            self.steps[-1] = (self.steps[-1][0], value)
+        elif self.steps or value is not None:
+            self.steps.append((at_us, value))
+            if len(self.steps) > 2 * MOST_BUCKETS:
+                self._thin(width_us)
+
+    def _thin(self, width_us: int) -> None:
+        """Leave the last of several changes within ``width_us``, which has grown meanwhile."""
+        kept = self.steps[:1]
+        for at_us, value in self.steps[1:]:
+            if at_us - kept[-1][0] < width_us:
+                kept[-1] = (kept[-1][0], value)
+            else:
+                kept.append((at_us, value))
+        self.steps = kept
+
+
+@final
+class QueueRecord:
+    """One queue.
+
+    Attributes:
+        path: Its full path, or :data:`OTHERS`.
+        pending: How many asks are pending or parked in it and below.
+        waiting: How many asks wait on a node there.
+        running: How many asks are bound there.
+        used: How much asks hold there, waiting or bound, by resource type.
+        priority: Its ``currentPriority``.
+        jobs: How many applications were submitted to it and below.
+        waits: How long the asks waited that were bound there for the first time.
+        guaranteed: What it is guaranteed, by type.
+        max: What it may use at the most, by type.
+        config: Its settings, the last that were seen, or None.
+        gone: Whether it is there no longer.
+    """
+
+    def __init__(self, timeline: Timeline, path: str) -> None:
+        self.path = path
+        self.pending = Series(timeline)
+        self.waiting = Series(timeline)
+        self.running = Series(timeline)
+        self.used: dict[str, Series] = {}
+        self.priority = Levels(timeline)
+        self.jobs = 0
+        self.waits = Histogram()
+        self.guaranteed: dict[str, StepLine] = {}
+        self.max: dict[str, StepLine] = {}
+        self.config: QueueConfig | None = None
+        self.gone = False
+        self._timeline = timeline
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether its ``currentPriority`` is its offset, whatever is inside."""
+        return self.config is not None and self.config.settings.fence and not self.gone
+
+    def use(self, amounts: Mapping[str, int], times: int, at_us: int) -> None:
+        """Have more used, or with ``times`` -1 less."""
+        for kind, amount in amounts.items():
+            series = self.used.get(kind)
+            if series is None:
+                series = self.used[kind] = Series(self._timeline)
+            series.change(amount * times, at_us)
+
+    def configure(self, config: QueueConfig | None, at_us: int) -> None:
+        """Take note of its settings; None if it is there no longer."""
+        self.gone = config is None
+        if config is None:
+            self.priority.set(None, at_us)
+        if config is None or config is self.config:
+            return
+        self.config = config
+        width_us = self._timeline.width_us
+        _set_lines(self.guaranteed, config.guaranteed, at_us, width_us)
+        _set_lines(self.max, dict(config.max.amounts), at_us, width_us)
+
+    def close(self, at_us: int) -> None:
+        """Take note that nothing changed until an instant."""
+        for series in (self.pending, self.waiting, self.running, *self.used.values()):
+            series.close(at_us)
+        self.priority.close(at_us)
+
+
+def _set_lines(
+    lines: dict[str, StepLine], amounts: Mapping[str, int], at_us: int, width_us: int
+) -> None:
+    for kind in {**lines, **amounts}:
+        lines.setdefault(kind, StepLine()).set(amounts.get(kind), at_us, width_us)
+
+
+@final
+class QueueRecords:
+    """The queues of a replay.
+
+    Args:
+        timeline: The timeline of the report.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._records: dict[str, QueueRecord] = {}
+        #: A queue and those above it, from the root; forgotten when there are very many.
+        self._chains: dict[str, tuple[QueueRecord, ...]] = {}
+
+    def __iter__(self) -> Iterator[QueueRecord]:
+        """Give all that are followed, in tree order; :data:`OTHERS` is the last."""
+        return iter(sorted(self._records.values(), key=_tree_order))
+
+    def get(self, path: str) -> QueueRecord | None:
+        """Give a queue, or None if it is not followed."""
+        return self._records.get(path)
+
+    def knows(self, path: str) -> bool:
+        """Say whether a queue is followed, or none is any more that is new."""
+        return path in self._records or len(self._records) >= MOST_QUEUES
+
+    def chain(self, path: str) -> Sequence[QueueRecord]:
+        """Give a queue and those above it, from the root."""
+        chain = self._chains.get(path)
+        if chain is None:
+            if len(self._chains) > 100 * MOST_QUEUES:
+                self._chains.clear()
+            names = path.split(".")
+            found = [self._follow(".".join(names[: depth + 1])) for depth in range(len(names))]
+            chain = self._chains[path] = tuple(dict.fromkeys(found))
+        return chain
+
+    def _follow(self, path: str) -> QueueRecord:
+        if path not in self._records and len(self._records) >= MOST_QUEUES:
+            path = OTHERS
+        record = self._records.get(path)
+        if record is None:
+            record = self._records[path] = QueueRecord(self._timeline, path)
+        return record
+
+    def configure(self, configs: Mapping[str, QueueConfig], at_us: int) -> None:
+        """Take note of the settings of all queues that there are."""
+        for path in configs:
+            self.chain(path)
+        for path, record in self._records.items():
+            record.configure(configs.get(path), at_us)
+
+    def close(self, at_us: int) -> None:
+        """Take note that nothing changed until an instant."""
+        for record in self._records.values():
+            record.close(at_us)
+
+
+def _tree_order(record: QueueRecord) -> tuple[bool, list[str]]:
+    return record.path == OTHERS, record.path.split(".")

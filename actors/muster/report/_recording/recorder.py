@@ -1,0 +1,238 @@
+"""The recorder of a report: it listens to a replay, and keeps what is to be drawn.
+
+Its memory is bounded by what is alive and by what one page can show: time is kept in buckets that
+merge, queues and nodes beyond a number are counted together, of waits there are a histogram and
+the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, final
+
+from muster.feeds import FeedItem
+from muster.replay import Census, LiveAsk
+from muster.report._recording.nodes import NodeRecord
+from muster.report._recording.queues import QueueRecord, QueueRecords
+from muster.report._recording.reasons import Explains, ReasonRecord
+from muster.report._recording.timeline import Series, Timeline
+from muster.report._recording.waiting import Histogram, LongestWaits, Wait
+from muster_core.config.model import QueueConfig
+from muster_core.decisions import Announced, Reason
+from muster_core.events import AddApp, Apply, Configure, Delete, QueueObject
+from muster_core.resources import Resources
+
+FEW_BARS: Final = 1_000
+"""So many allocations never make a page too large."""
+
+FEW_BUCKETS: Final = 32
+"""So few buckets never do."""
+
+
+class Watched(Explains, Protocol):
+    """What can be asked at rest, such as a :class:`muster.Simulation`."""
+
+    def queues(self) -> Mapping[str, QueueConfig]:
+        """Give the settings of every queue by its path."""
+        ...
+
+
+@final
+class Recorder:
+    """Keeps what a report shows; to be given to :func:`muster.replay.replay` as a watcher.
+
+    Attributes:
+        timeline: The buckets of all series.
+        queues: What happened in queues.
+        nodes: What happened on nodes.
+        there: How much all nodes had, by resource type.
+        used: How much asks held, waiting or bound, by resource type.
+        waits: How long the asks waited that were bound for the first time.
+        reasons: Why asks waited.
+        released: How often an ask lost its node, by reason.
+        end_us: The last instant, in microseconds.
+    """
+
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+        self.queues = QueueRecords(self.timeline)
+        self.nodes = NodeRecord(self.timeline)
+        self.there: dict[str, Series] = {}
+        self.used: dict[str, Series] = {}
+        self.waits = Histogram()
+        self.reasons = ReasonRecord()
+        self.released: dict[Reason, int] = {}
+        self.end_us = 0
+        self._census = Census(self)
+        self._longest = LongestWaits()
+        self._capacities: dict[str, Resources] = {}
+        self._instant_us = 0
+        #: Queues in which nothing was pending at some moment of this batch.
+        self._emptied: dict[QueueRecord, None] = {}
+        #: Whether the settings of queues may have changed since they were looked at.
+        self._is_stale = True
+
+    # What a watcher does
+
+    def saw(self, item: FeedItem) -> None:
+        """Take note of an item that is about to be let in."""
+        self._instant_us = item.at_us
+        self._census.saw(item)
+        match item.content:
+            case Configure() | Delete():
+                self._is_stale = True
+            case Apply(objects):
+                # A pod may bring its application, and that a queue.
+                changes = any(isinstance(found.content, QueueObject) for found in objects)
+                self._is_stale |= changes
+            case AddApp(queue=queue):
+                path = queue.lower()
+                full = path if path.split(".")[0] == "root" else f"root.{path}"
+                self._is_stale |= not self.queues.knows(full)
+            case _:
+                pass
+
+    def write(self, batch: Sequence[Announced], /) -> None:
+        """Take note of the decisions of a batch."""
+        self._instant_us = max(self._instant_us, batch[0].at_us)
+        self.timeline.reach(self._instant_us)
+        self._census.write(batch)
+        for record in self._emptied:
+            # With the last that was pending it may have gone, of which nothing is announced.
+            if record.priority.value is not None and not record.is_fenced:
+                self._is_stale |= not record.pending.value
+        self._emptied.clear()
+
+    def due_us(self) -> int | None:
+        """Give the instant after which it wants to look next: at once if queues may be new."""
+        return self._instant_us if self._is_stale else self.reasons.due_us
+
+    async def look(self, scheduler: Watched, at_us: int) -> None:
+        """Look at the scheduler, which is at rest at an instant."""
+        if self._is_stale:
+            self._is_stale = False
+            self.queues.configure(scheduler.queues(), at_us)
+        due_us = self.reasons.due_us
+        if due_us is not None and at_us >= due_us:
+            await self.reasons.look(scheduler, self._census.unbound.values(), at_us)
+
+    async def look_at_end(self, scheduler: Watched, at_us: int) -> None:
+        """Look at the scheduler for the last time, after the last timer."""
+        self._census.catch_up(at_us)
+        self.queues.configure(scheduler.queues(), at_us)
+        await self.reasons.look_at_end(scheduler, self._census.unbound.values(), at_us)
+
+    def close(self, at_us: int) -> None:
+        """Take note that the replay is over, and that time passed until an instant."""
+        self.end_us = at_us
+        self.timeline.begin(at_us)  # if nothing ever asked
+        self.timeline.reach(at_us)
+        for series in (*self.there.values(), *self.used.values()):
+            series.close(at_us)
+        self.queues.close(at_us)
+        self.nodes.close(at_us)
+
+    def shrink(self) -> bool:
+        """Keep less, for a smaller page: no single allocations, or longer buckets.
+
+        Returns:
+            False if there is nothing left that could be kept in less room.
+        """
+        if self.nodes.bars is not None and len(self.nodes.bars) > FEW_BARS:
+            self.nodes.bars = None
+            return True
+        if self.timeline.width_us * FEW_BUCKETS > self.end_us - (self.timeline.origin_us or 0):
+            return False
+        self.timeline.halve()
+        return True
+
+    # What it is told of
+
+    def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
+        """A node has a capacity now; None if it has gone."""
+        self.timeline.reach(at_us)
+        before = self._capacities.pop(name, Resources())
+        if capacity is not None:
+            self._capacities[name] = capacity
+        for kind, amount in before.items():
+            self._series(self.there, kind).change(-amount, at_us)
+        for kind, amount in (capacity or Resources()).items():
+            self._series(self.there, kind).change(amount, at_us)
+        self.nodes.set(at_us, name, capacity)
+
+    def job(self, queue: str) -> None:
+        """An application was submitted to a queue."""
+        for record in self.queues.chain(queue):
+            record.jobs += 1
+
+    def pending(self, at_us: int, ask: LiveAsk) -> None:
+        """An ask is pending now, or parked."""
+        self.timeline.begin(at_us)
+        self.timeline.reach(at_us)
+        self.reasons.begin(at_us)
+        for record in self.queues.chain(ask.queue):
+            record.pending.change(1, at_us)
+
+    def taken(self, at_us: int, ask: LiveAsk) -> None:
+        """An ask is not pending any longer."""
+        for record in self.queues.chain(ask.queue):
+            record.pending.change(-1, at_us)
+            if not record.pending.value:
+                self._emptied[record] = None
+
+    def held(self, at_us: int, ask: LiveAsk) -> None:
+        """An ask holds a node now, waiting until it is bound."""
+        for record in self.queues.chain(ask.queue):
+            record.use(ask.resources, 1, at_us)
+            record.waiting.change(1, at_us)
+        for kind, amount in ask.resources.items():
+            self._series(self.used, kind).change(amount, at_us)
+        self.nodes.take(at_us, ask)
+
+    def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
+        """An ask that holds a node is bound now."""
+        for record in self.queues.chain(ask.queue):
+            record.waiting.change(-1, at_us)
+            record.running.change(1, at_us)
+            if wait_us is not None:
+                record.waits.add(wait_us)
+        if wait_us is None:
+            return
+        self.waits.add(wait_us)
+        dropped = self._longest.add(ask, at_us - wait_us, wait_us)
+        if dropped is not None:
+            self.reasons.forget(dropped.key)
+
+    def left(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
+        """An ask has lost its node."""
+        for record in self.queues.chain(ask.queue):
+            record.use(ask.resources, -1, at_us)
+            (record.waiting if ask.bound_us is None else record.running).change(-1, at_us)
+        for kind, amount in ask.resources.items():
+            self._series(self.used, kind).change(-amount, at_us)
+        if reason is not None:
+            self.released[reason] = self.released.get(reason, 0) + 1
+        self.nodes.give_back(at_us, ask, reason)
+
+    def priority(self, at_us: int, queue: str, value: int | None) -> None:
+        """A queue has another ``currentPriority``."""
+        self.queues.chain(queue)
+        record = self.queues.get(queue)
+        if record is not None:
+            record.priority.set(value, at_us)
+
+    # What there is in the end
+
+    def longest_waits(self) -> Sequence[Wait]:
+        """Give the longest waits, with those of asks that are still pending."""
+        return self._longest.with_pending(self._census.unbound.values(), self.end_us)
+
+    def holding(self) -> Sequence[LiveAsk]:
+        """Give the asks that hold a node."""
+        return list(self._census.holding.values())
+
+    def _series(self, kept: dict[str, Series], kind: str) -> Series:
+        series = kept.get(kind)
+        if series is None:
+            series = kept[kind] = Series(self.timeline)
+        return series

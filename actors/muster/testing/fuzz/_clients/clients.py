@@ -1,0 +1,394 @@
+"""Clients: tasks that do the steps of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, final
+
+import attrs
+import trio
+
+import muster
+from muster.testing import check
+from muster.testing.fuzz._clients.answers import AskedJudge, BoundJudge, EndJudge, ManyJudge
+from muster.testing.fuzz._clients.workers import pause, sleep_us
+from muster.testing.fuzz._program import Client, Config, Step
+from muster_core.decisions import MICROSECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from trio.testing import MockClock
+
+    from muster.testing.fuzz._chance import Steps
+    from muster.testing.fuzz._clients.workers import MindedBinder
+    from muster.testing.fuzz._records.book import Book, Judge
+    from muster.testing.fuzz._records.history import Ask, Life
+    from muster.testing.fuzz._records.story import Story
+
+_PASSED_ON: Final = frozenset(
+    {
+        "add_node",
+        "update_node",
+        "remove_node",
+        "add_app",
+        "remove_app",
+        "add_ask",
+        "add_asks",
+        "remove_ask",
+        "release",
+        "add_gang",
+        "remove_gang",
+        "add_priority_class",
+        "apply",
+        "delete",
+        "submit",
+        "submit_many",
+        "settle",
+        "snapshot",
+    }
+)
+"""The steps that are calls of a method of that name, with those arguments."""
+
+UNREADABLE: Final[Config] = {"partitions": [{"name": "default", "queues": [{"name": "a b"}]}]}
+"""A configuration that is refused."""
+
+
+class LeftRunningError(Exception):
+    """A body under ``running`` was left by an exception of its own."""
+
+
+@final
+@attrs.define(eq=False)
+class Kept:
+    """An allocation that a client keeps.
+
+    Attributes:
+        allocation: Its handle.
+        seq: The decision that bound it, or 0 if that is not known.
+        is_released: It was released by this handle, which does not cut bodies short.
+    """
+
+    allocation: muster.Allocation
+    seq: int
+    is_released: bool = False
+
+
+@final
+@attrs.frozen
+class Waits:
+    """What a call waits for.
+
+    Attributes:
+        kind: ``bound``, ``ended``, ``satisfied``, ``running`` or ``watch``.
+        ask: The ask concerned, or None.
+        seq: The decision that bound it, for an allocation that is known.
+        gang: The gang concerned, or None.
+        kept: The allocation, for a body under it.
+    """
+
+    kind: str
+    ask: Ask | None = None
+    seq: int = 0
+    gang: str | None = None
+    kept: Kept | None = None
+
+
+@final
+class Hands:
+    """What does the steps of one client.
+
+    Args:
+        who: The client's name.
+        scheduler: The scheduler.
+        clock: What jumps.
+        book: Where calls are noted.
+        steps: What cancels scopes.
+        configs: The configurations to change to.
+        story: What is decided.
+        binder: The binder, or None.
+        attempts: How often in a row work may fail.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        *,
+        scheduler: muster.Scheduler,
+        clock: MockClock,
+        book: Book,
+        steps: Steps,
+        configs: Sequence[Config],
+        story: Story,
+        binder: MindedBinder | None,
+        attempts: int | None,
+    ) -> None:
+        self._who = who
+        self._scheduler = scheduler
+        self._clock = clock
+        self._book = book
+        self._steps = steps
+        self._configs = configs
+        self._story = story
+        self._binder = binder
+        self._attempts = attempts
+        #: The handles of its own asks, and which ask of its name each stands for.
+        self._asks: dict[Ask, tuple[muster.Ask, Life | None]] = {}
+        self._kept: list[Kept] = []
+        #: What was held under ``running`` and must be over by now.
+        self.left: list[Kept] = []
+        self._acts: dict[str, Callable[[Step], Awaitable[None]]] = {
+            "bound": self._bound,
+            "work": self._work,
+            "release_mine": self._release_mine,
+            "running_mine": self._running_mine,
+            "ended_mine": self._ended_mine,
+            "satisfied": self._satisfied,
+            "watch": self._watch,
+            "why": self._why,
+            "check": self._check,
+            "statistics": self._statistics,
+            "configure": self._configure,
+            "jump": self._jump,
+            "sleep": self._sleep,
+        }
+
+    async def work_off(self, client: Client) -> None:
+        """Do the steps of a client; what goes on aside goes on until the nursery is cancelled."""
+        scope = trio.CancelScope()
+        if client.cancel_at is not None:
+            self._steps.at(client.cancel_at, scope)
+        with scope:
+            async with trio.open_nursery() as aside:
+                for step in client.steps:
+                    await pause(step.pause)
+                    if step.aside:
+                        aside.start_soon(self.do, step)
+                    else:
+                        await self.do(step)
+
+    async def do(self, step: Step) -> None:
+        """Do one step, and cancel it where it says so."""
+        with self._disturbed(step):
+            if step.op in _PASSED_ON:
+                await self._pass_on(step)
+            else:
+                await self._acts[step.op](step)
+
+    @contextmanager
+    def _disturbed(self, step: Step) -> Generator[None]:
+        scope = trio.CancelScope()
+        if step.within_us is not None:
+            scope.deadline = trio.current_time() + step.within_us / MICROSECONDS
+        if step.cancel_after is not None:
+            self._steps.at(self._steps.count + 1 + step.cancel_after, scope)
+        with scope:
+            yield
+
+    async def _note(
+        self,
+        step: Step,
+        ask: Callable[[], Awaitable[Any]],
+        *,
+        waits: Waits | None = None,
+        what: str | None = None,
+        keys: bool = True,
+        judge: Judge | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever the call returns
+        return await self._book.note(
+            self._who,
+            what or step.op,
+            str(step) if what is None else f"{what} of {step}",
+            ask,
+            keys=step.keys if keys else (),
+            waits=waits is not None,
+            about=waits,
+            bad=bool(step.args.get("bad")),
+            judge=judge,
+        )
+
+    # Calls
+
+    async def _pass_on(self, step: Step) -> None:
+        method = getattr(self._scheduler, step.op)
+        args = {name: value for name, value in step.args.items() if name != "bad"}
+        if step.op == "submit":
+            await self._note(step, lambda: method(args["event"]))
+        elif step.op == "submit_many":
+            await self._submit_many(step, args["events"])
+        elif step.op in {"add_ask", "add_asks"}:
+            await self._add_asks(step, args)
+        elif step.op in {"apply", "delete"}:
+            await self._note(step, lambda: method(args["manifest"]))
+        else:
+            await self._note(step, lambda: method(**args))
+
+    async def _submit_many(self, step: Step, events: Sequence[Mapping[str, object]]) -> None:
+        answers = await self._note(
+            step,
+            lambda: self._scheduler.submit_many(events),
+            judge=ManyJudge(self._story, events),
+        )
+        if answers is not None and len(answers) != len(events):
+            self._book.faults.append(f"{len(answers)} answers to {step}")
+
+    async def _add_asks(
+        self, step: Step, said: Mapping[str, Any], what: str | None = None
+    ) -> tuple[muster.Ask, Life | None] | None:
+        """Ask for something; give the first handle, unless it is refused."""
+        method = self._scheduler.add_ask if "count" not in said else self._scheduler.add_asks
+        judge = AskedJudge(self._story, said)
+        await self._note(step, lambda: method(**said), what=what, judge=judge)
+        for ask, life in judge.handles:
+            self._asks[ask.app, ask.name] = (ask, life)
+        return judge.handles[0] if judge.handles else None
+
+    async def _configure(self, step: Step) -> None:
+        which: int | None = step.args["which"]
+        config: Config = UNREADABLE if which is None else self._configs[which]
+        await self._note(step, lambda: self._scheduler.configure(config))
+
+    async def _why(self, step: Step) -> None:
+        ask = self._scheduler.ask(step.args["app"], step.args["ask"])
+        await self._note(step, ask.why)
+
+    async def _check(self, step: Step) -> None:
+        await self._note(step, lambda: check(self._scheduler))
+
+    async def _statistics(self, step: Step) -> None:
+        async def look() -> None:
+            await trio.lowlevel.checkpoint()
+            self._scheduler.statistics()
+
+        await self._note(step, look)
+
+    # Time
+
+    async def _jump(self, step: Step) -> None:
+        self._clock.jump(step.args["by_us"] / MICROSECONDS)
+        await trio.lowlevel.checkpoint()
+
+    async def _sleep(self, step: Step) -> None:
+        await sleep_us(step.args["for_us"])
+
+    # Asks and allocations
+
+    async def _bound(self, step: Step) -> None:
+        name: Ask = (step.args["app"], step.args["ask"])
+        ask, life = self._scheduler.ask(*name), None
+        if step.args.get("by_handle") and name in self._asks:
+            ask, life = self._asks[name]
+        kept = await self._wait_bound(step, ask, life)
+        if kept is None:
+            return
+        match step.args["then"]:
+            case "keep":
+                self._kept.append(kept)
+            case "release":
+                await self._release(step, kept)
+            case "running":
+                await self._run(step, kept, 1)
+            case _:
+                await self._wait_ended(step, kept)
+
+    async def _wait_bound(self, step: Step, ask: muster.Ask, life: Life | None) -> Kept | None:
+        name = (ask.app, ask.name)
+        waits = Waits("bound", name)
+        judge = BoundJudge(self._story, self._binder, self._attempts, name, life)
+        allocation = await self._note(
+            step, ask.bound, waits=waits, what="bound", keys=False, judge=judge
+        )
+        return None if allocation is None else Kept(allocation, judge.seq)
+
+    async def _work(self, step: Step) -> None:
+        said = {
+            name: value for name, value in step.args.items() if name not in {"body_us", "holds"}
+        }
+        made = await self._add_asks(step, said, "add_ask")
+        if made is None:
+            return
+        kept = await self._wait_bound(step, *made)
+        if kept is None:
+            return
+        if step.args["holds"]:
+            self._kept.append(kept)
+        else:
+            await self._run(step, kept, step.args["body_us"])
+
+    async def _release_mine(self, step: Step) -> None:
+        kept = self._mine(step)
+        if kept is not None:
+            await self._release(step, kept)
+
+    async def _running_mine(self, step: Step) -> None:
+        kept = self._mine(step)
+        if kept is not None:
+            await self._run(step, kept, step.args["body_us"])
+
+    async def _ended_mine(self, step: Step) -> None:
+        kept = self._mine(step)
+        if kept is not None:
+            await self._wait_ended(step, kept)
+
+    def _mine(self, step: Step) -> Kept | None:
+        which: int = step.args["which"]
+        return self._kept[which % len(self._kept)] if self._kept else None
+
+    async def _release(self, step: Step, kept: Kept) -> None:
+        allocation = kept.allocation
+        kept.is_released = True
+        bound = self._story.bound.get((allocation.app, allocation.ask))
+        was_over = bound is None or bound.seq != kept.seq
+        done = await self._note(step, allocation.release, what="release held", keys=False)
+        if done is not None:
+            self.left.append(kept)
+        if done and was_over and kept.seq:
+            self._book.faults.append(f"{step} of {self._who} has released another allocation")
+
+    async def _wait_ended(self, step: Step, kept: Kept) -> None:
+        name = (kept.allocation.app, kept.allocation.ask)
+        waits = Waits("ended", name, kept.seq)
+        judge = EndJudge(self._story, kept.seq)
+        await self._note(
+            step, kept.allocation.ended, waits=waits, what="ended", keys=False, judge=judge
+        )
+
+    async def _run(self, step: Step, kept: Kept, body_us: int) -> None:
+        """Do work under an allocation; a body of an odd length ends by an exception."""
+
+        async def run() -> None:
+            try:
+                async with kept.allocation.running():
+                    await sleep_us(body_us)
+                    if body_us == 1:
+                        raise LeftRunningError
+            except LeftRunningError:
+                pass
+            finally:
+                self.left.append(kept)
+
+        name = (kept.allocation.app, kept.allocation.ask)
+        waits = Waits("running", name, kept.seq, kept=kept)
+        judge = EndJudge(self._story, kept.seq)
+        await self._note(step, run, waits=waits, what="running", keys=False, judge=judge)
+
+    # Gangs and observers
+
+    async def _satisfied(self, step: Step) -> None:
+        gang = self._scheduler.gang(step.args["gang"])
+        waits = Waits("satisfied", gang=step.args["gang"])
+        await self._note(step, gang.satisfied, waits=waits)
+
+    async def _watch(self, step: Step) -> None:
+        args = step.args
+
+        async def watch() -> None:
+            async with self._scheduler.decisions(buffer=args["buffer"]) as decisions:
+                for _ in range(args["readings"]):
+                    if args["take"]:
+                        await decisions.take()
+                    elif await anext(decisions, None) is None:
+                        return
+
+        await self._note(step, watch, waits=Waits("watch"))

@@ -1,0 +1,168 @@
+"""Watchers: tasks that read decisions, and what is said of them afterwards."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, final
+
+import attrs
+import trio
+
+import muster
+from muster.testing.fuzz._clients.workers import pause, sleep_us
+from muster.testing.fuzz._program import Watcher
+from muster_core.decisions import Announced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from muster.testing.fuzz._records.story import Story
+
+
+@final
+class Watched(StrEnum):
+    """How a watcher ended."""
+
+    READS = "reads still"
+    ENDED = "was told that there is no more"
+    LAGGED = "was told that it lagged"
+    CLOSED = "was told that the scheduler did not end as it should"
+    LEFT = "left"
+
+
+@final
+@attrs.define(eq=False)
+class Seen:
+    """What a watcher has seen.
+
+    Attributes:
+        watcher: The watcher.
+        since: How many decisions there were when it began.
+        decisions: What it has read.
+        readings: Of each reading how many decisions there were, and how many it got.
+        end: How it ended.
+        missed: How many it was told that it missed.
+        waiting: It waits for another decision at present.
+    """
+
+    watcher: Watcher
+    since: int
+    decisions: list[Announced] = attrs.field(factory=list[Announced])
+    readings: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    end: Watched = Watched.READS
+    missed: int = 0
+    waiting: bool = False
+
+    def wants(self, one: Announced) -> bool:
+        """Say whether a decision is for it; told anew here, not by what is tested."""
+        wanted, decision = self.watcher.wanted, one.decision
+        queue: str | None = wanted.get("queue")
+        path = (decision.queue or "").lower()
+        return (
+            decision.kind.value in wanted.get("kinds", (decision.kind.value,))
+            and wanted.get("app", decision.app) == decision.app
+            and (queue is None or path == queue or path.startswith(f"{queue}."))
+            and wanted.get("gang", decision.gang) == decision.gang
+            and one.seq % 3 == wanted.get("where", one.seq % 3)
+        )
+
+
+async def watch(scheduler: muster.Scheduler, seen: Seen, story: Story) -> None:
+    """Read decisions as it is planned."""
+    seen.since = len(story.decisions)
+    watcher = seen.watcher
+    wanted: dict[str, Any] = dict(watcher.wanted)
+    if "where" in wanted:
+        remainder: int = wanted["where"]
+
+        def where(one: Announced) -> bool:
+            return one.seq % 3 == remainder
+
+        wanted["where"] = where
+    wanted["lag"] = muster.Lag(wanted["lag"])
+    decisions = scheduler.decisions(**wanted)
+    readings = 0
+    try:
+        async with decisions:
+            while readings != watcher.leaves_after:
+                readings += 1
+                if not await _read(decisions, seen, story):
+                    seen.end = Watched.ENDED
+                    return
+                seen.missed = decisions.missed
+                await pause(watcher.pause)
+                if watcher.pause_us:
+                    await sleep_us(watcher.pause_us)
+            seen.end = Watched.LEFT
+    except muster.LaggedError:
+        seen.end = Watched.LAGGED
+    except muster.ClosedSchedulerError:
+        seen.end = Watched.CLOSED
+    except trio.Cancelled:
+        seen.end = Watched.LEFT
+        raise
+    finally:
+        seen.missed = decisions.missed
+
+
+async def _read(decisions: muster.Decisions, seen: Seen, story: Story) -> bool:
+    """Read once; False at the end."""
+    seen.waiting = True
+    try:
+        if seen.watcher.together:
+            taken: Sequence[Announced] = await decisions.take()
+        else:
+            one = await anext(decisions, None)
+            taken = () if one is None else (one,)
+    finally:
+        seen.waiting = False
+    seen.decisions.extend(taken)
+    if taken:
+        seen.readings.append((len(story.decisions), len(taken)))
+    return bool(taken)
+
+
+def faults_of(number: int, seen: Seen, story: Story, *, at_rest: bool) -> list[str]:
+    """Say what is wrong with what a watcher has seen.
+
+    Args:
+        number: Its number.
+        seen: What it has seen.
+        story: Everything that was announced.
+        at_rest: Nothing can go on, so that whoever waits has read everything.
+    """
+    expected = [one for one in story.decisions[seen.since :] if seen.wants(one)]
+    got = seen.decisions
+    fault = _order_fault(seen, expected, got)
+    is_complete = seen.end is Watched.ENDED or (at_rest and seen.waiting)
+    if fault is None and is_complete and len(got) + seen.missed != len(expected):
+        fault = f"there were {len(expected)}, and it missed {seen.missed}"
+    if fault is None and seen.end is Watched.LAGGED:
+        fault = _lag_fault(seen, expected, got)
+    if fault is None:
+        return []
+    return [f"watcher {number} ({seen.watcher.wanted}) has read {len(got)} decisions, but {fault}"]
+
+
+def _order_fault(seen: Seen, expected: list[Announced], got: list[Announced]) -> str | None:
+    """Say if it has not read what a buffer held that loses the oldest, or nothing."""
+    room: int = seen.watcher.wanted["buffer"]
+    loses = seen.watcher.wanted["lag"] == "skip"
+    first, place = 0, 0
+    for there, count in seen.readings:
+        so_far = sum(one.seq <= there for one in expected)
+        if loses:
+            first = max(first, so_far - room)
+        for _ in range(count):
+            if first >= so_far or expected[first] is not got[place]:
+                return f"number {place} is decision {got[place].seq}, which is not the next for it"
+            first, place = first + 1, place + 1
+    return None
+
+
+def _lag_fault(seen: Seen, expected: list[Announced], got: list[Announced]) -> str | None:
+    if seen.watcher.wanted["lag"] != "drop":
+        return "it was dropped, which it did not want"
+    if len(expected) <= len(got):
+        return "it was told that it lagged, and missed nothing"
+    return None

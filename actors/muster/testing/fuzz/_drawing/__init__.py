@@ -1,0 +1,4 @@
+"""Drawing programs at random: configurations, steps, and whole programs.
+
+It runs nothing.
+"""

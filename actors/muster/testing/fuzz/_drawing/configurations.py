@@ -1,0 +1,100 @@
+"""Drawing configurations: small trees in which much collides, valid by the way they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from muster.testing.fuzz._drawing.choices import Choices
+from muster.testing.fuzz._program import Config
+
+# Numbers are chosen so that every sum fits below every bound above it: three leaves with at
+# most 2 guaranteed each stay below the least maximum of a parent.
+_LEAF_MAX: Final = (None, None, None, 3, 4, 6, 2)
+_PARENT_MAX: Final = (None, None, 6, 8, 12)
+_GUARANTEED: Final = (None, None, 1, 2)
+_OFF: Final = (None,)
+
+_LEAF: Final[Mapping[str, Sequence[str | None]]] = {
+    "application.sort.policy": (None, None, "fair", "stateaware", "fifo"),
+    "application.sort.priority": (None, None, None, "disabled"),
+    "application.sort.blocking": (None, None, None, None, "enabled"),
+    "priority.policy": (None, None, None, "fence"),
+    "priority.offset": (None, None, "1", "-5", "10"),
+    "queue.priority": (None, None, None, "1", "7"),
+    "queue.reclaimable": (None, None, None, None, "false"),
+    "preemption.policy": (None, None, None, None, "fence", "disabled"),
+    "preemption.delay": ("0s", None, "1s", "2500ms"),
+}
+_ROOT: Final[Mapping[str, Sequence[str | None]]] = {
+    "gang.wait.time": (None, "5s", "2s"),
+    "gang.deadlock.policy": (None, None, "report"),
+    "application.sort.priority": (None, None, None, None, "disabled"),
+}
+
+
+def draw_config(choices: Choices) -> Config:
+    """Draw a configuration: a root with two or three queues, one of which may have leaves."""
+    queues = [_leaf(choices, name) for name in ("q", "r")[: 1 + choices.number(2)]]
+    if not choices.one_in(3):
+        queues.append(_parent(choices))
+    root = _with_properties({"name": "root", "queues": queues}, choices, _ROOT)
+    partition: dict[str, Any] = {"name": "default", "queues": [root]}
+    if choices.one_in(3):
+        partition["nodesortpolicy"] = {"type": "binpacking"}
+    return {"partitions": [partition]}
+
+
+def _leaf(choices: Choices, name: str) -> dict[str, Any]:
+    leaf = _with_properties({"name": name}, choices, _LEAF)
+    return _with_amounts(leaf, choices.of(_LEAF_MAX), choices.of(_GUARANTEED))
+
+
+def _parent(choices: Choices) -> dict[str, Any]:
+    leaves = [_leaf(choices, name) for name in ("x", "y", "z")[: choices.number(4)]]
+    parent = _with_properties({"name": "p", "parent": True}, choices, {})
+    if leaves:
+        parent["queues"] = leaves
+    # What its leaves guarantee together is at most 6, and no leaf has a larger maximum.
+    return _with_amounts(parent, choices.of(_PARENT_MAX), 6 if choices.one_in(3) else None)
+
+
+def _with_properties(
+    queue: dict[str, Any], choices: Choices, options: Mapping[str, Sequence[str | None]]
+) -> dict[str, Any]:
+    drawn = {name: choices.of(values) for name, values in options.items()}
+    said = {name: value for name, value in drawn.items() if value is not None}
+    return {**queue, "properties": said} if said else queue
+
+
+def _with_amounts(
+    queue: dict[str, Any], most: int | None, guaranteed: int | None
+) -> dict[str, Any]:
+    resources: dict[str, dict[str, str]] = {}
+    if most is not None:
+        resources["max"] = {"vcore": str(most)}
+    if guaranteed is not None:
+        resources["guaranteed"] = {"vcore": str(guaranteed)}
+    return {**queue, "resources": resources} if resources else queue
+
+
+def leaves_of(config: Config) -> list[str]:
+    """Give the paths of the leaves of a configuration, and of parents that have none."""
+    found: list[str] = []
+    for partition in cast("Sequence[Mapping[str, Any]]", config.get("partitions", ())):
+        for queue in cast("Sequence[Mapping[str, Any]]", partition.get("queues", ())):
+            _collect(queue, "", found)
+    return found or ["root.q"]
+
+
+def _collect(queue: Mapping[str, Any], above: str, found: list[str]) -> None:
+    name = str(queue.get("name", ""))
+    path = f"{above}.{name}" if above else name
+    if not path.lower().startswith("root"):
+        path = f"root.{path}"
+    children = cast("Sequence[Mapping[str, Any]]", queue.get("queues") or ())
+    for child in children:
+        _collect(child, path, found)
+    if not children and path.lower() != "root":
+        # A parent without queues gets one made.
+        found.append(f"{path}.made" if queue.get("parent") in {True, "true"} else path)

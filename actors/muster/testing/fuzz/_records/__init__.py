@@ -1,0 +1,4 @@
+"""What a fuzzed program did: its calls, what was let in, and what was decided.
+
+Nothing here runs a scheduler.
+"""

@@ -1,0 +1,199 @@
+"""The book of calls: everything that clients ask of the scheduler, and how it is answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
+from math import inf
+from typing import Final, TypeVar, final
+
+import attrs
+import trio
+from typing_extensions import override
+
+import muster
+from muster.testing.fuzz._program import Key
+from muster.testing.fuzz._records.story import Story
+from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
+
+T = TypeVar("T")
+
+Judge = Callable[[object], Iterable[str]]
+"""Looks at the answer of a call, a value or an error, and says what is wrong with it."""
+
+_WAITS: Final = (
+    muster.AskRemovedError,
+    muster.AskParkedError,
+    muster.AllocationEndedError,
+    muster.GangTimedOutError,
+    muster.GangRemovedError,
+    muster.LaggedError,
+)
+
+
+@final
+class End(StrEnum):
+    """How a call was answered."""
+
+    RETURNED = "returned"
+    REFUSED = "was refused"
+    BAD = "was turned down before it was let in"
+    TOLD = "was told that it waits in vain"
+    CLOSED = "was told that the scheduler is closed"
+    CANCELLED = "was cancelled"
+
+
+@final
+@attrs.define(eq=False)
+class Call:
+    """One call.
+
+    Attributes:
+        number: Its number.
+        who: Who made it.
+        what: The operation.
+        said: The call in words.
+        keys: The events that it lets in.
+        waits: It may wait for others; otherwise it is answered without time passing.
+        about: What it waits for, for those who check that it waits rightly.
+        end: How it was answered, or None.
+        answer: What the answer was, in words.
+    """
+
+    number: int
+    who: str
+    what: str
+    said: str
+    keys: tuple[Key, ...]
+    waits: bool
+    about: object = None
+    end: End | None = None
+    answer: str = ""
+
+    @override
+    def __str__(self) -> str:
+        """Give the call and its answer in one line."""
+        end = "is not answered" if self.end is None else self.end.value
+        return f"[{self.number}] {self.who}: {self.said} {end} {self.answer}".rstrip()
+
+
+@final
+class Book:
+    """All calls of one run.
+
+    Args:
+        is_closing: Says whether the block is being left, or was.
+        story: What is let in.
+
+    Attributes:
+        calls: The calls, in the order in which they were made.
+        open: Those that are not answered.
+        faults: What is wrong with single answers.
+    """
+
+    def __init__(self, is_closing: Callable[[], bool], story: Story) -> None:
+        self._is_closing = is_closing
+        self._story = story
+        self._done: Counter[Key] = Counter()
+        self.calls: list[Call] = []
+        self.open: dict[int, Call] = {}
+        self.faults: list[str] = []
+
+    async def note(
+        self,
+        who: str,
+        what: str,
+        said: str,
+        ask: Callable[[], Awaitable[T]],
+        *,
+        keys: tuple[Key, ...] = (),
+        waits: bool = False,
+        about: object = None,
+        bad: bool = False,
+        judge: Judge | None = None,
+    ) -> T | None:
+        """Make a call and take note of its answer.
+
+        Args:
+            who: Who makes it.
+            what: The operation.
+            said: The call in words.
+            ask: Makes it.
+            keys: The events that it lets in.
+            waits: It may wait for others.
+            about: What it waits for.
+            bad: It has a bad value, and must be turned down.
+            judge: Looks at the answer as soon as it is there.
+
+        Returns:
+            The value, or None after an error.
+        """
+        call = Call(len(self.calls), who, what, said, keys, waits, about)
+        self.calls.append(call)
+        self.open[call.number] = call
+        try:
+            value = await ask()
+        except trio.Cancelled:
+            call.end = End.CANCELLED
+            if trio.current_effective_deadline() > -inf:
+                self.faults.append(f"{call}, but nobody had cancelled it")
+            raise
+        except MusterError as error:
+            self._failed(call, error, bad=bad)
+            self._judge(call, error, judge)
+            return None
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            call.answer = repr(error)
+            self.faults.append(f"{call.said} of {who} raised {error!r}")
+            return None
+        else:
+            call.end, call.answer = End.RETURNED, brief(value)
+            self._check_done(call)
+            self._judge(call, value, judge)
+            if bad:
+                self.faults.append(f"{call}, but has a bad value")
+            return value
+        finally:
+            del self.open[call.number]
+
+    def _judge(self, call: Call, answer: object, judge: Judge | None) -> None:
+        if judge is not None:
+            self.faults += [f"{call}, but {fault}" for fault in judge(answer)]
+
+    def _failed(self, call: Call, error: MusterError, *, bad: bool) -> None:
+        call.answer = f"{type(error).__name__}: {error}"
+        match error:
+            case RefusedError():
+                call.end = End.REFUSED
+                self._check_done(call)
+            case EventError() | ConfigError():
+                call.end = End.BAD
+                if not bad:
+                    self.faults.append(f"{call}, but nothing is wrong with its form")
+            case muster.ClosedSchedulerError():
+                call.end = End.CLOSED
+                if not self._is_closing():
+                    self.faults.append(f"{call}, but nobody leaves the block")
+            case _ if isinstance(error, _WAITS):
+                call.end = End.TOLD
+                if not call.waits:
+                    self.faults.append(f"{call}, but waits for nothing")
+            case _:
+                self.faults.append(f"{call}: no such error belongs here")
+
+    def _check_done(self, call: Call) -> None:
+        """Say if a call is answered before the batch of its events is announced."""
+        self._done.update(call.keys)
+        for key in call.keys:
+            if self._story.closed[key] < self._done[key]:
+                self.faults.append(f"{call}, before the batch of {key} was closed")
+
+    def counted(self) -> Counter[str]:
+        """Give how many calls of each kind were made."""
+        return Counter(call.what for call in self.calls)
+
+
+def brief(value: object) -> str:
+    """Give a value in a few words."""
+    return "" if value is None else f"{type(value).__name__}"

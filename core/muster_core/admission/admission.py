@@ -1,0 +1,485 @@
+"""Admission: whether an event makes sense now, and who is to be told of it.
+
+Events are admitted one after the other, in the order of their entry. Most of them can
+be judged from the names that are in use, which the directory knows; the application
+that an event speaks of then sees to the rest. What concerns several owners at once
+(members of a gang belong to an application and to the gang, a Pod that runs already to a
+node as well) has to be judged as a whole: for that the owners are heard first, so that
+the view is what they are, and only what was admitted since comes on top of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.admission.directory import Admissible, Directory, Route, TellApp
+from muster_core.admission.gang_registry import GangRegister, GangRoute, TellGang
+from muster_core.gangs.states import GangState
+from muster_core.owners.messages.asks import Origin
+from muster_core.owners.messages.gangs import MarkGang, MemberKey, MoveMember
+from muster_core.owners.messages.to_applications import (
+    AddAsks,
+    AddPlaced,
+    Enlist,
+    FinishAsk,
+    LoseNode,
+    ParkAsks,
+    RollBack,
+    UndoBind,
+    UnparkAsks,
+)
+from muster_core.values.decisions import Reason
+from muster_core.values.errors import RefusedError
+from muster_core.values.events import (
+    AddAsk,
+    AddGang,
+    AddNode,
+    Apply,
+    BindFailed,
+    Delete,
+    Event,
+    RemoveGang,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.values.snapshots import AskPlace
+from muster_core.view.gangs.gang import holds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from muster_core.values.configuration import Configuration
+    from muster_core.values.resources import Resources
+    from muster_core.view import DecisionView
+    from muster_core.view.gangs.gang import ViewGang
+
+Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | BindFailed | Admissible
+"""The events that are admitted here; those that bring objects are several of them at once."""
+
+AnyRoute = Route | GangRoute
+"""What the admission of a request leads to, in this order."""
+
+
+@final
+class Admission:
+    """Admits events.
+
+    Args:
+        configuration: The first configuration.
+        view: The view, which is what the owners are whenever they have been heard.
+        next_seq: Gives the next position in the input.
+    """
+
+    def __init__(
+        self, configuration: Configuration, view: DecisionView, next_seq: Callable[[], int]
+    ) -> None:
+        self.directory = Directory(configuration)
+        self.gangs = GangRegister()
+        self._view = view
+        self._next_seq = next_seq
+        #: Something was told to applications of which the view does not know the effect.
+        self._uncertain = False
+        #: The names of asks that were admitted as a whole since the owners were heard.
+        self._fresh: dict[int, set[str]] = {}
+        #: What such asks, bound from the start, add to what their queues have.
+        self._placed: dict[int, dict[str, int]] = {}
+        #: The gangs of which such a member came.
+        self._came_bound: set[str] = set()
+        #: The asks that were told to end as part of several objects.
+        self._forgotten: set[tuple[int, str]] = set()
+        #: Which of them are members, with the position that ended them: their gangs know.
+        self._ended: dict[MemberKey, int] = {}
+        #: What the asks that were told to end leave free, by the name of their node.
+        self._freed: dict[str, dict[str, int]] = {}
+        #: How to undo what was admitted, in order, while several objects are.
+        self._journal: list[Callable[[], object]] | None = None
+
+    # Hearing the owners
+
+    def must_hear_first(self, event: Event | str) -> bool:
+        """Say whether an event can only be judged when the owners have been heard."""
+        match event:
+            case AddAsk():
+                return event.gang is not None and self._uncertain
+            case AddGang():
+                return self._uncertain
+            case RemoveGang() | Apply() | Delete():
+                return self._uncertain or bool(self._fresh)
+            case _:
+                return False
+
+    def heard(self) -> None:
+        """Take note that the owners have been heard: the view is what they are."""
+        self._uncertain = False
+        self._fresh.clear()
+        self._placed.clear()
+        self._came_bound.clear()
+        self._forgotten.clear()
+        self._ended.clear()
+        self._freed.clear()
+
+    def note(self, routes: Iterable[AnyRoute]) -> None:
+        """Take note of what applications are told."""
+        if self._uncertain:
+            return
+        for route in routes:
+            if isinstance(route, TellApp) and not isinstance(route.message, Enlist):
+                event = route.message.event if isinstance(route.message, AddAsks) else None
+                self._uncertain = self._uncertain or event is None or event.gang is None
+
+    # Events
+
+    def admit(self, event: Judged, origin: Origin) -> list[AnyRoute]:
+        """Admit an event.
+
+        Args:
+            event: The event.
+            origin: Its place in the input.
+
+        Returns:
+            Who is to be told what, in order.
+
+        Raises:
+            RefusedError: If it makes no sense now; then nothing was changed.
+        """
+        match event:
+            case AddAsk() if event.gang is None:
+                return [self.directory.tell(event, origin)]
+            case AddAsk() if event.gang is not None:
+                return list(self.add_members(event, event.gang, origin))
+            case AddNode() | UpdateNode() | RemoveNode():
+                return list(self.change_node(event, origin))
+            case AddGang():
+                return list(self.define_gang(event, origin, update=False))
+            case RemoveGang():
+                return list(self.remove_gang(event.gang, "gang", origin))
+            case BindFailed():
+                return [self._undo_bind(event, origin)]
+            case _:
+                return list(self.directory.handle(event, origin))
+
+    # Objects: several of them are admitted as a whole
+
+    @contextmanager
+    def whole(self, *, tree: bool) -> Generator[None, None, None]:
+        """Admit several objects as a whole: if one is refused, everything is what it was.
+
+        Args:
+            tree: Whether settings of queues may change, of which everything is kept then.
+        """
+        uncertain = self._uncertain
+        saved = self.directory.save() if tree else None
+        self._journal = []
+        try:
+            yield
+        except RefusedError:
+            for step in reversed(self._journal):
+                step()
+            if saved is not None:
+                self.directory.restore(saved)
+            self._uncertain = uncertain
+            raise
+        finally:
+            self._journal = None
+
+    def undoable(self, step: Callable[[], object]) -> None:
+        """Take note of how to undo something, if it may have to be."""
+        if self._journal is not None:
+            self._journal.append(step)
+
+    def part(self, origin: Origin, number: int) -> Origin:
+        """Give the origin of one of several objects of an event."""
+        return attrs.evolve(origin, seq=self._next_seq(), event=origin.seq) if number else origin
+
+    def knows_node(self, name: str) -> bool:
+        """Say whether there is a node of this name."""
+        return name in self._view.nodes.nodes
+
+    def knows_ask(self, app: str, ask: str) -> bool:
+        """Say whether an application has an ask of this name, in whatever place."""
+        if not self.directory.has_app(app):
+            return False
+        return self._knows(self.directory.app_key(app), ask)
+
+    def _knows(self, key: int, ask: str) -> bool:
+        if ask in self._fresh.get(key, ()):
+            return True
+        seen = self._view.apps.get(key)
+        return seen is not None and seen.knows(ask) and (key, ask) not in self._forgotten
+
+    def end_ask(self, app: str, ask: str, reason: Reason, origin: Origin) -> Iterator[AnyRoute]:
+        """Let an ask end, wherever it is; it must be known."""
+        key = self.directory.app_key(app)
+        self._forgotten.add((key, ask))
+        self.undoable(partial(self._forgotten.discard, (key, ask)))
+        seen = self._view.apps.get(key)
+        held = None if seen is None else seen.bound.get(ask) or seen.waiting.get(ask)
+        if held is not None:
+            allocation, node = held
+            for amounts in self._amounts_of(key, self._freed.setdefault(node.name, {})):
+                self._count(amounts, allocation.ask.resources, -1)
+        yield TellApp(key, FinishAsk(origin, ask, reason))
+        # Its gang is told at once, as what comes with it may concern that gang as well.
+        member = MemberKey(key, app, ask)
+        found = None if seen is None else seen.find(ask)
+        gang = None if found is None or found.gang is None else self.gangs.gangs[found.gang]
+        if gang is not None and member in gang.members:
+            self._ended[member] = origin.seq
+            self.undoable(partial(self._ended.pop, member, None))
+            self.undoable(self.gangs.save_member(gang, member))
+            yield TellGang(gang.key, MoveMember(member, None))
+            yield from self.gangs.leave(gang.name, member)
+
+    def is_told(self, member: MemberKey, seq: int) -> bool:
+        """Say whether a gang was told already what has become of a member at a position."""
+        return self._ended.get(member, 0) >= seq
+
+    def _amounts_of(self, key: int, node: dict[str, int]) -> Iterator[dict[str, int]]:
+        """Give what is kept of a node and of the queues of an application."""
+        yield node
+        for entry in self.directory.leaf_of(key).upward():
+            yield self._placed.setdefault(entry.key, {})
+
+    def _count(self, amounts: dict[str, int], resources: Resources, sign: int) -> None:
+        for kind, amount in resources.items():
+            amounts[kind] = amounts.get(kind, 0) + sign * amount
+            self.undoable(partial(self._recount, amounts, kind, -sign * amount))
+
+    @staticmethod
+    def _recount(amounts: dict[str, int], kind: str, change: int) -> None:
+        amounts[kind] += change
+
+    def add_plain(self, event: AddAsk, origin: Origin) -> Iterator[TellApp]:
+        """Let a plain ask come as part of several objects."""
+        key = self._check_members(event, None)
+        priority, preempts = self.directory.priority(event)
+        self._note_members(key, event)
+        yield TellApp(key, AddAsks(origin, event, priority, preempts=preempts))
+
+    def change_node(
+        self, event: AddNode | UpdateNode | RemoveNode, origin: Origin
+    ) -> Iterator[TellApp]:
+        """Let a node come, change or go."""
+        nodes = self._view.nodes
+        known = event.node in nodes.nodes
+        if known == isinstance(event, AddNode):
+            msg = f"node: {event.node!r} is {'already a node' if known else 'unknown'}"
+            raise RefusedError(msg)
+        match event:
+            case AddNode():
+                nodes.add(
+                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
+                )
+                self.undoable(partial(nodes.remove, event.node))
+            case UpdateNode():
+                self.undoable(nodes.save(event.node))
+                nodes.update(
+                    event.node, event.capacity, event.attributes, schedulable=event.schedulable
+                )
+            case RemoveNode():
+                lost = nodes.remove(event.node)
+                self.undoable(partial(nodes.put_back, lost))
+                timed_out = frozenset(
+                    name for name, gang in self.gangs.gangs.items() if gang.timed_out
+                )
+                for key in sorted({app for app, _ in lost.held}):
+                    if self.directory.knows(key):
+                        yield TellApp(key, LoseNode(origin, lost.name, timed_out))
+
+    def _undo_bind(self, event: BindFailed, origin: Origin) -> TellApp:
+        """Let a bound ask be so no longer; whether it is bound, its application knows."""
+        key = self.directory.app_key(event.app)
+        seen = self._view.apps.get(key)
+        # What the view does not know yet came bound, which has satisfied its gang.
+        ask = None if seen is None else seen.find(event.ask)
+        gang = None if ask is None else ask.gang
+        timed_out = gang is not None and self._has_timed_out(gang)
+        return TellApp(key, UndoBind(origin, event.ask, gang if timed_out else None))
+
+    def define_gang(self, event: AddGang, origin: Origin, *, update: bool) -> Iterator[AnyRoute]:
+        """Give a gang its object, or another one."""
+        self.undoable(self.gangs.save(event.gang))
+        return self.gangs.define(event.gang, event.says, origin.creation, "gang", update=update)
+
+    def add_members(self, event: AddAsk, gang: str, origin: Origin) -> Iterator[AnyRoute]:
+        """Let members of a gang come."""
+        key = self._check_members(event, gang)
+        priority, preempts = self.directory.priority(event)
+        mark = event.timed_out and self._can_time_out(gang)
+        if mark:
+            yield from self._set_aside([gang], origin)
+        parked = mark or self._has_timed_out(gang)
+        yield TellApp(key, AddAsks(origin, event, priority, parked, preempts))
+        members = self._note_members(key, event)
+        place = AskPlace.PARKED if parked else AskPlace.PENDING
+        self.undoable(self.gangs.save(gang, members))
+        yield from self.gangs.join(gang, members, place, event.says, origin)
+        if mark:
+            yield self._mark(gang, origin, 0)
+
+    def add_placed(self, event: AddAsk, node: str, origin: Origin) -> Iterator[AnyRoute]:
+        """Let an ask come that runs on ``node`` already; its gang is satisfied."""
+        key = self._check_members(event, event.gang)
+        priority, preempts = self.directory.priority(event)
+        self._check_room(event, node, key)
+        (name,) = event.names()
+        number = self._view.place(node, event.resources, (key, name))
+        self.undoable(partial(self._view.unplace, number, event.resources, (key, name)))
+        self._uncertain = True
+        yield TellApp(key, AddPlaced(origin, event, priority, node, number, preempts))
+        members = self._note_members(key, event)
+        if event.gang is None:
+            return
+        self._came_bound.add(event.gang)
+        self.undoable(partial(self._came_bound.discard, event.gang))
+        self.undoable(self.gangs.save(event.gang, members))
+        if self._has_timed_out(event.gang):
+            yield from self._unpark(event.gang, origin)
+        yield from self.gangs.join(event.gang, members, AskPlace.BOUND, event.says, origin)
+
+    def _check_members(self, event: AddAsk, gang: str | None) -> int:
+        key = self.directory.app_key(event.app)
+        for name in event.names():
+            if self._knows(key, name):
+                msg = f"ask: {name!r} is already an ask of application {event.app!r}"
+                raise RefusedError(msg)
+        if gang is not None:
+            self.gangs.check_join(gang, event.says, "annotations")
+        return key
+
+    def _note_members(self, key: int, event: AddAsk) -> tuple[MemberKey, ...]:
+        names = event.names()
+        fresh = self._fresh.setdefault(key, set())
+        fresh.update(names)
+        self.undoable(partial(fresh.difference_update, names))
+        return tuple(MemberKey(key, event.app, name) for name in names)
+
+    def _check_room(self, event: AddAsk, name: str, key: int) -> None:
+        """Refuse what does not fit on its node, or in what its queues may have."""
+        node = self._view.nodes.nodes.get(name)
+        if node is None:
+            msg = f"node: {name!r} is unknown"
+            raise RefusedError(msg)
+        for kind, amount in event.resources.items():
+            used = node.used.get(kind, 0) + self._freed.get(name, {}).get(kind, 0)
+            if amount > node.capacity.get(kind, 0) - used:
+                msg = f"node: {name!r} has too little {kind} left for {event.ask!r}"
+                raise RefusedError(msg)
+        for entry in self.directory.leaf_of(key).upward():
+            there = self._view.allocated_in(entry.key)
+            change = self._placed.get(entry.key, {})
+            for kind, most in entry.config.max.amounts:
+                wanted = event.resources[kind]
+                if wanted and there.get(kind, 0) + change.get(kind, 0) + wanted > most:
+                    msg = f"node: the max of {entry.config.path} leaves too little {kind}"
+                    raise RefusedError(msg)
+        for entry in self.directory.leaf_of(key).upward():
+            self._count(self._placed.setdefault(entry.key, {}), event.resources, 1)
+
+    # Gangs
+
+    def remove_gang(self, name: str, field: str, origin: Origin) -> Iterator[AnyRoute]:
+        """Let a gang be defined no longer; its members stay."""
+        self.undoable(self.gangs.save(name))
+        routes = list(self.gangs.remove(name, field))
+        self._uncertain = True  # Its state is another one now.
+        gang = self._view.gangs.get(name)
+        if gang is not None:
+            yield from self._release([gang], origin, Reason.GANG_ROLLBACK, park=False)
+            yield from self._unpark(name, origin)
+        yield from routes
+
+    def time_out(self, name: str, origin: Origin) -> Iterator[AnyRoute]:
+        """Let the wait of a gang be over, and thereby that of its group."""
+        if self._has_timed_out(name):  # with another gang of its group, just now
+            return
+        group = self._view.group_of(name)
+        # A gang without members is as new whatever happens to its group.
+        marked = [gang for gang in group if self._is_unsatisfied(gang) and gang.children]
+        yield from self._set_aside([gang.name for gang in marked], origin)
+        for number, gang in enumerate(marked):
+            yield self._mark(gang.name, origin, number)
+
+    @staticmethod
+    def _is_unsatisfied(gang: ViewGang) -> bool:
+        return gang.definition is not None and gang.state in {
+            GangState.GATHERING,
+            GangState.WAITING,
+        }
+
+    def _can_time_out(self, name: str) -> bool:
+        gang = self._view.gangs.get(name)
+        satisfied = gang is not None and gang.state is GangState.SATISFIED
+        return not (satisfied or name in self._came_bound or self._has_timed_out(name))
+
+    def _has_timed_out(self, name: str) -> bool:
+        entry = self.gangs.gangs.get(name)
+        return entry is not None and entry.timed_out
+
+    def _mark(self, name: str, origin: Origin, number: int) -> TellGang:
+        entry = self.gangs.gangs[name]
+        entry.timed_out = self._uncertain = True
+        return TellGang(entry.key, MarkGang((origin.seq, 2, number)))
+
+    def _set_aside(self, names: list[str], origin: Origin) -> Iterator[TellApp]:
+        """Have the members of gangs parked: those that wait, then those that are pending."""
+        gangs = [self._view.gangs[name] for name in names if name in self._view.gangs]
+        yield from self._release(gangs, origin, Reason.GANG_TIMEOUT, park=True)
+        for gang in gangs:
+            for key, slot in gang.slots.items():
+                yield TellApp(key, ParkAsks(origin, tuple(slot.members)))
+        for name in names:
+            yield from self._park_fresh(name, origin)
+
+    def _park_fresh(self, name: str, origin: Origin) -> Iterator[TellApp]:
+        """Have those members parked that the view does not know yet."""
+        entry = self.gangs.gangs.get(name)
+        fresh: dict[int, list[str]] = {}
+        for member in entry.members if entry is not None else ():
+            if member.ask in self._fresh.get(member.key, ()):
+                fresh.setdefault(member.key, []).append(member.ask)
+        for key, asks in fresh.items():
+            yield TellApp(key, ParkAsks(origin, tuple(asks)))
+
+    def _unpark(self, name: str, origin: Origin) -> Iterator[TellApp]:
+        self.gangs.gangs[name].timed_out = False
+        # All of them: who is parked may have changed with an object that came with this one.
+        asks: dict[int, list[str]] = {}
+        for member in self.gangs.gangs[name].members:
+            asks.setdefault(member.key, []).append(member.ask)
+        for key, names in asks.items():
+            yield TellApp(key, UnparkAsks(origin, tuple(names)))
+
+    @staticmethod
+    def _release(
+        gangs: Iterable[ViewGang], origin: Origin, reason: Reason, *, park: bool
+    ) -> Iterator[TellApp]:
+        """Have the waiting members of gangs give up their nodes, in the order of their waits."""
+        asks: dict[int, list[tuple[int, str]]] = {}
+        for number, hold in enumerate(holds_of(gangs)):
+            key = hold.app.identity.key
+            asks.setdefault(key, []).append((number, hold.allocation.ask.name))
+        for key, names in asks.items():
+            yield TellApp(key, RollBack(origin, tuple(names), reason, park))
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        self.directory.check()
+        self.gangs.check()
+        assert not self._fresh
+        assert not self._placed
+        assert not self._uncertain
+        assert not self._came_bound
+        assert not self._forgotten
+        assert not self._ended
+        assert self.gangs.gangs.keys() == self._view.gangs.keys()
+        for name, entry in self.gangs.gangs.items():
+            gang = self._view.gangs[name]
+            assert entry.definition == gang.definition
+            assert entry.timed_out == (gang.state is GangState.TIMED_OUT)
+            assert {member.key for member in entry.members} <= self._view.apps.keys()

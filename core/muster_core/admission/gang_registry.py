@@ -1,0 +1,331 @@
+"""The register of gangs: which there are, what defines them, and whose members they have.
+
+Requests are admitted one after the other, and whether a member may come depends on what
+the members that are there say. So all of that is known here, as the directory knows
+which queues and applications there are. Where each member is, is its gang's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeGuard, final
+
+import attrs
+
+from muster_core.gangs.definition import (
+    NOTHING_SAID,
+    GangDefinition,
+    GangFields,
+    define,
+)
+from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, ToGang, UndefineGang
+from muster_core.values.errors import RefusedError
+from muster_core.values.records import record
+from muster_core.values.snapshots import AskPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from muster_core.owners.messages.asks import Origin
+
+_SAID: Final = tuple(field.name for field in attrs.fields(GangFields))
+
+WRITTEN: Final = {
+    "min_member": "min-available",
+    "total": "total-number",
+    "mode": "mode",
+    "wait_us": "waiting-time",
+    "groups": "groups",
+}
+"""What the fields are called where annotations on members give them."""
+
+
+@final
+@record
+class StartGang:
+    """A gang begins to exist."""
+
+    key: int
+    name: str
+
+
+@final
+@record
+class TellGang:
+    """A gang is to be told something."""
+
+    key: int
+    message: ToGang
+
+
+GangRoute = StartGang | TellGang
+
+
+@final
+@attrs.define(eq=False)
+class GangEntry:
+    """What the register knows of a gang.
+
+    Attributes:
+        key: Its number.
+        name: Its full name.
+        given: What its object says, or None if it has none.
+        annotated: What annotations have said since it was last without members.
+        members: What the annotations of each member say.
+        definition: What defines it, or None.
+        creation: The position of the event that defined it.
+        forgotten: It was removed: annotations that came before then define nothing.
+        timed_out: It has timed out, so that members that come are parked.
+        counted: For each field the value that members give, and how many do.
+    """
+
+    key: int
+    name: str
+    given: GangFields | None = None
+    annotated: GangFields = NOTHING_SAID
+    members: dict[MemberKey, GangFields] = attrs.field(factory=dict[MemberKey, GangFields])
+    definition: GangDefinition | None = None
+    creation: int = 0
+    forgotten: bool = False
+    timed_out: bool = False
+    counted: dict[str, tuple[object, int]] = attrs.field(factory=dict[str, tuple[object, int]])
+
+    def add(self, member: MemberKey, says: GangFields) -> None:
+        """Take a member in."""
+        self.members[member] = says
+        if says is not NOTHING_SAID:
+            for field in _SAID:
+                value = getattr(says, field)
+                if value is not None:
+                    self.counted[field] = (value, self.counted.get(field, (value, 0))[1] + 1)
+
+    def remove(self, member: MemberKey) -> None:
+        """Let a member go."""
+        says = self.members.pop(member)
+        for field in _SAID:
+            if getattr(says, field) is not None:
+                value, count = self.counted[field]
+                self.counted[field] = (value, count - 1)
+                if count == 1:
+                    del self.counted[field]
+
+    def said(self, field: str) -> object | None:
+        """Give what the members that are there say of a field, or None."""
+        return self.counted.get(field, (None, 0))[0]
+
+    def noted(self) -> GangFields:
+        """Give what annotations say, once the gang is defined again if it was removed."""
+        return self.annotated.over(self.present()) if self.forgotten else self.annotated
+
+    def present(self) -> GangFields:
+        """Give what the members that are there say together."""
+        together = NOTHING_SAID
+        for says in set(self.members.values()):
+            together = says.over(together)  # They agree, so the order does not matter.
+        return together
+
+
+@final
+class GangRegister:
+    """All gangs that are defined or have members."""
+
+    def __init__(self) -> None:
+        #: Every gang by its full name.
+        self.gangs: dict[str, GangEntry] = {}
+        self._next_key = 0
+
+    def save(self, name: str, members: tuple[MemberKey, ...] = ()) -> Callable[[], None]:
+        """Give what makes a gang what it is now, with ``members`` gone that come next."""
+        entry = self.gangs.get(name)
+        if entry is None:
+            return lambda: self._drop(name)
+        before = attrs.evolve(entry)
+
+        def restore() -> None:
+            for member in members:
+                if member in entry.members:
+                    entry.remove(member)
+            entry.given, entry.annotated = before.given, before.annotated
+            entry.definition, entry.creation = before.definition, before.creation
+            entry.forgotten, entry.timed_out = before.forgotten, before.timed_out
+
+        return restore
+
+    def save_member(self, entry: GangEntry, member: MemberKey) -> Callable[[], None]:
+        """Give what brings a member back that goes next."""
+        says, restore = entry.members[member], self.save(entry.name)
+
+        def bring_back() -> None:
+            entry.add(member, says)
+            restore()
+
+        return bring_back
+
+    def _drop(self, name: str) -> None:
+        self.gangs.pop(name, None)
+
+    def check_join(self, name: str, says: GangFields, field: str) -> None:
+        """Check that members may come to a gang.
+
+        Args:
+            name: The full name of the gang.
+            says: What annotations on the members say.
+            field: The field of the event that has the annotations.
+
+        Raises:
+            RefusedError: If they disagree with members that are there, or with the object.
+        """
+        entry = self.gangs.get(name)
+        if says == NOTHING_SAID or entry is None:
+            return
+        for one in _SAID:
+            value, present = getattr(says, one), entry.said(one)
+            if value is not None and present is not None and value != present:
+                msg = (
+                    f"{field}: {WRITTEN[one]} {_shown(value)} disagrees with {_shown(present)}, "
+                    f"which a member of gang {name!r} that is there says"
+                )
+                raise RefusedError(msg)
+        sticky = entry.noted()
+        _check_total(name, says.over(sticky).over(entry.given or NOTHING_SAID), field)
+
+    def join(
+        self,
+        name: str,
+        members: tuple[MemberKey, ...],
+        place: AskPlace,
+        says: GangFields,
+        origin: Origin,
+    ) -> Iterator[GangRoute]:
+        """Take members in, which :meth:`check_join` has admitted.
+
+        Args:
+            name: The full name of the gang.
+            members: The members.
+            place: Where they are at first.
+            says: What annotations on them say.
+            origin: What brings them.
+
+        Yields:
+            What the gang is to be told.
+        """
+        entry = self.gangs.get(name)
+        if entry is None:
+            entry = self._enter(name)
+            yield StartGang(entry.key, name)
+        for member in members:
+            entry.add(member, says)
+        if entry.forgotten and says.min_member is not None:
+            entry.annotated, entry.forgotten = entry.noted(), False
+        entry.annotated = says.over(entry.annotated)
+        yield from self._define(entry, origin.creation)
+        # It is satisfied before anybody sees that a member is bound.
+        yield TellGang(entry.key, JoinGang(members, place, (origin.seq, -1, 0)))
+
+    def define(
+        self, name: str, says: GangFields, creation: int, field: str, *, update: bool
+    ) -> Iterator[GangRoute]:
+        """Give a gang its object.
+
+        Args:
+            name: The full name of the gang.
+            says: What the object says.
+            creation: The position of the event that brings it.
+            field: The field that has the name, for the message of a refusal.
+            update: Whether it may replace the object that is there.
+
+        Yields:
+            What the gang is to be told.
+
+        Raises:
+            RefusedError: If it has an object already, or it says too little.
+        """
+        entry = self.gangs.get(name)
+        if entry is None:
+            entry = self._enter(name)
+            yield StartGang(entry.key, name)
+        elif entry.given is not None and not update:
+            msg = f"{field}: {name!r} is already a gang"
+            raise RefusedError(msg)
+        annotated = entry.noted()
+        _check_total(name, annotated.over(says), field)
+        entry.given, entry.annotated, entry.forgotten = says, annotated, False
+        yield from self._define(entry, creation)
+
+    def remove(self, name: str, field: str) -> Iterator[GangRoute]:
+        """Let a gang be defined no longer.
+
+        Raises:
+            RefusedError: If it is not defined.
+        """
+        entry = self.gangs.get(name)
+        if entry is None or entry.definition is None:
+            msg = f"{field}: {name!r} is no gang that is defined"
+            raise RefusedError(msg)
+        entry.given, entry.annotated, entry.definition = None, NOTHING_SAID, None
+        entry.forgotten = True
+        yield TellGang(entry.key, UndefineGang())
+
+    def leave(self, name: str, member: MemberKey) -> Iterator[GangRoute]:
+        """Take note that a member is gone."""
+        entry = self.gangs[name]
+        entry.remove(member)
+        if not entry.members:  # It is as new: what annotations said is forgotten.
+            entry.annotated, entry.timed_out = NOTHING_SAID, False
+            yield from self._define(entry, entry.creation)
+
+    def gone(self, name: str) -> None:
+        """Take note that a gang has ceased to exist."""
+        del self.gangs[name]
+
+    def _enter(self, name: str) -> GangEntry:
+        self._next_key += 1
+        entry = self.gangs[name] = GangEntry(self._next_key, name)
+        return entry
+
+    @staticmethod
+    def _define(entry: GangEntry, creation: int) -> Iterator[GangRoute]:
+        """Work out what defines a gang now, and tell it if that is something else."""
+        fields = NOTHING_SAID
+        if not entry.forgotten:
+            fields = entry.annotated.over(entry.given or NOTHING_SAID)
+        definition = define(fields)
+        if definition == entry.definition:
+            return
+        if entry.definition is None:
+            entry.creation = creation
+        entry.definition = definition
+        if definition is None:
+            yield TellGang(entry.key, UndefineGang())
+        else:
+            yield TellGang(entry.key, DefineGang(definition, entry.creation))
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        keys = [entry.key for entry in self.gangs.values()]
+        assert len(keys) == len(set(keys))
+        for name, entry in self.gangs.items():
+            assert entry.name == name
+            # What is neither defined nor has members is not there.
+            assert entry.definition is not None or entry.members
+            # Members that are there do not disagree.
+            for field in _SAID:
+                values = [getattr(says, field) for says in entry.members.values()]
+                found = {value for value in values if value is not None}
+                assert found == ({entry.said(field)} - {None})
+
+
+def _check_total(name: str, fields: GangFields, field: str) -> None:
+    if fields.lacks_total():
+        msg = (
+            f"{field}: of gang {name!r} total {fields.total} would be below "
+            f"min_member {fields.min_member}"
+        )
+        raise RefusedError(msg)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(value) or "none" if _is_list(value) else str(value)
+
+
+def _is_list(value: object) -> TypeGuard[tuple[str, ...]]:
+    return isinstance(value, tuple)

@@ -1,0 +1,36 @@
+"""What is to be said of every pending ask of an application, though it keeps none from running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster_core.config.acl import admits, has_acl
+from muster_core.values.reasons import Code, PendingReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.admission.directory import Directory
+    from muster_core.owners.messages.asks import AppIdentity
+
+
+def notes(directory: Directory, identity: AppIdentity) -> Iterator[PendingReason]:
+    """Say why an application could not be submitted again where it is.
+
+    Args:
+        directory: The queues, as they are in force.
+        identity: The application.
+    """
+    path = list(directory.leaf_of(identity.key).upward())
+    draining = [entry.config.path for entry in path if entry.draining]
+    if draining:
+        message = (
+            f"{draining[-1]} is draining: it takes no new application; what is there is served"
+        )
+        yield PendingReason(Code.DRAINING, message, {"queue": draining[-1]})
+    user, groups = identity.user
+    any_acl = has_acl(directory.configuration)
+    if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):
+        who = "nobody in particular" if user is None else f"user {user}"
+        message = f"{identity.path} does not admit {who} any more; what is there is served"
+        yield PendingReason(Code.USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})

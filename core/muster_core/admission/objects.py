@@ -1,0 +1,240 @@
+"""Kubernetes objects: what applying and deleting them does (SPEC section 8).
+
+An object that is there is updated. Several objects of one event are taken whole or not
+at all: what was changed for the first of them is undone when a later one is refused,
+and nobody has been told of anything by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
+
+import attrs
+
+from muster_core.admission.directory import QueueEntry
+from muster_core.config.names import canonical_path
+from muster_core.owners.messages.asks import Origin
+from muster_core.values.decisions import Reason
+from muster_core.values.errors import RefusedError
+from muster_core.values.events import (
+    AddApp,
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    AppliedObject,
+    Manifest,
+    NodeObject,
+    ObjectKind,
+    ObjectName,
+    PodObject,
+    QueueObject,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.values.quantities import shown
+
+if TYPE_CHECKING:
+    from muster_core.admission.admission import Admission, AnyRoute
+
+T = TypeVar("T")
+
+_WRITTEN: Final[dict[type[object] | ObjectKind, dict[str, str]]] = {
+    PodObject: {
+        "app": "metadata.labels.applicationId",
+        "ask": "metadata.name",
+        "queue": "metadata.labels.queue",
+        "user": "metadata.labels",
+        "priority": "spec.priority",
+        "priority_class": "spec.priorityClassName",
+        "node": "spec.nodeName",
+        "annotations": "metadata.annotations",
+        "containers": "spec.containers",
+    },
+    AddGang: {"gang": "metadata.name"},
+    NodeObject: {"node": "metadata.name", "capacity": "status.allocatable"},
+    AddPriorityClass: {"name": "metadata.name"},
+    QueueObject: {
+        "name": "metadata.name",
+        "parent": "spec.parent",
+        "max": "spec.capability",
+        "guaranteed": "spec.deserved",
+    },
+}
+"""How fields are called in the manifests of each kind."""
+
+_NAMES: Final = {"app": "metadata.labels.applicationId"}
+"""How fields are called in a manifest of which only the name counts; else ``metadata.name``."""
+
+
+@final
+@attrs.frozen
+class Objects:
+    """Admits objects.
+
+    Args:
+        admission: What admits the events that they amount to.
+    """
+
+    _admission: Admission
+
+    def apply(self, objects: tuple[Manifest[AppliedObject], ...], origin: Origin) -> list[AnyRoute]:
+        """Let objects come or change.
+
+        Raises:
+            RefusedError: If one of them makes no sense now; then nothing was changed.
+        """
+        return self._all(objects, self._apply, origin)
+
+    def delete(self, objects: tuple[Manifest[ObjectName], ...], origin: Origin) -> list[AnyRoute]:
+        """Let objects go.
+
+        Raises:
+            RefusedError: If one of them is unknown; then nothing was changed.
+        """
+        return self._all(objects, self._delete, origin)
+
+    def _all(
+        self,
+        objects: tuple[Manifest[T], ...],
+        admit: Callable[[T, Origin], Iterator[AnyRoute]],
+        origin: Origin,
+    ) -> list[AnyRoute]:
+        routes: list[AnyRoute] = []
+        with self._admission.whole(tree=any(_of_queue(one.content) for one in objects)):
+            for number, manifest in enumerate(objects):
+                try:
+                    # Each has a position of its own, as if it had come alone.
+                    routes.extend(admit(manifest.content, self._admission.part(origin, number)))
+                except RefusedError as refusal:
+                    message = _as_written(manifest.field, manifest.content, str(refusal))
+                    raise RefusedError(message) from refusal
+        return routes
+
+    # Coming
+
+    def _apply(self, content: AppliedObject, origin: Origin) -> Iterator[AnyRoute]:
+        admission = self._admission
+        match content:
+            case AddPriorityClass():
+                admission.undoable(admission.directory.save_class(content.name))
+                admission.directory.set_class(content)
+            case AddGang():
+                yield from admission.define_gang(content, origin, update=True)
+            case NodeObject():
+                yield from self._apply_node(content, origin)
+            case PodObject():
+                yield from self._apply_pod(content, origin)
+            case QueueObject():
+                target, parent = self._places(content)
+                yield from admission.directory.set_queue(content, target, parent)
+            case _:
+                assert_never(content)
+
+    def _apply_node(self, node: NodeObject, origin: Origin) -> Iterator[AnyRoute]:
+        if self._admission.knows_node(node.node):
+            update = UpdateNode(node.node, node.capacity, node.attributes, node.schedulable)
+            yield from self._admission.change_node(update, origin)
+        elif node.capacity is None:
+            msg = f"capacity: {node.node!r} is unknown, and it is not said what it has"
+            raise RefusedError(msg)
+        else:
+            add = AddNode(node.node, node.capacity, node.attributes, node.schedulable)
+            yield from self._admission.change_node(add, origin)
+
+    def _apply_pod(self, pod: PodObject, origin: Origin) -> Iterator[AnyRoute]:
+        admission = self._admission
+        if admission.knows_ask(pod.app, pod.name):
+            if pod.finished:
+                yield from admission.end_ask(pod.app, pod.name, Reason.COMPLETED, origin)
+            return
+        if pod.finished:
+            return
+        if pod.ask is None:
+            msg = "containers: there are no requests: an ask has at least one type above 0"
+            raise RefusedError(msg)
+        if not admission.directory.has_app(pod.app):
+            admission.undoable(admission.directory.save_app(pod.app))
+            yield from admission.directory.handle(AddApp(pod.app, pod.queue), origin)
+        if pod.node is not None:
+            yield from admission.add_placed(pod.ask, pod.node, origin)
+        elif pod.ask.gang is not None:
+            yield from admission.add_members(pod.ask, pod.ask.gang, origin)
+        else:
+            yield from admission.add_plain(pod.ask, origin)
+
+    def _places(self, event: QueueObject) -> tuple[QueueEntry | None, QueueEntry]:
+        """Find the queue of an object, or None, and the one that it would be made below."""
+        root = self._admission.directory.queues["root"]
+        parent = root if event.parent is None else self._find(event.parent, "parent")
+        if parent is None:
+            msg = f"parent: {event.parent!r} is unknown"
+            raise RefusedError(msg)
+        if event.parent is not None:
+            return parent.children.get(event.name.lower()), parent
+        return self._find(event.name, "name"), parent
+
+    def _find(self, written: str, field: str) -> QueueEntry | None:
+        """Find a queue by its path, or by its own name if only one has it."""
+        queues = self._admission.directory.queues
+        try:
+            path = canonical_path(written)
+        except ValueError as error:
+            msg = f"{field}: {shown(written)}: {error}"
+            raise RefusedError(msg) from error
+        found = queues.get(path)
+        if found is not None or "." in written:
+            return found
+        named = [entry for entry in queues.values() if entry.config.name == written.lower()]
+        if len(named) > 1:
+            paths = ", ".join(entry.config.path for entry in named)
+            msg = f"{field}: {written!r} may be any of {paths}: name its parent"
+            raise RefusedError(msg)
+        return named[0] if named else None
+
+    # Going
+
+    def _delete(self, content: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
+        admission = self._admission
+        match content.kind:
+            case ObjectKind.PRIORITY_CLASS:
+                admission.undoable(admission.directory.save_class(content.name))
+                admission.directory.remove_class(content.name)
+            case ObjectKind.POD_GROUP:
+                yield from admission.remove_gang(content.name, "gang", origin)
+            case ObjectKind.NODE:
+                yield from admission.change_node(RemoveNode(content.name), origin)
+            case ObjectKind.POD:
+                yield from self._delete_pod(content, origin)
+            case ObjectKind.QUEUE:
+                entry = self._find(content.name, "name")
+                if entry is None:
+                    msg = f"name: {content.name!r} is no queue"
+                    raise RefusedError(msg)
+                yield from admission.directory.remove_queue(entry)
+            case _:
+                assert_never(content.kind)
+
+    def _delete_pod(self, pod: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
+        assert pod.app is not None, "a Pod without its application"
+        self._admission.directory.app_key(pod.app)
+        if not self._admission.knows_ask(pod.app, pod.name):
+            msg = f"ask: {pod.name!r} is no ask of application {pod.app!r}"
+            raise RefusedError(msg)
+        yield from self._admission.end_ask(pod.app, pod.name, Reason.REMOVED, origin)
+
+
+def _of_queue(content: object) -> bool:
+    if isinstance(content, ObjectName):
+        return content.kind is ObjectKind.QUEUE
+    return isinstance(content, QueueObject)
+
+
+def _as_written(place: str, content: object, message: str) -> str:
+    """Name the field of a refusal as it is written in the manifest."""
+    field, colon, rest = message.partition(": ")
+    if not colon:
+        return f"{place}: {message}"
+    if isinstance(content, ObjectName):
+        return f"{place}.{_NAMES.get(field, 'metadata.name')}: {rest}"
+    return f"{place}.{_WRITTEN[type(content)].get(field, field)}: {rest}"

@@ -1,0 +1,516 @@
+"""The coordinator's machine: from the input of a batch to what is announced.
+
+A batch goes through five steps, and the actor that drives the machine does
+nothing but carry messages between them:
+
+1. ``begin``: timers that are due become requests.
+2. ``enter``: each event is admitted or refused, and becomes requests to owners.
+3. ``close``: everybody concerned is told to report; the reports meet at the root.
+   Then the gangs of which members have moved are told, and report themselves.
+4. ``apply``, ``apply_gangs`` and ``decide``: the view takes over what changed, and rounds are run.
+5. ``finish``: decisions get their numbers, owners their commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, assert_never, final
+
+import attrs
+
+from muster_core.admission.admission import Admission, AnyRoute
+from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
+from muster_core.admission.gang_registry import GangRoute, StartGang, TellGang
+from muster_core.admission.notes import notes
+from muster_core.admission.objects import Objects
+from muster_core.gangs.states import GangState
+from muster_core.owners.messages.asks import Origin
+from muster_core.owners.messages.from_applications import Moved, Say
+from muster_core.owners.messages.gangs import CommitGang, GangReport, MemberKey, MoveMember
+from muster_core.owners.messages.queues import CommitQueue, Expect, QueueReport
+from muster_core.owners.messages.to_applications import Close, CommitApp, Complete, TimeUp
+from muster_core.structures.steps import PART, Steps, in_order, in_pieces
+from muster_core.values.configuration import Configuration
+from muster_core.values.decisions import Announced, Decision, Kind, announce
+from muster_core.values.errors import RefusedError
+from muster_core.values.events import Apply, Configure, Delete, Event
+from muster_core.values.lifecycle import AppState
+from muster_core.values.snapshots import (
+    AppSnapshot,
+    GangSnapshot,
+    NodeSnapshot,
+    QueueSnapshot,
+    Snapshot,
+    Statistics,
+)
+from muster_core.view import DecisionView
+from muster_core.view.state.timers import Completion, StateEnd, WaitEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from muster_core.values.reasons import Explanation
+
+
+@final
+@attrs.frozen
+class Closing:
+    """Who is to report for an epoch.
+
+    Attributes:
+        epoch: The epoch.
+        apps: The applications that were told something.
+        queues: The queues above them and those that were told something themselves,
+            each with the number of its children that will report.
+        credits: How many requests to applications are to be answered.
+    """
+
+    epoch: int
+    apps: Mapping[int, Close]
+    queues: Mapping[int, Expect]
+    credits: int
+
+
+@final
+@attrs.frozen
+class Outcome:
+    """The end of a batch.
+
+    Attributes:
+        announced: Its decisions.
+        apps: What it decided for each application concerned.
+        queues: What it decided for each queue concerned.
+        gangs: What it decided for each gang concerned.
+    """
+
+    announced: Sequence[Announced]
+    apps: Mapping[int, CommitApp]
+    queues: Mapping[int, CommitQueue]
+    gangs: Mapping[int, CommitGang]
+
+
+@final
+class Conductor:
+    """The coordinator's machine.
+
+    Args:
+        configuration: The first configuration.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.view = DecisionView()
+        self.view.configure(configuration)
+        self.admission = Admission(configuration, self.view, self._next_seq)
+        self.directory = self.admission.directory
+        self._objects = Objects(self.admission)
+        self._requests = self._batches = self._bound = self._refusals = 0
+        #: The instant of the batch, in microseconds.
+        self.now_us = 0
+        self._seq = 0
+        #: The position of the event that came in last.
+        self.entered = 0
+        self._announced = 0
+        self._epoch = 0
+        #: Whom the requests of this epoch concern: applications with their queues, and queues.
+        self._told_apps: dict[int, int] = {}
+        self._told_queues: set[int] = set()
+        self._told_gangs: set[int] = set()
+        self._credits = 0
+        #: The parent of each queue and the queue of each application, by key, for closing.
+        self._parents: dict[int, int | None] = {}
+        self._leaves: dict[int, int] = {}
+        #: What this batch said so far, by the position in the input that it is about, and what
+        #: its rounds decided.
+        self._said: dict[int, list[Say]] = {}
+        for number, warning in enumerate(configuration.warnings):
+            self._say(Say((0, 0, number), Decision(Kind.WARNING, message=warning)))
+        #: Whether this batch has anything new to decide on.
+        self._is_new = False
+        #: Why events of this batch were refused, by their positions.
+        self._refused_at: dict[int, str] = {}
+        self._decided: list[Decision] = []
+
+    def start(self) -> list[AnyRoute]:
+        """Give the queues of the first configuration, which are to be started."""
+        return self._note(list(self.directory.first_routes))
+
+    def next_deadline_us(self) -> int | None:
+        """Give the instant of the next timer, never one that is over; between two batches."""
+        next_us = self.view.timers.next_us()
+        return None if next_us is None else max(next_us, self.now_us)
+
+    # Input
+
+    def begin(self, now_us: int) -> Steps[list[AnyRoute]]:
+        """Begin a batch.
+
+        Args:
+            now_us: Its instant, in microseconds; never before that of an earlier batch.
+
+        Returns:
+            The requests of the timers that are due.
+        """
+        self.now_us = now_us
+        self._batches += 1
+        self._is_new = False
+        self._refused_at.clear()
+        routes: list[AnyRoute] = []
+        for due in self.view.timers.due(now_us):
+            yield
+            self._is_new = True
+            origin = Origin(self._next_seq(), at_us=now_us)
+            match due:
+                case Completion():
+                    routes.append(TellApp(due.app, Complete(origin, due.ask)))
+                case WaitEnd():
+                    routes.extend(self.admission.time_out(due.gang, origin))
+                case StateEnd():
+                    routes.append(TellApp(due.app, TimeUp(origin, due.state)))
+                    if due.state is AppState.COMPLETING:
+                        routes.extend(self.directory.complete(due.app))
+                case _:
+                    assert_never(due)
+        return self._note(routes)
+
+    def must_hear_first(self, event: Event | str) -> bool:
+        """Say whether the owners have to be heard before an event can be let in."""
+        return self.admission.must_hear_first(event)
+
+    def enter(
+        self, event: Event, index: int | None = None, line: int | None = None
+    ) -> list[AnyRoute]:
+        """Let an event in; one that makes no sense is refused, which is a decision.
+
+        Args:
+            event: The event.
+            index: Its index in the feed, or None.
+            line: Its line in the feed, or None.
+
+        Returns:
+            The requests that it leads to.
+        """
+        origin = self._next_origin(index, line)
+        try:
+            return self._note(self._admit(event, origin))
+        except RefusedError as refusal:
+            self._refused(origin, str(refusal))
+            return []
+
+    def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
+        """Let an event in that could not even be read."""
+        self._refused(self._next_origin(index, line), message)
+
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _next_origin(self, index: int | None, line: int | None) -> Origin:
+        self._is_new = True
+        self._requests += 1
+        self.entered = self._next_seq()
+        return Origin(self.entered, index, line, at_us=self.now_us)
+
+    def _refused(self, origin: Origin, message: str) -> None:
+        decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
+        self._say(Say((origin.seq, 0, 0), decision))
+
+    def _say(self, said: Say) -> None:
+        self._said.setdefault(said.order[0], []).append(said)
+        if said.decision.kind is Kind.REJECTED:
+            self._refused_at[said.order[0]] = said.decision.message or ""
+
+    def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:
+        match event:
+            case Apply():
+                return self._objects.apply(event.objects, origin)
+            case Delete():
+                return self._objects.delete(event.objects, origin)
+            case Configure():
+                routes = self.admission.admit(event, origin)
+                self._configured(event.config, origin)
+                return routes
+            case _:
+                return self.admission.admit(event, origin)
+
+    def _configured(self, config: Configuration, origin: Origin) -> None:
+        self.view.configure(config)
+        message = f"partition {config.partition!r} is in force"
+        said = [Decision(Kind.CONFIG, message=message, index=origin.index, line=origin.line)]
+        said.extend(
+            Decision(Kind.WARNING, message=warning, index=origin.index, line=origin.line)
+            for warning in config.warnings
+        )
+        for number, decision in enumerate(said):
+            self._say(Say((origin.seq, 0, number), decision))
+
+    def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
+        """Remember who will have to report."""
+        for route in routes:
+            match route:
+                case TellApp():
+                    self._told_apps[route.key] = self._leaves[route.key]
+                    self._credits += 1
+                case StartQueue():
+                    self._parents[route.key] = route.parent
+                    self._told_queues.add(route.key)
+                case TellQueue():
+                    self._told_queues.add(route.key)
+                case StartApp(identity):
+                    self._leaves[identity.key] = identity.leaf
+                case StartGang() | TellGang():
+                    self._told_gangs.add(route.key)
+                case _:
+                    assert_never(route)
+        self.admission.note(routes)
+        return routes
+
+    def close(self) -> Steps[Closing | None]:
+        """Close the input of the batch.
+
+        Returns:
+            Who is to report, or None if nobody was told anything.
+        """
+        self._epoch += 1
+        if not self._told_apps and not self._told_queues:
+            return None
+        children: dict[int, set[tuple[str, int]]] = {key: set() for key in self._told_queues}
+        for piece in in_pieces(self._told_apps.items()):
+            yield
+            for app, leaf in piece:
+                children.setdefault(leaf, set()).add(("app", app))
+        for key in list(children):
+            yield
+            below, above = key, self._parents[key]
+            while above is not None:
+                siblings = children.setdefault(above, set())
+                if ("queue", below) in siblings:
+                    break
+                siblings.add(("queue", below))
+                below, above = above, self._parents[above]
+        closing = Closing(
+            epoch=self._epoch,
+            apps=dict.fromkeys(self._told_apps, Close(self._epoch)),
+            queues={key: Expect(self._epoch, len(below)) for key, below in children.items()},
+            credits=self._credits,
+        )
+        self._told_apps.clear()
+        self._told_queues.clear()
+        self._credits = 0
+        return closing
+
+    # Decisions
+
+    def apply(self, report: QueueReport) -> Steps[list[AnyRoute]]:
+        """Take over what the epoch changed, as the root reports it.
+
+        Returns:
+            What gangs are to be told of it.
+        """
+        assert report.epoch == self._epoch, "a report of another epoch"
+        yield from self.view.apply(report, self.now_us)
+        moves: list[tuple[MemberKey, Moved]] = []
+        for app in report.apps:
+            yield
+            for action in app.actions:
+                if isinstance(action, Say):
+                    self._say(action)
+                elif isinstance(action, Moved):
+                    identity = app.identity
+                    moves.append((MemberKey(identity.key, identity.name, action.ask.name), action))
+            if app.gone:
+                del self._leaves[app.identity.key]
+        for queue in report.queues:
+            if queue.gone:
+                del self._parents[queue.key]
+        moves.sort(key=lambda move: (move[1].order, move[0].key))
+        return self._note([route for move in moves for route in self._move(*move)])
+
+    def _move(self, member: MemberKey, moved: Moved) -> Iterator[GangRoute]:
+        """Have a gang told where a member of it is now."""
+        name = moved.ask.gang
+        assert name is not None, "what is no member has moved"
+        gangs = self.admission.gangs
+        if self.admission.is_told(member, moved.order[0]):
+            return
+        yield TellGang(gangs.gangs[name].key, MoveMember(member, moved.place, moved.lost))
+        if moved.place is None:
+            yield from gangs.leave(name, member)
+
+    def close_gangs(self) -> Mapping[int, Close]:
+        """Give the gangs that are to report; to be asked when the applications have.
+
+        Afterwards, and when they have reported, the owners have been heard.
+        """
+        closes = dict.fromkeys(sorted(self._told_gangs), Close(self._epoch))
+        self._told_gangs.clear()
+        self.admission.heard()
+        return closes
+
+    def apply_gangs(self, reports: Iterable[GangReport]) -> Steps[None]:
+        """Take over what the epoch changed in gangs.
+
+        Args:
+            reports: One of each gang that was to report, in any order.
+        """
+        for report in sorted(reports, key=lambda report: report.key):
+            assert report.epoch == self._epoch, "a report of another epoch"
+            yield
+            self.view.apply_gang(report)
+            for said in report.said:
+                self._say(said)
+            entry = self.admission.gangs.gangs[report.name]
+            entry.timed_out = report.state is GangState.TIMED_OUT
+            if report.gone:
+                self.admission.gangs.gone(report.name)
+
+    def decide(self) -> Iterator[None]:
+        """Run the rounds; between two steps the caller may let others run."""
+        for decisions in self.view.decide(self.now_us, is_new=self._is_new):
+            self._decided.extend(decisions)
+            yield
+
+    def finish(self) -> Steps[Outcome]:
+        """End the batch."""
+        decisions = yield from self._in_order()
+        decisions += self.view.without_detours(self._decided)
+        decisions += self.view.changed_priorities()
+        self._decided = []
+        announced: list[Announced] = []
+        for piece in in_pieces(decisions):
+            yield
+            announced += announce(piece, self._announced + 1, self.now_us)
+            self._announced += len(piece)
+            for decision in piece:
+                self._bound += decision.kind is Kind.BOUND
+                self._refusals += decision.kind is Kind.REJECTED
+        apps, queues, gangs = yield from self.view.commits(self.now_us)
+        return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
+
+    def _in_order(self) -> Steps[list[Decision]]:
+        """Give what was said of the input, in the order of that, and forget it."""
+        decisions: list[Decision] = []
+        for piece in in_pieces(sorted(self._said)):
+            yield
+            for seq in piece:
+                said = self._said.pop(seq)
+                if len(said) > 1:
+                    said.sort(key=attrgetter("order"))
+                decisions.extend(one.decision for one in said)
+        return decisions
+
+    # Reading
+
+    def refusal_of(self, entered: int) -> str | None:
+        """Say why an event of the present or the last batch was refused; None if it was not.
+
+        To be asked after its owner has been heard.
+
+        Args:
+            entered: What :attr:`entered` was when it had been let in.
+        """
+        return self._refused_at.get(entered)
+
+    def settle_cycles(self) -> Mapping[int, CommitGang]:
+        """Work out which cycles of gangs are invalid, for owners that are about to be seen."""
+        return self.view.settle_cycles()
+
+    def explain(self, app: str, ask: str, now_us: int | None = None) -> Explanation | None:
+        """Say why an ask is not running. Between two batches; nothing is changed by it.
+
+        Args:
+            app: Its application.
+            ask: Its name.
+            now_us: The present instant, in microseconds; default: that of the last batch.
+
+        Returns:
+            All reasons that hold, or None if the ask is bound or unknown.
+        """
+        key = self.directory.locate(app)
+        if key is None:
+            return None
+        said = tuple(notes(self.directory, self.view.apps[key].identity))
+        return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
+
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Give every ask that is pending, parked or waiting. Between two batches.
+
+        Yields:
+            Application and ask: applications by creation, the asks of each in order.
+        """
+        return self.view.pending()
+
+    def snapshot(
+        self,
+        apps: Iterable[AppSnapshot],
+        queues: Iterable[QueueSnapshot],
+        gangs: Iterable[GangSnapshot],
+    ) -> Steps[Snapshot]:
+        """Put a snapshot together. Between two batches.
+
+        Args:
+            apps: What every application published.
+            queues: What every queue published.
+            gangs: What every gang published.
+        """
+        queues = sorted(queues, key=attrgetter("path"))
+        nodes: dict[str, NodeSnapshot] = {}
+        for piece in in_pieces(self.view.nodes.in_order()):
+            yield
+            for node in piece:
+                nodes[node.name] = NodeSnapshot(
+                    node.name, dict(node.capacity), dict(node.used), node.schedulable
+                )
+        shares: dict[str, float] = {}
+        for queue in queues:
+            yield
+            shares[queue.path] = self.view.share_of(queue.key)
+        by_name: dict[str, AppSnapshot] = {}
+        for app in (yield from in_order(apps, attrgetter("name"))):
+            by_name[app.name] = app
+            if not len(by_name) % PART:
+                yield
+        return Snapshot(
+            at_us=self.now_us,
+            apps=by_name,
+            completed=self.directory.completed.seen(),
+            queues={queue.path: queue for queue in queues},
+            shares=shares,
+            nodes=nodes,
+            gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
+        )
+
+    def statistics(self) -> Statistics:
+        """Give how much was done so far."""
+        return Statistics(
+            requests=self._requests,
+            batches=self._batches,
+            steps=self.view.steps,
+            bound=self._bound,
+            refused=self._refusals,
+            decisions=self._announced,
+        )
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        self.admission.check()
+        self.view.check()
+        # The view has all and only the queues and applications of which the directory knows.
+        queues = {entry.key: entry.config for entry in self.directory.queues.values()}
+        assert queues == {key: queue.config for key, queue in self.view.queues.items()}
+        assert self.directory.apps() == {
+            app.identity.name: key for key, app in self.view.apps.items()
+        }
+        # It knows whom everybody reports to.
+        assert self._leaves == {key: app.identity.leaf for key, app in self.view.apps.items()}
+        assert self._parents == {
+            key: None if queue.parent is None else queue.parent.key
+            for key, queue in self.view.queues.items()
+        }
+        # Nothing is left over from the last batch.
+        assert not self._told_apps
+        assert not self._told_queues
+        assert not self._told_gangs
+        assert not self._credits
+        assert not self._said
+        assert not self._decided

@@ -1,0 +1,221 @@
+"""All machines of the core driven by one loop, without tasks.
+
+It decides what the actors decide, since every decision is made in the machines.
+It is there to measure what the tasks cost, and to tell a fault of the tasks from one
+of the machines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never, final
+
+from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
+from muster_core.admission.gang_registry import StartGang, TellGang
+from muster_core.config import default_configuration
+from muster_core.coordinator.coordinator import Conductor
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.gang import GangMachine
+from muster_core.owners.queue import QueueMachine
+from muster_core.structures.steps import all_at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.admission.admission import AnyRoute
+    from muster_core.coordinator.coordinator import Closing
+    from muster_core.owners.messages.queues import QueueReport
+    from muster_core.values.configuration import Configuration
+    from muster_core.values.decisions import Announced
+    from muster_core.values.events import Event
+    from muster_core.values.reasons import Explanation
+    from muster_core.values.snapshots import AppSnapshot, Snapshot
+
+
+@final
+class PlainScheduler:
+    """A scheduler in virtual time, one call at a time.
+
+    Args:
+        configuration: The first configuration; default: only ``root``, without limits.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._conductor = Conductor(configuration or default_configuration())
+        self._apps: dict[int, ApplicationMachine] = {}
+        self._queues: dict[int, QueueMachine] = {}
+        self._gangs: dict[int, GangMachine] = {}
+        #: Everything that was announced so far.
+        self.announced: list[Announced] = []
+        self._open = False
+        self._deliver(self._conductor.start())
+
+    def submit(
+        self,
+        event: Event | str,
+        at_us: int | None = None,
+        index: int | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Let an event in, or the message of a refusal.
+
+        Args:
+            event: The event.
+            at_us: When, in microseconds, never earlier than before; default: now.
+            index: Its index in a feed, or None.
+            line: Its line in a feed, or None.
+        """
+        self._advance(at_us)
+        self._begin()
+        if self._conductor.must_hear_first(event):
+            self._hear()
+        if isinstance(event, str):
+            self._conductor.refuse(event, index, line)
+        else:
+            self._deliver(self._conductor.enter(event, index, line))
+
+    def settle(self, at_us: int | None = None) -> None:
+        """Close the batch and run its rounds.
+
+        Args:
+            at_us: The instant of the batch, in microseconds; default: now.
+        """
+        self._advance(at_us)
+        self._begin()
+        self._end()
+
+    def finish(self) -> None:
+        """Close the batch and let time pass until no timer is left."""
+        self._end()
+        self._run_timers(None)
+
+    def pass_until(self, until_us: int) -> None:
+        """Close the batch, and let the timers go off that are due up to an instant.
+
+        Args:
+            until_us: The instant, in microseconds; those that are due just then go off as well.
+        """
+        self._end()
+        self._run_timers(until_us + 1)
+
+    # Reading, between two batches
+
+    @property
+    def conductor(self) -> Conductor:
+        """The coordinator's machine, which is to be read only."""
+        return self._conductor
+
+    def app(self, name: str) -> AppSnapshot | None:
+        """Give an application as it is now; None if it is unknown, or has completed."""
+        key = self._conductor.directory.locate(name)
+        return None if key is None else self._apps[key].snapshot()
+
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Give every ask that is pending, parked or waiting, as ``(application, ask)``."""
+        return self._conductor.pending()
+
+    def explain(self, app: str, ask: str) -> Explanation | None:
+        """Say why an ask is not running; None if it is bound, or unknown."""
+        return self._conductor.explain(app, ask)
+
+    def snapshot(self) -> Snapshot:
+        """Give everything as it is now; the first batch must have ended."""
+        for key, commit in self._conductor.settle_cycles().items():
+            self._gangs[key].handle(commit)
+        return all_at_once(
+            self._conductor.snapshot(
+                (app.snapshot() for app in self._apps.values()),
+                (queue.snapshot() for queue in self._queues.values()),
+                (gang.snapshot() for gang in self._gangs.values()),
+            )
+        )
+
+    def _advance(self, at_us: int | None) -> None:
+        if at_us is not None and at_us > self._conductor.now_us:
+            self._end()
+            self._run_timers(at_us)
+            self._conductor.now_us = at_us
+
+    def _run_timers(self, before_us: int | None) -> None:
+        while (due_us := self._conductor.next_deadline_us()) is not None:
+            if before_us is not None and due_us >= before_us:
+                break
+            self._conductor.now_us = due_us
+            self._begin()
+            self._end()
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._open = True
+            self._deliver(all_at_once(self._conductor.begin(self._conductor.now_us)))
+
+    def _end(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        self._hear()
+        for _ in self._conductor.decide():
+            pass
+        outcome = all_at_once(self._conductor.finish())
+        self.announced.extend(outcome.announced)
+        for key, app_commit in outcome.apps.items():
+            self._apps[key].handle(app_commit)
+        for key, queue_commit in outcome.queues.items():
+            self._queues[key].handle(queue_commit)
+        for key, gang_commit in outcome.gangs.items():
+            self._gangs[key].handle(gang_commit)
+
+    def _hear(self) -> None:
+        closing = all_at_once(self._conductor.close())
+        if closing is not None:
+            self._report(closing)
+        gangs = [
+            report
+            for key, close in self._conductor.close_gangs().items()
+            if (report := self._gangs[key].handle(close)) is not None
+        ]
+        all_at_once(self._conductor.apply_gangs(gangs))
+        for gang in gangs:
+            if gang.gone:
+                del self._gangs[gang.key]
+
+    def _report(self, closing: Closing) -> None:
+        """Carry the reports of an epoch upward, from the applications to the root."""
+        reports: list[QueueReport] = []
+        for key, expect in closing.queues.items():
+            self._pass_up(self._queues[key].handle(expect), reports)
+        for key, close in closing.apps.items():
+            report = self._apps[key].handle(close)
+            if report is not None:
+                if report.gone:
+                    del self._apps[key]
+                self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
+        for top in reports:
+            self._deliver(all_at_once(self._conductor.apply(top)))
+
+    def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
+        while report is not None:
+            summary = report.queues[0]
+            if summary.gone:
+                del self._queues[summary.key]
+            if summary.parent is None:
+                reports.append(report)
+                return
+            report = self._queues[summary.parent].handle(report)
+
+    def _deliver(self, routes: list[AnyRoute]) -> None:
+        for route in routes:
+            match route:
+                case TellApp():
+                    self._apps[route.key].handle(route.message)
+                case StartApp(identity):
+                    self._apps[identity.key] = ApplicationMachine(identity)
+                case StartQueue():
+                    self._queues[route.key] = QueueMachine(route.key, route.parent, route.config)
+                case TellQueue():
+                    self._queues[route.key].handle(route.message)
+                case StartGang():
+                    self._gangs[route.key] = GangMachine(route.key, route.name)
+                case TellGang():
+                    self._gangs[route.key].handle(route.message)
+                case _:
+                    assert_never(route)

@@ -1,0 +1,334 @@
+"""The nodes, in the order in which they are tried, and what fits where.
+
+SPEC section 4: nodes are tried by score (``fair``: least utilised first,
+``binpacking``: most utilised first), then name. The first that is schedulable,
+matches and fits is taken. Scores are computed anew from integers, never
+accumulated, so that the order does not depend on the way there.
+
+The nodes are ranked by score; each has the mask of the shapes that it could take now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.structures.ranking import Ranking
+from muster_core.structures.shapes import MaskCounts, Shape, ShapeTable, bits_of
+from muster_core.structures.shares import Weighing
+from muster_core.structures.steps import in_pieces
+from muster_core.values.configuration import NodeSortPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from muster_core.structures.steps import Steps
+    from muster_core.values.resources import Resources
+from muster_core.nodes.node import Holder, Node, Weights
+
+
+@final
+class NodeIndex:
+    """All nodes of the partition.
+
+    Args:
+        shapes: The table of shapes, shared with the view.
+    """
+
+    def __init__(self, shapes: ShapeTable) -> None:
+        self._shapes = shapes
+        self._policy = NodeSortPolicy.FAIR
+        self._weights: Weights = (("memory", 1.0), ("vcore", 1.0))
+        #: Every node by name.
+        self.nodes: dict[str, Node] = {}
+        #: What all nodes have, unschedulable ones included.
+        self.total: dict[str, int] = {}
+        #: All nodes, in the order in which they are tried.
+        self._ranking: Ranking[Node] = Ranking()
+        #: The shapes that are new and that no node has been compared with yet.
+        self._unplaced: list[int] = []
+        #: How many nodes could take each shape now.
+        self._counts = MaskCounts()
+        #: How many asks of a shape there is room for, at least; all of it for those counted.
+        #: It is forgotten whenever a node changes.
+        self._room: dict[int, int] = {}
+        self._counted: set[int] = set()
+        #: Goes up whenever there is more room somewhere, on a node or in a queue.
+        self.grown = 0
+        #: Goes up whenever anything has changed, on any node.
+        self.changes = 0
+        #: The nodes there are that have changed, until somebody takes note of that.
+        self.touched: dict[Node, None] = {}
+
+    @property
+    def fitting(self) -> int:
+        """The shapes that some node could take now."""
+        return self._counts.mask
+
+    def configure(self, policy: NodeSortPolicy, weights: Weights) -> None:
+        """Set the order of the nodes."""
+        self._policy, self._weights = policy, weights
+        self.changes += 1
+        self._ranking = Ranking()
+        for node in sorted(self.nodes.values(), key=lambda node: node.name):
+            node.weighing = Weighing(node.capacity, weights)
+            self._ranking.add(node, self._rank(node))
+
+    def add(
+        self, name: str, capacity: Resources, attributes: Mapping[str, str], *, schedulable: bool
+    ) -> None:
+        """Add a node; its name must be free."""
+        self._enter(Node(name, dict(capacity), dict(attributes), schedulable))
+        self.grown += 1
+
+    def _enter(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        node.weighing = Weighing(node.capacity, self._weights)
+        self._count_capacity(node, 1)
+        self._match(node)
+        self._set_mask(node, self._fitting_on(node))
+        self._ranking.add(node, self._rank(node))
+        self.touch(node)
+
+    def update(
+        self,
+        name: str,
+        capacity: Resources | None,
+        attributes: Mapping[str, str] | None,
+        *,
+        schedulable: bool | None,
+    ) -> None:
+        """Replace those fields of a node that are not None; nobody is evicted."""
+        node = self.nodes[name]
+        self.grown += 1
+        if capacity is not None:
+            self._set_capacity(node, dict(capacity))
+        if attributes is not None:
+            node.attributes = dict(attributes)
+        if schedulable is not None:
+            node.schedulable = schedulable
+        self._match(node)
+        self._moved(node)
+
+    def _set_capacity(self, node: Node, capacity: Mapping[str, int]) -> None:
+        self._count_capacity(node, -1)
+        node.capacity = capacity
+        node.weighing = Weighing(capacity, self._weights)
+        self._count_capacity(node, 1)
+
+    def remove(self, name: str) -> Node:
+        """Take a node out; what was placed on it still refers to the node that is given back."""
+        node = self.nodes.pop(name)
+        self._count_capacity(node, -1)
+        self._ranking.remove(node)
+        self._set_mask(node, 0)
+        node.present = False
+        self.touch(node)
+        del self.touched[node]  # Nodes that come and go are not kept for those who never ask.
+        return node
+
+    def touch(self, node: Node) -> None:
+        """Take note that something about what is placed on a node has changed."""
+        node.version += 1
+        self.changes += 1
+        self.touched[node] = None
+
+    def save(self, name: str) -> Callable[[], None]:
+        """Give what makes a node what it is now."""
+        node = self.nodes[name]
+        before = dict(node.capacity), dict(node.attributes), node.schedulable
+
+        def restore() -> None:
+            capacity, node.attributes, node.schedulable = before
+            self._set_capacity(node, capacity)
+            self._match(node)
+            self._moved(node)
+
+        return restore
+
+    def put_back(self, node: Node) -> None:
+        """Undo :meth:`remove`."""
+        node.present = True
+        self._enter(node)
+
+    def find(self, bit: int) -> Node | None:
+        """Give the first node in order that could take the shape at ``bit`` now."""
+        wanted = 1 << bit
+        return self._ranking.first(wanted) if self.fitting & wanted else None
+
+    def room_for(self, bit: int, enough: int) -> int:
+        """Count how many asks of the shape at ``bit`` could be placed now, one beside another.
+
+        Args:
+            bit: The shape.
+            enough: A number with which to stop counting.
+        """
+        known = self._room.get(bit)
+        if known is not None and (known >= enough or bit in self._counted):
+            return known
+        count = 0
+        for node in self._ranking.standing_for(1 << bit):
+            count += _how_many(self._shapes.shapes[bit].resources, self._free(node))
+            if count >= enough:
+                break
+        else:
+            self._counted.add(bit)
+        self._room[bit] = count
+        return count
+
+    def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
+        """Count how many more asks of a shape a node would have room for with more to give."""
+        if not (node.present and node.schedulable and shape.matches(node.name, node.attributes)):
+            return 0
+        free = self._free(node)
+        more = {name: amount + amounts.get(name, 0) for name, amount in free.items()}
+        return _how_many(shape.resources, more) - _how_many(shape.resources, free)
+
+    def take(self, node: Node, resources: Resources, holder: Holder) -> None:
+        """Use ``resources`` of a node on which they fit, for an ask."""
+        held, used = node.held, node.used
+        held[holder] = held[holder] + 1 if holder in held else 1
+        for name, amount in resources.items():
+            used[name] = used[name] + amount if name in used else amount
+        self._moved(node)
+
+    def give_back(self, node: Node, resources: Resources, holder: Holder) -> None:
+        """Free what an ask had of a node, also of one that is lost."""
+        self.grown += 1
+        if node.held[holder] == 1:
+            del node.held[holder]
+        else:
+            node.held[holder] -= 1
+        for name, amount in resources.items():
+            left = node.used[name] - amount
+            if left:
+                node.used[name] = left
+            else:
+                del node.used[name]
+        if node.present:
+            self._moved(node)
+
+    def shape_added(self, bit: int) -> None:
+        """Take note of a new shape; :meth:`place_shapes` finds the nodes that could take it."""
+        self._unplaced.append(bit)
+
+    def place_shapes(self) -> Steps[None]:
+        """Find the nodes that could take the shapes that are new."""
+        bits, self._unplaced = self._unplaced, []
+        if not bits:
+            return
+        # Most shapes may use any node: they need no look at each.
+        anywhere, choosy = 0, [bit for bit in bits if self._shapes.shapes[bit].is_choosy]
+        for bit in set(bits).difference(choosy):
+            anywhere |= 1 << bit
+        for piece in in_pieces(self.nodes.values()):
+            yield
+            for node in piece:
+                if node.schedulable:
+                    node.matching |= anywhere | self._matching(node, choosy)
+                    self._set_mask(node, self._fitting_on(node))
+                    self._ranking.widen(node)
+
+    def shapes_forgotten(self, bits: Iterable[int]) -> None:
+        """Forget shapes that no pending ask has."""
+        keep = ~sum(1 << bit for bit in bits)
+        self._counts.keep_only(keep)
+        self._room.clear()
+        self._counted.clear()
+        for node in self.nodes.values():
+            node.matching &= keep
+            node.mask &= keep
+        self._ranking.keep_only(keep)
+
+    def in_order(self) -> Iterator[Node]:
+        """Give the nodes in the order in which they are tried."""
+        return iter(self._ranking)
+
+    def _count_capacity(self, node: Node, sign: int) -> None:
+        for name, amount in node.capacity.items():
+            total = self.total.get(name, 0) + sign * amount
+            if total:
+                self.total[name] = total
+            else:
+                del self.total[name]
+
+    def _match(self, node: Node) -> None:
+        shapes = self._shapes
+        node.matching = 0
+        if node.schedulable:
+            node.matching = shapes.not_choosy | self._matching(node, shapes.choosy)
+
+    def _matching(self, node: Node, bits: Iterable[int]) -> int:
+        mask, shapes = 0, self._shapes.shapes
+        for bit in bits:
+            if shapes[bit].matches(node.name, node.attributes):
+                mask |= 1 << bit
+        return mask
+
+    @staticmethod
+    def _free(node: Node) -> dict[str, int]:
+        used = node.used
+        return {name: amount - used.get(name, 0) for name, amount in node.capacity.items()}
+
+    def _fitting_on(self, node: Node) -> int:
+        matching = node.matching
+        return matching and matching & self._shapes.fitting_node(node.capacity, node.used)
+
+    def _set_mask(self, node: Node, mask: int) -> None:
+        if self._room:
+            self._room.clear()
+            self._counted.clear()
+        self._counts.replace(node.mask, mask)
+        node.mask = mask
+
+    def _rank(self, node: Node) -> tuple[float, str]:
+        score = node.weighing.utilisation(node.used)
+        return (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
+
+    def _moved(self, node: Node) -> None:
+        """Bring a node's place up to date after its use or its capacity has changed."""
+        node.version += 1
+        self.changes += 1
+        self.touched[node] = None
+        mask, used = node.matching, node.used
+        if mask:
+            mask &= self._shapes.fitting_node(node.capacity, used)
+        if mask != node.mask or self._room:
+            self._set_mask(node, mask)
+        score = node.weighing.utilisation(used)
+        rank = (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
+        if rank == node.rank:
+            self._ranking.widen(node)
+        else:
+            self._ranking.move(node, rank)
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        order = list(self.in_order())
+        # Every node is in the order once, and the order is that of fresh scores.
+        assert sorted(node.name for node in order) == sorted(self.nodes)
+        assert [self._rank(node) for node in order] == sorted(node.rank for node in order)
+        self._ranking.check()
+        assert not self._unplaced
+        # The masks are those that a fresh look gives.
+        for node in order:
+            free = self._free(node)
+            fresh = {
+                bit
+                for bit, shape in self._shapes.shapes.items()
+                if node.schedulable
+                and shape.matches(node.name, node.attributes)
+                and shape.resources.fits_in(free)
+            }
+            assert set(bits_of(node.mask)) == fresh
+        self._counts.check(node.mask for node in order)
+        # The total is the sum of the capacities.
+        total: dict[str, int] = {}
+        for node in order:
+            for name, amount in node.capacity.items():
+                total[name] = total.get(name, 0) + amount
+        assert total == self.total
+
+
+def _how_many(resources: Resources, room: Mapping[str, int]) -> int:
+    """Count how often an amount fits in some room, which may be below zero."""
+    return max(0, min(room.get(name, 0) // amount for name, amount in resources.items()))

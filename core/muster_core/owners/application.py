@@ -1,0 +1,587 @@
+"""The machine that owns an application: its asks, its allocations, its state.
+
+Each ask is in exactly one place: pending, parked, waiting or bound. Whatever is asked of the
+application is answered here, in the order of arrival, and a request that makes
+no sense is refused and changes nothing. What happened is said in actions, which
+the next report carries upward.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never, final
+
+from muster_core.owners.ask_rows import asks_of, counted
+from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
+from muster_core.owners.messages.from_applications import (
+    AppAction,
+    AppReport,
+    Entered,
+    Freed,
+    Moved,
+    Parked,
+    Pending,
+    Placed,
+    Say,
+    Spoilt,
+    Unparked,
+    Values,
+    Withdrawn,
+)
+from muster_core.owners.messages.to_applications import (
+    AddAsks,
+    AddPlaced,
+    AppRequest,
+    Close,
+    CommitApp,
+    Complete,
+    Dismiss,
+    Enlist,
+    FinishAsk,
+    LoseNode,
+    ParkAsks,
+    ReleaseAsk,
+    RollBack,
+    SpoilBinds,
+    TimeUp,
+    ToApplication,
+    UndoBind,
+    UnparkAsks,
+    WideRequest,
+    WithdrawAsk,
+)
+from muster_core.structures.steps import SIZE, all_at_once
+from muster_core.structures.totals import add_to, take_from
+from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
+from muster_core.values.errors import RefusedError
+from muster_core.values.lifecycle import TRANSITIONS, AppState, Trigger, next_state
+from muster_core.values.priority import PriorityTally
+from muster_core.values.snapshots import AppSnapshot, AskPlace, AskSnapshot
+
+if TYPE_CHECKING:
+    from muster_core.structures.steps import Steps
+
+SPOILT_LIMIT: Final = 1_000_000
+"""The largest number of binds of one ask that can be made to fail beforehand."""
+
+_CAME: Final = -3
+_BEFORE: Final = -2
+"""Where it stands in the log of an event that an application came with it, and that it has
+an ask, if that ask is bound already: before the gang of that is satisfied, which is -1."""
+
+
+_LONG: Final = 16 * SIZE
+"""With more asks than this it takes milliseconds to let all of them go."""
+
+_STATES_THAT_ASKS_END: Final = frozenset(
+    state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_ADDED
+)
+"""The states that an ask which comes makes another one of."""
+
+
+def _arrival(ask: Ask) -> tuple[int, int]:
+    return ask.submission, ask.number
+
+
+@final
+class ApplicationMachine:
+    """One application.
+
+    Args:
+        identity: What about it never changes.
+    """
+
+    __slots__ = (
+        "_actions",
+        "_allocated_total",
+        "_bound",
+        "_came",
+        "_credits",
+        "_gone",
+        "_parked",
+        "_pending",
+        "_pending_total",
+        "_spoilt",
+        "_state",
+        "_tally",
+        "_waiting",
+        "identity",
+    )
+
+    def __init__(self, identity: AppIdentity) -> None:
+        self.identity = identity
+        self._state = AppState.NEW
+        #: All and only the asks that wait for a node, by name.
+        self._pending: dict[str, Ask] = {}
+        #: All and only the members of gangs that are not to be tried, by name.
+        self._parked: dict[str, Ask] = {}
+        #: All and only the members of gangs that hold a node without being bound, by name.
+        self._waiting: dict[str, Allocation] = {}
+        #: All and only the bound asks, by name, in bind order.
+        self._bound: dict[str, Allocation] = {}
+        #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
+        self._spoilt: dict[str, int] = {}
+        #: The priorities of the pending asks.
+        self._tally = PriorityTally()
+        #: The sum of the pending asks; no zeros.
+        self._pending_total: dict[str, int] = {}
+        #: The sum of the bound and the waiting asks; no zeros.
+        self._allocated_total: dict[str, int] = {}
+        #: The asks that have come one after the other just now: pending, but not counted yet.
+        self._came: list[Ask] = []
+        #: What was done since the last report, before those came.
+        self._actions: list[AppAction] = []
+        self._credits = 0
+        self._gone = False
+
+    def handle(self, message: ToApplication) -> AppReport | None:
+        """Do what a message says.
+
+        Args:
+            message: The next message, in the order in which they were sent.
+
+        Returns:
+            A report, in answer to :class:`Close`; None otherwise.
+        """
+        if self._came and not isinstance(message, AddAsks):
+            self._end_row()
+        match message:
+            case Close():
+                return self._report(message.epoch)
+            case CommitApp():
+                self._commit(message)
+            case _:
+                self._credits += 1
+                try:
+                    self._answer(message)
+                except RefusedError as refusal:
+                    self._act(self._refused(message.origin, refusal))
+        return None
+
+    def is_long(self, message: ToApplication) -> bool:
+        """Say whether a message is about so many asks that it is better followed in steps."""
+        asks = len(self._pending) + len(self._bound)
+        return isinstance(message, Dismiss) and asks > _LONG
+
+    def steps(self, message: ToApplication) -> Steps[AppReport | None]:
+        """Do what :meth:`handle` does, in steps, between which nobody may look at what is here."""
+        if not isinstance(message, Dismiss):
+            return self.handle(message)
+        if self._came:
+            self._end_row()
+        self._credits += 1
+        yield from self._dismiss(message)
+        return None
+
+    def _act(self, action: AppAction) -> None:
+        """Take note of what was done, after the asks that have come before."""
+        if self._came:
+            self._end_row()
+        self._actions.append(action)
+
+    def _end_row(self) -> None:
+        """Count the asks that have come one after the other, and say so, all at once."""
+        asks = tuple(self._came)
+        self._came.clear()
+        for priority, times in counted([ask.priority for ask in asks]):
+            self._tally.add(priority, times)
+        for resources, times in counted([ask.resources for ask in asks]):
+            add_to(self._pending_total, resources, times)
+        self._actions.append(Pending(asks))
+
+    # Requests: nothing is changed before it is known that they make sense
+
+    def _answer(self, request: AppRequest) -> None:
+        match request:
+            case AddAsks():
+                self._add(request)
+            case ReleaseAsk():
+                self._release(request)
+            case Complete():
+                self._finish(request.ask, request.origin, Reason.COMPLETED)
+            case AddPlaced():
+                self._place(request)
+            case FinishAsk():
+                self._finish(request.ask, request.origin, request.reason)
+            case WithdrawAsk():
+                self._withdraw(request)
+            case UndoBind():
+                self._undo_bind(request)
+            case SpoilBinds():
+                self._spoil(request)
+            case _:
+                self._answer_of_all(request)
+
+    def _answer_of_all(self, request: WideRequest) -> None:
+        match request:
+            case Enlist():
+                self._enter(AppState.NEW, request.origin, _CAME)
+            case TimeUp():
+                self._time_up(request)
+            case Dismiss():
+                all_at_once(self._dismiss(request))
+            case LoseNode():
+                self._lose_node(request)
+            case RollBack():
+                self._roll_back(request)
+            case ParkAsks():
+                self._park(request)
+            case UnparkAsks():
+                self._unpark(request)
+            case _:
+                assert_never(request)
+
+    def _add(self, request: AddAsks) -> None:
+        asks = asks_of(request)
+        for place in (self._pending, self._bound, self._parked, self._waiting):
+            if place and not place.keys().isdisjoint(asks):
+                name = next(name for name in asks if self._knows(name))
+                msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
+                raise RefusedError(msg)
+        if self._state in _STATES_THAT_ASKS_END:
+            self._trigger(Trigger.ASK_ADDED, request.origin)
+        if request.parked:
+            for ask in asks.values():
+                self._park_one(ask)
+        else:
+            self._pending.update(asks)
+            self._came.extend(asks.values())
+
+    def _place(self, request: AddPlaced) -> None:
+        (ask,) = asks_of(request).values()
+        allocation = Allocation(ask, request.node, request.number)
+        self._enter_bound(allocation)
+        self._act(Placed(allocation))
+        decision = self._decision(Kind.BOUND, ask, request.node)
+        self._act(Say((request.origin.seq, 0, 0), decision))
+        # First it has an ask; then, once its gang is satisfied, a bound one.
+        self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
+        self._trigger(Trigger.ASK_BOUND, request.origin)
+
+    def _knows(self, name: str) -> bool:
+        return (
+            name in self._pending
+            or name in self._bound
+            or name in self._waiting
+            or name in self._parked
+        )
+
+    def _withdraw(self, request: WithdrawAsk) -> None:
+        if request.ask in self._bound or not self._knows(request.ask):
+            raise RefusedError(self._not_there(request.ask, "pending", "release it"))
+        self._finish(request.ask, request.origin, Reason.REMOVED)
+
+    def _release(self, request: ReleaseAsk) -> None:
+        if request.ask not in self._bound:
+            raise RefusedError(self._not_there(request.ask, "bound", "use remove_ask"))
+        self._finish(request.ask, request.origin, Reason.COMPLETED)
+
+    def _finish(self, name: str, origin: Origin, reason: Reason) -> None:
+        """End an ask, wherever it is."""
+        self._remove(name, reason, (origin.seq, 0, 0))
+        if self._spoilt.pop(name, 0):
+            self._act(Spoilt(name, 0))
+        if not (self._pending or self._parked or self._waiting or self._bound):
+            self._trigger(Trigger.EMPTIED, origin)
+
+    def _remove(self, name: str, reason: Reason, order: tuple[int, int, int]) -> None:
+        """Take an ask out of its place, and say why."""
+        held = self._bound.get(name) or self._waiting.get(name)
+        if held is not None:
+            ask = held.ask
+            self._act(self._leave_node(held))
+        elif name in self._parked:
+            ask = self._parked.pop(name)
+            self._act(Unparked(ask))
+        else:
+            ask = self._pending[name]
+            self._act(self._leave_pending(ask))
+        self._act(self._say_released(ask, None if held is None else held.node, reason, order))
+        self._moved(order, ask, None)
+
+    def _spoil(self, request: SpoilBinds) -> None:
+        name = request.ask
+        if not self._knows(name):
+            msg = f"ask: {name!r} is no ask of application {self.identity.name!r}"
+            raise RefusedError(msg)
+        times = self._spoilt.get(name, 0) + request.times
+        if times > SPOILT_LIMIT:
+            msg = f"times: {request.times} more would make more than {SPOILT_LIMIT} failing binds"
+            raise RefusedError(msg)
+        self._spoilt[name] = times
+        self._act(Spoilt(name, times))
+
+    def _lose_node(self, request: LoseNode) -> None:
+        held, bound = [*self._bound.values(), *self._waiting.values()], set(self._bound)
+        for allocation in [here for here in held if here.node == request.node]:
+            order = (request.origin.seq, allocation.number, 0)
+            self._give_up(allocation, Reason.NODE_LOST, order)
+            park = allocation.ask.gang in request.timed_out
+            was_bound = allocation.ask.name in bound
+            self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
+
+    def _undo_bind(self, request: UndoBind) -> None:
+        allocation = self._bound.get(request.ask)
+        if allocation is None:
+            instead = "use fail_bind to let its next bind fail"
+            raise RefusedError(self._not_there(request.ask, "bound", instead))
+        ask, order = allocation.ask, (request.origin.seq, 0, 0)
+        park = ask.gang is not None and ask.gang == request.timed_out
+        self._give_up(allocation, Reason.BIND_FAILED, order)
+        # Nobody has taken it from its gang, which therefore is what it was.
+        self._put_back(ask, order, park=park, was_bound=True)
+
+    def _roll_back(self, request: RollBack) -> None:
+        for number, name in request.asks:
+            allocation = self._waiting.get(name)
+            if allocation is None:  # An object that came with this one has ended its wait.
+                continue
+            order = (request.origin.seq, 1, number)
+            self._give_up(allocation, request.reason, order)
+            self._put_back(allocation.ask, order, park=request.park)
+
+    def _put_back(
+        self,
+        ask: Ask,
+        order: tuple[int, int, int],
+        *,
+        park: bool,
+        lost: bool = False,
+        was_bound: bool = False,
+    ) -> None:
+        """Let an ask that held a node be pending again, or parked."""
+        if park:
+            self._park_one(ask, was_bound=was_bound)
+        else:
+            self._becomes_pending(ask, was_bound=was_bound)
+        place = AskPlace.PARKED if park else AskPlace.PENDING
+        self._moved(order, ask, place, lost=lost)
+
+    def _give_up(
+        self,
+        allocation: Allocation,
+        reason: Reason,
+        order: tuple[int, int, int],
+    ) -> None:
+        self._act(self._leave_node(allocation))
+        self._act(self._say_released(allocation.ask, allocation.node, reason, order))
+
+    def _park(self, request: ParkAsks) -> None:
+        for name in request.asks:
+            ask = self._pending.get(name)
+            if ask is None:
+                continue
+            self._act(self._leave_pending(ask))
+            self._park_one(ask)
+            self._moved((request.origin.seq, 1, 0), ask, AskPlace.PARKED)
+
+    def _park_one(self, ask: Ask, *, was_bound: bool = False) -> None:
+        self._parked[ask.name] = ask
+        self._act(Parked(ask, was_bound))
+
+    def _unpark(self, request: UnparkAsks) -> None:
+        for name in request.asks:
+            ask = self._parked.pop(name, None)
+            if ask is None:
+                continue
+            self._act(Unparked(ask))
+            self._becomes_pending(ask)
+            self._moved((request.origin.seq, 1, 0), ask, AskPlace.PENDING)
+
+    def _time_up(self, request: TimeUp) -> None:
+        # A completion of the same instant comes first, and may have ended the state.
+        if self._state is request.state:
+            self._trigger(Trigger.TIME_UP, request.origin)
+            self._gone = self._state is AppState.COMPLETED
+
+    def _dismiss(self, request: Dismiss) -> Steps[None]:
+        held = [*self._waiting.values(), *self._bound.values()]
+        free = [*self._pending.values(), *self._parked.values()]
+        asks = sorted([*free, *(one.ask for one in held)], key=_arrival)
+        for number, ask in enumerate(asks):
+            self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
+            if not number % SIZE:
+                yield
+        self._gone = True
+
+    def _commit(self, commit: CommitApp) -> None:
+        for name in commit.released:
+            allocation = self._waiting.pop(name, None) or self._bound.pop(name)
+            take_from(self._allocated_total, allocation.ask.resources)
+            if name in commit.parked:
+                self._parked[name] = allocation.ask
+            else:
+                self._enter_pending(allocation.ask)
+        for allocation in commit.waiting:
+            self._leave_pending(allocation.ask)
+            self._waiting[allocation.ask.name] = allocation
+            add_to(self._allocated_total, allocation.ask.resources)
+        if commit.bound:
+            self._bind(commit.bound)
+        for name in commit.failed:
+            left = self._spoilt[name] - 1
+            if left:
+                self._spoilt[name] = left
+            else:
+                del self._spoilt[name]
+
+    def _bind(self, bound: tuple[Allocation, ...]) -> None:
+        """Let asks be bound; what many have in common is counted once."""
+        waiting, pending = self._waiting, self._pending
+        asks = [
+            allocation.ask
+            for allocation in bound
+            if not waiting or waiting.pop(allocation.ask.name, None) is None
+        ]
+        for ask in asks:
+            del pending[ask.name]
+        for priority, times in counted([ask.priority for ask in asks]):
+            self._tally.remove(priority, times)
+        for resources, times in counted([ask.resources for ask in asks]):
+            take_from(self._pending_total, resources, times)
+            add_to(self._allocated_total, resources, times)
+        self._bound.update([(allocation.ask.name, allocation) for allocation in bound])
+        skip = self.identity.skip_starting
+        for _ in bound:
+            if self._state is AppState.RUNNING:
+                break
+            self._state = next_state(self._state, Trigger.ASK_BOUND, skip_starting=skip)
+
+    def _becomes_pending(self, ask: Ask, *, was_bound: bool = False) -> None:
+        self._enter_pending(ask)
+        self._act(Pending((ask,), was_bound))
+
+    def _enter_pending(self, ask: Ask) -> None:
+        self._pending[ask.name] = ask
+        self._tally.add(ask.priority)
+        add_to(self._pending_total, ask.resources)
+
+    def _leave_pending(self, ask: Ask) -> Withdrawn:
+        del self._pending[ask.name]
+        self._tally.remove(ask.priority)
+        take_from(self._pending_total, ask.resources)
+        return Withdrawn(ask)
+
+    def _enter_bound(self, allocation: Allocation) -> None:
+        self._bound[allocation.ask.name] = allocation
+        add_to(self._allocated_total, allocation.ask.resources)
+
+    def _leave_node(self, allocation: Allocation) -> Freed:
+        place = self._bound if allocation.ask.name in self._bound else self._waiting
+        del place[allocation.ask.name]
+        take_from(self._allocated_total, allocation.ask.resources)
+        return Freed(allocation)
+
+    def _moved(
+        self,
+        order: tuple[int, int, int],
+        ask: Ask,
+        place: AskPlace | None,
+        *,
+        lost: bool = False,
+    ) -> None:
+        """Say where a member of a gang is now, for its gang."""
+        if ask.gang is not None:
+            self._act(Moved(order, ask, place, lost))
+
+    def _trigger(self, trigger: Trigger, origin: Origin, order: int = 0) -> None:
+        skip = self.identity.skip_starting
+        after = next_state(self._state, trigger, skip_starting=skip)
+        if after is not self._state:
+            self._enter(after, origin, order)
+
+    def _enter(self, state: AppState, origin: Origin, order: int = 0) -> None:
+        self._state = state
+        self._act(Entered(state))
+        decision = decision_on_app(self.identity.name, self.identity.path, state.value)
+        self._act(Say((origin.seq, order, 1), decision))
+
+    def _say_released(
+        self, ask: Ask, node: str | None, reason: Reason, order: tuple[int, int, int]
+    ) -> Say:
+        return Say(order, self._decision(Kind.RELEASED, ask, node, reason))
+
+    def _decision(
+        self, kind: Kind, ask: Ask, node: str | None, reason: Reason | None = None
+    ) -> Decision:
+        app, path = self.identity.name, self.identity.path
+        return decision_on_ask(kind, app, ask.name, node, path, ask.gang, reason=reason)
+
+    def _not_there(self, ask: str, place: str, instead: str) -> str:
+        app = self.identity.name
+        if self._knows(ask):
+            return f"ask: {ask!r} of application {app!r} is not {place}; {instead}"
+        return f"ask: {ask!r} is no ask of application {app!r}"
+
+    @staticmethod
+    def _refused(origin: Origin, refusal: RefusedError) -> Say:
+        decision = Decision(
+            Kind.REJECTED, message=str(refusal), index=origin.index, line=origin.line
+        )
+        return Say((origin.seq, 0, 0), decision)
+
+    def _report(self, epoch: int) -> AppReport:
+        report = AppReport(
+            identity=self.identity,
+            epoch=epoch,
+            credits=self._credits,
+            actions=tuple(self._actions),
+            values=self.values(),
+            gone=self._gone,
+        )
+        self._actions.clear()
+        self._credits = 0
+        return report
+
+    def values(self) -> Values:
+        """Give what counts of the application in its queue."""
+        if self._came:
+            self._end_row()
+        return Values(self._tally.top(), dict(self._pending_total), dict(self._allocated_total))
+
+    def snapshot(self) -> AppSnapshot:
+        """Give the application as it is now."""
+        if self._came:
+            self._end_row()
+        asks = [
+            *((ask, AskPlace.PENDING, None) for ask in self._pending.values()),
+            *((ask, AskPlace.PARKED, None) for ask in self._parked.values()),
+            *((held.ask, AskPlace.WAITING, held.node) for held in self._waiting.values()),
+            *((held.ask, AskPlace.BOUND, held.node) for held in self._bound.values()),
+        ]
+        return AppSnapshot(
+            name=self.identity.name,
+            queue=self.identity.path,
+            state=self._state,
+            priority=self._tally.top(),
+            asks=tuple(
+                AskSnapshot(ask.name, place, ask.priority, ask.resources, node, ask.gang)
+                for ask, place, node in asks
+            ),
+        )
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        if self._came:
+            self._end_row()
+        # An ask is in exactly one place.
+        places = (self._pending, self._parked, self._waiting, self._bound)
+        names = [name for place in places for name in place]
+        assert len(names) == len(set(names))
+        # Only asks that exist can have binds that will fail.
+        assert set(self._spoilt) <= set(names)
+        # Only members of gangs are parked or wait.
+        assert all(ask.gang is not None for ask in self._parked.values())
+        assert all(held.ask.gang is not None for held in self._waiting.values())
+        # The cached maximum and the sums are those that a fresh look gives.
+        self._tally.check()
+        assert self._tally.top() == max(
+            (ask.priority for ask in self._pending.values()), default=None
+        )
+        pending: dict[str, int] = {}
+        for ask in self._pending.values():
+            add_to(pending, ask.resources)
+        assert pending == self._pending_total
+        allocated: dict[str, int] = {}
+        for held in (*self._waiting.values(), *self._bound.values()):
+            add_to(allocated, held.ask.resources)
+        assert allocated == self._allocated_total

@@ -1,0 +1,190 @@
+"""The machine that owns a gang: its members, its definition, its cycle, who waits, its mark.
+
+Each member is in exactly one place, the one that its application has it in. What comes
+in says which; what the rounds decide comes as one commit at the end of a batch. The
+state follows the table in :mod:`muster_core.gangs.states`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never, final
+
+import attrs
+
+from muster_core.gangs.definition import GangDefinition
+from muster_core.gangs.states import GangState, GangTrigger, next_gang_state
+from muster_core.owners.messages.from_applications import Say
+from muster_core.owners.messages.gangs import (
+    CommitGang,
+    DefineGang,
+    GangReport,
+    JoinGang,
+    MarkGang,
+    MemberKey,
+    MoveMember,
+    ToGang,
+    UndefineGang,
+)
+from muster_core.owners.messages.to_applications import Close
+from muster_core.values.decisions import Decision, Kind
+from muster_core.values.snapshots import AskPlace, GangSnapshot
+
+
+@final
+@attrs.define(eq=False)
+class GangMachine:
+    """One gang.
+
+    Args:
+        key: Its number.
+        name: Its full name.
+    """
+
+    key: int
+    name: str
+    state: GangState = attrs.field(default=GangState.PLACEHOLDER, init=False)
+    _definition: GangDefinition | None = attrs.field(default=None, init=False)
+    #: The position of the event that defined it, or None.
+    _creation: int | None = attrs.field(default=None, init=False)
+    #: All and only its members, each with its place; the waiting ones in order of waiting.
+    _members: dict[MemberKey, AskPlace] = attrs.field(factory=dict[MemberKey, AskPlace], init=False)
+    #: How many of them are in each place.
+    _counts: dict[AskPlace, int] = attrs.field(
+        factory=lambda: dict.fromkeys(AskPlace, 0), init=False
+    )
+    _cycle_valid: bool = attrs.field(default=True, init=False)
+    _since_us: int | None = attrs.field(default=None, init=False)
+    #: What is to be said of the present epoch.
+    _said: list[Say] = attrs.field(factory=list[Say], init=False)
+
+    def handle(self, message: ToGang) -> GangReport | None:
+        """Do what a message says.
+
+        Args:
+            message: The next message, in the order in which they were sent.
+
+        Returns:
+            A report, in answer to :class:`~muster_core.owners.messages.to_applications.Close`; None otherwise.
+        """
+        match message:
+            case Close():
+                return self._report(message.epoch)
+            case DefineGang():
+                self._definition, self._creation = message.definition, message.creation
+                self._trigger(GangTrigger.DEFINED)
+            case UndefineGang():
+                self._definition = self._creation = None
+                self._trigger(GangTrigger.REMOVED)
+            case JoinGang():
+                self._join(message)
+            case MoveMember():
+                self._move(message)
+            case MarkGang():
+                self._mark(message)
+            case CommitGang():
+                self._commit(message)
+            case _:
+                assert_never(message)
+        return None
+
+    def _join(self, join: JoinGang) -> None:
+        for member in join.members:
+            self._put(member, join.place)
+        if join.place is AskPlace.BOUND and self.state is not GangState.SATISFIED:
+            self._trigger(GangTrigger.GROUP_BOUND)
+            decision = Decision(Kind.GANG_SATISFIED, gang=self.name)
+            self._said.append(Say(join.order, decision))
+
+    def _move(self, move: MoveMember) -> None:
+        before = self._members[move.member]
+        self._put(move.member, move.place)
+        if not self._counts[AskPlace.WAITING]:
+            self._trigger(GangTrigger.NONE_WAITS)
+        if move.lost and before is AskPlace.BOUND and not self._counts[AskPlace.BOUND]:
+            self._trigger(GangTrigger.ALL_LOST)
+        if not self._members:
+            self._trigger(GangTrigger.EMPTIED)
+            self._cycle_valid, self._since_us = True, None
+
+    def _mark(self, mark: MarkGang) -> None:
+        before = self.state
+        self._trigger(GangTrigger.TIMED_OUT)
+        if self.state is not before:
+            self._since_us = None
+            decision = Decision(Kind.GANG_TIMED_OUT, gang=self.name)
+            self._said.append(Say(mark.order, decision))
+
+    def _commit(self, commit: CommitGang) -> None:
+        for member, place in commit.moves:
+            self._put(member, place)
+        if commit.lost:
+            self._trigger(GangTrigger.ALL_LOST)
+        if commit.satisfied:
+            self._trigger(GangTrigger.GROUP_BOUND)
+        waits = self._counts[AskPlace.WAITING]
+        self._trigger(GangTrigger.FIRST_WAITS if waits else GangTrigger.NONE_WAITS)
+        self._cycle_valid, self._since_us = commit.cycle_valid, commit.since_us
+
+    def _put(self, member: MemberKey, place: AskPlace | None) -> None:
+        before = self._members.pop(member, None)
+        if before is not None:
+            self._counts[before] -= 1
+        if place is not None:
+            self._members[member] = place  # At the end: that is its place among who waits.
+            self._counts[place] += 1
+
+    def _trigger(self, trigger: GangTrigger) -> None:
+        self.state = next_gang_state(self.state, trigger, defined=self._definition is not None)
+
+    def _report(self, epoch: int) -> GangReport:
+        report = GangReport(
+            key=self.key,
+            name=self.name,
+            epoch=epoch,
+            said=tuple(self._said),
+            definition=self._definition,
+            creation=self._creation,
+            state=self.state,
+            cycle_valid=self._cycle_valid,
+            since_us=self._since_us,
+            gone=self._definition is None and not self._members,
+        )
+        self._said.clear()
+        return report
+
+    def snapshot(self) -> GangSnapshot:
+        """Give the gang as it is now."""
+
+        def those(place: AskPlace) -> tuple[tuple[str, str], ...]:
+            return tuple(
+                (member.app, member.ask) for member, at in self._members.items() if at is place
+            )
+
+        return GangSnapshot(
+            name=self.name,
+            definition=self._definition,
+            satisfied=self.state is GangState.SATISFIED,
+            timed_out=self.state is GangState.TIMED_OUT,
+            cycle_valid=self._cycle_valid,
+            waiting=those(AskPlace.WAITING),
+            bound=those(AskPlace.BOUND),
+            pending=those(AskPlace.PENDING),
+            parked=those(AskPlace.PARKED),
+            since_us=self._since_us,
+        )
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # The counts are those that a fresh look gives.
+        places = list(self._members.values())
+        assert self._counts == {place: places.count(place) for place in AskPlace}
+        # Members wait exactly in the state of that name, and are parked exactly after a timeout.
+        waits = self._counts[AskPlace.WAITING] > 0
+        assert waits == (self.state is GangState.WAITING)
+        assert not self._counts[AskPlace.PARKED] or self.state is GangState.TIMED_OUT
+        assert not (self._counts[AskPlace.PENDING] and self.state is GangState.TIMED_OUT)
+        # A wait has a beginning exactly while it lasts.
+        assert waits == (self._since_us is not None)
+        # Only a placeholder, or what came bound or marked before its gang, is not defined.
+        assert self._definition is not None or self.state is not GangState.GATHERING
+        assert self._definition is None or self.state is not GangState.PLACEHOLDER

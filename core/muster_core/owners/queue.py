@@ -1,0 +1,213 @@
+"""The machine that owns a queue: its settings, what counts of its children, its priority.
+
+Leaf or parent makes no difference here: the children of a leaf are applications,
+those of a parent queues, and of both only their :class:`Values` count. The
+queue's ``currentPriority`` is cached; a change below only marks it stale, and it
+is computed anew when the queue next has to say it. A queue reports once per
+epoch, when all the children that were expected have reported, so that a burst
+below it costs one computation, however it arrives.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Final, assert_never, final
+
+import attrs
+
+from muster_core.owners.messages.from_applications import NO_VALUES, AppReport, Values
+from muster_core.owners.messages.queues import (
+    CommitQueue,
+    Expect,
+    QueueReport,
+    QueueSummary,
+    Retire,
+    SetQueue,
+    ToQueue,
+)
+from muster_core.structures.totals import add_to, take_from
+from muster_core.values.configuration import QueueConfig
+from muster_core.values.priority import PriorityTally, current_priority
+from muster_core.values.snapshots import QueueSnapshot
+
+_KEY: Final = attrgetter("key")
+_APP_KEY: Final = attrgetter("identity.key")
+
+
+@final
+@attrs.define(eq=False)
+class QueueMachine:
+    """One queue.
+
+    Args:
+        key: Its number.
+        parent: The number of its parent, or None for the root.
+        config: Its settings.
+    """
+
+    key: int
+    parent: int | None
+    _config: QueueConfig
+    _draining: bool = attrs.field(default=False, init=False)
+    _gone: bool = attrs.field(default=False, init=False)
+    #: What counts of each child, by its key; all and only the children that there are.
+    _children: dict[int, Values] = attrs.field(factory=dict[int, Values], init=False)
+    #: The priorities of those children in which something is pending.
+    _tally: PriorityTally = attrs.field(factory=PriorityTally, init=False)
+    #: The sum of what is pending in the children; no zeros.
+    _pending: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    #: The sum of what is allocated in the children; no zeros.
+    _allocated: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    #: The cached ``currentPriority``; valid unless stale.
+    _priority: int | None = attrs.field(default=None, init=False)
+    _stale: bool = attrs.field(default=True, init=False)
+    _recomputations: int = attrs.field(default=0, init=False)
+    #: The reports of the present epoch that have come so far.
+    _app_reports: list[AppReport] = attrs.field(factory=list[AppReport], init=False)
+    _queue_reports: list[QueueReport] = attrs.field(factory=list[QueueReport], init=False)
+    #: The epoch that is to be reported, once its announcement has come.
+    _expected: Expect | None = attrs.field(default=None, init=False)
+
+    @property
+    def path(self) -> str:
+        """Its full path."""
+        return self._config.path
+
+    def handle(self, message: ToQueue) -> QueueReport | None:
+        """Do what a message says.
+
+        Args:
+            message: The next message; those of one sender come in the order of sending.
+
+        Returns:
+            The report of the epoch, if with this message it is complete.
+        """
+        match message:
+            case CommitQueue():
+                for key, values in message.children.items():
+                    self._set_child(key, values)
+            case AppReport():
+                self._app_reports.append(message)
+                self._hear(message.identity.key, message.values, gone=message.gone)
+                return self._report_if_complete()
+            case Expect():
+                self._expected = message
+                return self._report_if_complete()
+            case QueueReport():
+                self._queue_reports.append(message)
+                summary = message.queues[0]
+                self._hear(summary.key, summary.values, gone=summary.gone)
+                return self._report_if_complete()
+            case SetQueue():
+                self._config, self._draining = message.config, message.draining
+                self._stale = True
+            case Retire():
+                self._gone = True
+            case _:
+                assert_never(message)
+        return None
+
+    def _hear(self, key: int, values: Values, *, gone: bool) -> None:
+        self._set_child(key, NO_VALUES if gone else values)
+        if gone:
+            del self._children[key]
+
+    def _set_child(self, key: int, values: Values) -> None:
+        before = self._children.get(key, NO_VALUES)
+        self._children[key] = values
+        if before.pending != values.pending:
+            take_from(self._pending, before.pending)
+            add_to(self._pending, values.pending)
+        if before.allocated != values.allocated:
+            take_from(self._allocated, before.allocated)
+            add_to(self._allocated, values.allocated)
+        if before.priority != values.priority:
+            self._tally.replace(before.priority, values.priority)
+            self._stale = True
+
+    def _report_if_complete(self) -> QueueReport | None:
+        expected = self._expected
+        come = len(self._app_reports) + len(self._queue_reports)
+        if expected is None or come < expected.children:
+            return None
+        # Canonical order, whoever came first. What comes from below is in order already, so
+        # that sorting does little more than look.
+        apps = list(self._app_reports)
+        below = sorted(self._queue_reports, key=_KEY)
+        for report in below:
+            apps.extend(report.apps)
+        apps.sort(key=_APP_KEY)
+        report = QueueReport(
+            key=self.key,
+            epoch=expected.epoch,
+            credits=sum([report.credits for report in self._app_reports])
+            + sum([report.credits for report in below]),
+            queues=(self.summary(), *(queue for report in below for queue in report.queues)),
+            apps=tuple(apps),
+        )
+        self._app_reports.clear()
+        self._queue_reports.clear()
+        self._expected = None
+        return report
+
+    def current_priority(self) -> int | None:
+        """Give the ``currentPriority``, computed anew only if something changed below."""
+        if self._stale:
+            self._recomputations += 1
+            self._priority = current_priority(
+                self._config.settings, self._tally.top(), is_root=self.parent is None
+            )
+            self._stale = False
+        return self._priority
+
+    def values(self) -> Values:
+        """Give what counts of the queue in its parent."""
+        counted = self.current_priority() if self._pending else None
+        return Values(counted, dict(self._pending), dict(self._allocated))
+
+    def summary(self) -> QueueSummary:
+        """Give what the queue publishes of itself."""
+        return QueueSummary(
+            key=self.key,
+            parent=self.parent,
+            config=self._config,
+            draining=self._draining,
+            values=self.values(),
+            priority=self.current_priority(),
+            gone=self._gone,
+        )
+
+    def snapshot(self) -> QueueSnapshot:
+        """Give the queue as it is now."""
+        return QueueSnapshot(
+            key=self.key,
+            path=self._config.path,
+            draining=self._draining,
+            priority=self.current_priority(),
+            allocated=dict(self._allocated),
+            pending=dict(self._pending),
+            recomputations=self._recomputations,
+            children=len(self._children),
+        )
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        pending: dict[str, int] = {}
+        allocated: dict[str, int] = {}
+        for values in self._children.values():
+            add_to(pending, values.pending)
+            add_to(allocated, values.allocated)
+            # A child counts exactly while something is pending in it.
+            assert (values.priority is None) == (not values.pending)
+        # The sums and the maximum are those that a fresh look gives.
+        assert pending == self._pending
+        assert allocated == self._allocated
+        self._tally.check()
+        highest = max(
+            (value.priority for value in self._children.values() if value.priority is not None),
+            default=None,
+        )
+        assert self._tally.top() == highest
+        # The cached priority is the recomputed one, unless it is known to be stale.
+        fresh = current_priority(self._config.settings, highest, is_root=self.parent is None)
+        assert self._stale or self._priority == fresh

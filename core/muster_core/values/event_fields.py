@@ -1,0 +1,138 @@
+"""What the fields of an event may hold, whoever makes it.
+
+A feed is checked where it is read, with messages for whoever wrote it. A program
+makes events itself, perhaps without a type checker; what no event can have is
+refused there and then, before it reaches anybody's state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from muster_core.gangs.definition import NOTHING_SAID, GangFields
+from muster_core.values.errors import EventError
+from muster_core.values.names import canonical_gang
+from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
+from muster_core.values.resources import Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import attrs
+
+NumberCheck: TypeAlias = "Callable[[object, attrs.Attribute[int], int], None]"
+
+SYSTEM_PREFIX: Final = "system-"
+"""How the names of built-in priority classes begin; a user's may not."""
+
+
+def a_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check that a value is a text that is not empty."""
+    if type(value) is not str or not value:
+        _check_text(attribute.name, value)
+
+
+def an_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check that a value can be the name of an application or of an ask."""
+    if type(value) is not str or not value:
+        _check_text(attribute.name, value)
+    if "/" in value:
+        _refuse(attribute.name, value, "without a '/'")
+
+
+def a_users_class(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check that a value can be the name of a user's priority class."""
+    _check_text(attribute.name, value)
+    if value.startswith(SYSTEM_PREFIX):
+        _refuse(attribute.name, value, f"free of {SYSTEM_PREFIX!r} at its beginning")
+
+
+def amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
+    """Check that a value is an amount of resources."""
+    _check_resources(attribute.name, value)
+
+
+def some_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
+    """Check that a value is an amount of resources, with at least one type above zero."""
+    _check_resources(attribute.name, value)
+    if not value:
+        _refuse(attribute.name, value, "an amount with at least one type above zero")
+
+
+def a_number(lowest: int, highest: int | None = None) -> NumberCheck:
+    """Make the check that a value is a whole number in a range."""
+    right = f"a whole number of at least {lowest}"
+    if highest is not None:
+        right = f"a whole number from {lowest} to {highest}"
+
+    def check(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+        if type(value) is not int or value < lowest or (highest is not None and value > highest):
+            _refuse(attribute.name, value, right)
+
+    return check
+
+
+def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check that a value is the full name of a gang."""
+    _check_text(attribute.name, value)
+    try:
+        full = canonical_gang(value)
+    except ValueError as error:
+        msg = f"{attribute.name}: {error}"
+        raise EventError(msg) from None
+    if full != value:
+        _refuse(attribute.name, value, f"a full name, such as {full!r}")
+
+
+def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+    """Check that a value says nothing of a gang that no gang can have."""
+    if value is NOTHING_SAID:
+        return
+    _check_type(attribute.name, value)
+    for field, number in (
+        ("min_member", value.min_member),
+        ("total", value.total),
+        ("wait_us", value.wait_us),
+    ):
+        if number is not None and (type(number) is not int or number < 1):
+            _refuse(f"{attribute.name}.{field}", number, "a whole number of at least 1")
+    if value.lacks_total():
+        _refuse(f"{attribute.name}.total", value.total, f"at least min_member, {value.min_member}")
+
+
+def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+    """Check that a value says enough to define a gang."""
+    that_make_sense(_, attribute, value)
+    if value.min_member is None:
+        _refuse(f"{attribute.name}.min_member", None, "a whole number of at least 1")
+
+
+def no_words() -> dict[str, str]:
+    """Give no words at all; much quicker to call than ``dict[str, str]``."""
+    return {}
+
+
+def _check_text(field: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        _refuse(field, value, "a text of at least one character")
+
+
+def _check_type(field: str, value: object) -> None:
+    if not isinstance(value, GangFields):
+        _refuse(field, value, "of the type GangFields")
+
+
+def _check_resources(field: str, value: object) -> None:
+    if not isinstance(value, Resources):
+        _refuse(field, value, "of the type Resources")
+
+
+def _refuse(field: str, value: object, right: str) -> None:
+    msg = f"{field}: {value!r} is not {right}"
+    raise EventError(msg)
+
+
+A_PRIORITY: Final = a_number(MIN_PRIORITY, MAX_PRIORITY)
+A_QUEUE_PRIORITY: Final = a_number(0, MAX_PRIORITY)
+A_USERS_PRIORITY: Final = a_number(MIN_PRIORITY, HIGHEST_USER_PRIORITY)
+AT_LEAST_ONE: Final = a_number(1)

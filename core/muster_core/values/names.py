@@ -1,0 +1,38 @@
+"""Names of gangs: ``namespace/name``, as Kubernetes names objects (RFC 1123)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from muster_core.values.quantities import shown
+
+DEFAULT_NAMESPACE: Final = "default"
+"""The namespace of a gang whose name gives none."""
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAMESPACE: Final = re.compile(_LABEL)
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_NAME: Final = 253
+
+
+def canonical_gang(written: str, namespace: str = DEFAULT_NAMESPACE) -> str:
+    """Give the full name of a gang.
+
+    Args:
+        written: The name as a user wrote it, with or without its namespace.
+        namespace: The namespace of a name that gives none.
+
+    Raises:
+        ValueError: If it is no name that an object can have.
+    """
+    space, slash, name = written.partition("/")
+    if not slash:
+        space, name = namespace, written
+    if not _NAMESPACE.fullmatch(space):
+        msg = f"{shown(written)}: the namespace {shown(space)} is no RFC 1123 label"
+        raise ValueError(msg)
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        msg = f"{shown(written)}: {shown(name)} is no RFC 1123 subdomain"
+        raise ValueError(msg)
+    return f"{space}/{name}"

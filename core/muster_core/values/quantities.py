@@ -1,0 +1,277 @@
+"""Quantities, durations and numbers, from the text that somebody wrote.
+
+SPEC section 1. Everything is exact: a text becomes a fraction and a fraction an
+integer in base units, and no float is ever on the way. (A float that a JSON or
+msgpack feed brings counts as its shortest text, which is what was written there.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from muster_core.values.errors import QuantityError
+from muster_core.values.resources import MAX_QUANTITY, Resources
+
+VCORE: Final = "vcore"
+"""The type that is written in cores and counted in millicores."""
+
+MEMORY: Final = "memory"
+"""The type that is counted in bytes."""
+
+MAX_INT32: Final = 2**31 - 1
+MIN_INT32: Final = -(2**31)
+
+_SUFFIXES: Final[Mapping[str, int]] = {
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "E": 10**18,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "Pi": 2**50,
+    "Ei": 2**60,
+}
+
+# The suffix stands before the exponent: "1E" is an exa, "1E3" has an exponent, as in Kubernetes.
+_QUANTITY: Final = re.compile(
+    r"\s*([0-9]+)(?:\.([0-9]+))?\s*(?:(m|[kMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?\s*", re.ASCII
+)
+_SECONDS: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
+_DURATION_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_NEGATIVE: Final = re.compile(r"\s*-\s*[0-9.]", re.ASCII)
+
+_NANOSECONDS: Final[Mapping[str, int]] = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,  # the micro sign; Go takes both
+    "μs": 10**3,  # the Greek letter
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+
+# What is longer is refused unread: nobody means it, and the arithmetic would take a while.
+_LONGEST_TEXT: Final = 1000
+_LARGEST_EXPONENT: Final = 2 * _LONGEST_TEXT
+
+
+def shown(written: object) -> str:
+    """Quote a value for a message, cut short if it is long."""
+    if isinstance(written, int) and abs(written) > 10**40:
+        return "a number of more than 40 digits"  # Python refuses to print very long ones
+    text = repr(written)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
+
+
+def parse_quantity(type_name: str, written: object) -> int:
+    """Read the quantity of one resource type.
+
+    Args:
+        type_name: The type, which decides the base unit: ``vcore`` is written in cores.
+        written: The text, or a number as JSON and msgpack bring it.
+
+    Returns:
+        The amount in base units: millicores, bytes, or units.
+
+    Raises:
+        QuantityError: If it is no quantity, is negative, is not a whole number of base
+            units, or is more than 2^63-1. The message gives the value, not the type.
+    """
+    text = _as_text(written)
+    if text is None:
+        msg = f"{shown(written)} is not a quantity: write a number, with a suffix where needed"
+        raise QuantityError(msg)
+    return _parse_amount(text, cores=type_name == VCORE)
+
+
+def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, int]:
+    """Read the quantities of several types; zeros stay in the answer.
+
+    Args:
+        written: The text or number of each type.
+        field: The name of the field that holds them, for messages.
+
+    Raises:
+        QuantityError: If one is none; the message starts with ``field.type:``.
+    """
+    amounts: dict[str, int] = {}
+    for name, value in written.items():
+        place = f"{field}.{name}" if field else name
+        if not name:
+            msg = f"{field or 'resources'}: a resource type has an empty name"
+            raise QuantityError(msg)
+        try:
+            amounts[name] = parse_quantity(name, value)
+        except QuantityError as error:
+            msg = f"{place}: {error}"
+            raise QuantityError(msg) from None
+    return amounts
+
+
+def parse_resources(written: Mapping[str, object], field: str = "") -> Resources:
+    """Read an amount of resources; see :func:`parse_amounts`.
+
+    Raises:
+        QuantityError: If one of the quantities is none; the message names the type.
+    """
+    return Resources(parse_amounts(written, field))
+
+
+def parse_duration(written: object, *, seconds: bool = True) -> int:
+    """Read a duration such as ``1m30s``, ``500ms`` or ``1.5h``.
+
+    Args:
+        written: The text, or a number as JSON and msgpack bring it.
+        seconds: Whether a bare number counts as seconds. Otherwise only ``0`` may
+            stand without a unit, as in Go's ``time.ParseDuration``.
+
+    Returns:
+        The duration in microseconds, rounded to the nearest one.
+
+    Raises:
+        QuantityError: If it is none, is negative, or is more than 2^63-1 microseconds.
+    """
+    text = _as_text(written)
+    exact = None if text is None else _duration_ns(text.strip(), seconds=seconds)
+    if exact is None:
+        kind = "negative" if text is not None and _NEGATIVE.match(text) else "not a duration"
+        hint = "seconds or a duration" if seconds else "a duration"
+        msg = f"{shown(written)} is {kind}: write {hint} such as '1m30s', '500ms' or '1.5h'"
+        raise QuantityError(msg)
+    microseconds = (exact + 500) // 1000
+    if microseconds > MAX_QUANTITY:
+        msg = f"{shown(written)} is longer than {MAX_QUANTITY} microseconds"
+        raise QuantityError(msg)
+    return microseconds
+
+
+def parse_go_int32(text: str) -> int | None:
+    """Read a number as Go's ``strconv.ParseInt(text, 10, 32)`` does.
+
+    Digits with at most one sign before them, nothing else: no blanks, no
+    underscores, no prefix.
+
+    Returns:
+        The number, or None where Go reports an error.
+    """
+    if len(text) > _LONGEST_TEXT or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if MIN_INT32 <= number <= MAX_INT32 else None
+
+
+def parse_integer(written: object, lowest: int, highest: int) -> int:
+    """Read a whole number between two bounds, both included.
+
+    Args:
+        written: The text (digits, with at most one sign before them), or an int.
+        lowest: The lowest number that is taken.
+        highest: The highest number that is taken.
+
+    Raises:
+        QuantityError: If it is no whole number, or out of bounds.
+    """
+    number: int | None = None
+    if isinstance(written, int) and not isinstance(written, bool):
+        number = written
+    elif isinstance(written, str) and len(written) <= _LONGEST_TEXT:
+        number = int(written) if _INTEGER.fullmatch(written) else None
+    if number is None or not lowest <= number <= highest:
+        msg = f"{shown(written)} is not a whole number between {lowest} and {highest}"
+        raise QuantityError(msg)
+    return number
+
+
+def format_quantity(type_name: str, amount: int) -> str:
+    """Write an amount for people, so that :func:`parse_quantity` reads the same amount.
+
+    Args:
+        type_name: The type, which decides the base unit; only ``memory`` gets a suffix.
+        amount: The amount in base units.
+    """
+    if type_name == VCORE:
+        return f"{amount}m" if amount % 1000 else f"{amount // 1000}"
+    if type_name != MEMORY or amount == 0:
+        return f"{amount}"
+    fitting = {"": 1} | {name: unit for name, unit in _SUFFIXES.items() if amount % unit == 0}
+    return min((f"{amount // unit}{name}" for name, unit in fitting.items()), key=len)
+
+
+def _as_text(written: object) -> str | None:
+    """Give the text of a number; None for what is neither text nor number."""
+    if isinstance(written, str):
+        return written
+    if isinstance(written, bool) or not isinstance(written, int | float):
+        return None
+    if isinstance(written, int) and abs(written) >= 10**_LONGEST_TEXT:
+        return None
+    return repr(written)
+
+
+@lru_cache(maxsize=4096)  # feeds write the same few quantities over and over
+def _parse_amount(text: str, *, cores: bool) -> int:
+    """Read one quantity from its text.
+
+    Raises:
+        QuantityError: If it is none.
+    """
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+    if match is None or (match[3] == "m" and not cores):
+        raise QuantityError(_why_no_quantity(text, cores=cores))
+    whole, fraction, suffix, exponent = match.groups()
+    unit = Fraction(1000 if cores else 1)
+    unit *= Fraction(1, 1000) if suffix == "m" else _SUFFIXES.get(suffix or "", 1)
+    amount = _exact(whole, fraction, exponent) * unit
+    if amount.denominator != 1:
+        base = "millicores" if cores else "base units"
+        msg = f"{shown(text)} is not a whole number of {base}"
+        raise QuantityError(msg)
+    if amount > MAX_QUANTITY:
+        most = f"{MAX_QUANTITY} {'millicores' if cores else 'base units'}"
+        msg = f"{shown(text)} is too large: the most is {most}"
+        raise QuantityError(msg)
+    return amount.numerator
+
+
+def _why_no_quantity(text: str, *, cores: bool) -> str:
+    """Say what is wrong with a text of the wrong form, and what would be right."""
+    if _NEGATIVE.match(text):
+        return f"{shown(text)} is negative"
+    suffixes = ", ".join((*(("m",) if cores else ()), *_SUFFIXES))
+    return f"{shown(text)} is not a quantity: write a number, alone or with one of {suffixes}"
+
+
+def _exact(whole: str, fraction: str | None, exponent: str | None) -> Fraction:
+    """Give the number that digits, digits behind the point and an exponent stand for."""
+    digits = fraction or ""
+    number = int((whole + digits) or "0")
+    # An exponent beyond all bounds gives the same error as a merely large one, but in no time.
+    power = max(-_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, int(exponent or "0"))) - len(digits)
+    return Fraction(number) * Fraction(10) ** power
+
+
+def _duration_ns(text: str, *, seconds: bool) -> Fraction | None:
+    """Read a duration in nanoseconds; None if the text is none."""
+    if len(text) > _LONGEST_TEXT:
+        return None
+    number = _SECONDS.fullmatch(text)
+    if number is not None:
+        return _exact(*number.groups()) * 10**9 if seconds or text == "0" else None
+    total, end = Fraction(0), 0
+    while end < len(text):
+        part = _DURATION_PART.match(text, end)
+        if part is None or not (part[1] or part[2]):
+            return None
+        total += _exact(part[1], part[2], None) * _NANOSECONDS[part[3]]
+        end = part.end()
+    return total if text else None

@@ -1,0 +1,135 @@
+"""Why an ask is not running: the closed set of reasons, and what a reader is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeAlias, final
+
+import attrs
+from typing_extensions import override
+
+from muster_core.values.snapshots import AskPlace
+
+Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | Mapping[str, int] | None
+"""A detail of a reason, as a program would read it: a name, an amount in base units, a count."""
+
+
+@final
+class Code(StrEnum):
+    """Why an ask is not running, the reason that matters most first.
+
+    Of the reasons that hold at once the first of these is the dominant one.
+    """
+
+    PERMIT_WAITING = "PermitWaiting"
+    GANG_TIMED_OUT = "GangTimedOut"
+    GANG_UNDEFINED = "GangUndefined"
+    GANG_TOO_FEW_MEMBERS = "GangTooFewMembers"
+    GANG_SURPLUS = "GangSurplus"
+    NEVER_FITS = "NeverFits"
+    QUEUE_MAX = "QueueMax"
+    QUEUE_MAX_APPS = "QueueMaxApps"
+    STATE_AWARE_TURN = "StateAwareTurn"
+    BLOCKED = "Blocked"
+    GANG_CYCLE_INVALID = "GangCycleInvalid"
+    BIND_FAILED = "BindFailed"
+    FRAGMENTED = "Fragmented"
+    NO_NODE_FITS = "NoNodeFits"
+    PREEMPTION_DELAY = "PreemptionDelay"
+    RECLAIM_INSUFFICIENT = "ReclaimInsufficient"
+    NOT_YOUR_TURN = "NotYourTurn"
+    DRAINING = "Draining"
+    USER_NOT_ALLOWED = "UserNotAllowed"
+
+
+@final
+@attrs.frozen
+class PendingReason:
+    """One reason.
+
+    Attributes:
+        code: Which one.
+        message: The same in words, with names and figures.
+        facts: The names and figures for programs.
+    """
+
+    code: Code
+    message: str
+    facts: Mapping[str, Fact] = attrs.field(factory=dict[str, Fact])
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@final
+@attrs.frozen
+class ComparedKey:
+    """One key by which two competitors are compared.
+
+    Attributes:
+        name: What is compared, such as ``queue.priority``, ``share`` or ``creation``.
+        own: The value on the way to the ask that is explained.
+        other: The value on the way to the ask that is tried first.
+        decides: Whether it is the first in which the two differ.
+    """
+
+    name: str
+    own: str
+    other: str
+    decides: bool
+
+
+@final
+@attrs.frozen
+class Level:
+    """How two children of the same queue, or two asks of an application, are compared.
+
+    Attributes:
+        at: The path of the queue, or the name of the application.
+        own: Which child leads to the ask that is explained.
+        other: Which child leads to the ask that is tried first; the same on the way that they share.
+        keys: What is compared, in order.
+    """
+
+    at: str
+    own: str
+    other: str
+    keys: tuple[ComparedKey, ...]
+
+
+@final
+@attrs.frozen
+class Explanation:
+    """Why an ask is not running at the end of a batch.
+
+    Attributes:
+        app: Its application.
+        ask: Its name.
+        queue: The path of its queue.
+        place: Where it is: pending, parked or waiting.
+        since_us: Since when it has been pending, in microseconds.
+        reasons: All that hold, the dominant one first; never empty.
+        first: What would be tried first in the next round, as ``app/ask``; None if nothing would.
+        levels: How the ways to the two are compared at each level, from the root; empty if the ask
+            is the first itself or does not compete.
+    """
+
+    app: str
+    ask: str
+    queue: str
+    place: AskPlace
+    since_us: int
+    reasons: tuple[PendingReason, ...]
+    first: str | None = None
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def dominant(self) -> PendingReason:
+        """The reason that matters most."""
+        return self.reasons[0]
+
+    @override
+    def __str__(self) -> str:
+        return str(self.dominant)

@@ -1,0 +1,277 @@
+"""The decision view as the coordinator uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.structures.totals import add_to
+from muster_core.values.decisions import Decision, Kind
+from muster_core.view.reasons import Explainer
+from muster_core.view.rounds import Rounds
+from muster_core.view.state.intake import Intake
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.leaf import LeafView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from muster_core.nodes.node import Holder
+    from muster_core.owners.messages.gangs import CommitGang, GangReport
+    from muster_core.owners.messages.queues import CommitQueue, QueueReport
+    from muster_core.owners.messages.to_applications import CommitApp
+    from muster_core.structures.steps import Steps
+    from muster_core.values.configuration import Configuration
+    from muster_core.values.reasons import Explanation, PendingReason
+    from muster_core.values.resources import Resources
+    from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
+
+
+@final
+class DecisionView:
+    """Everything that a round needs, and the rounds themselves."""
+
+    def __init__(self) -> None:
+        self._state = ViewState()
+        self._intake = Intake(self._state)
+        self._rounds = Rounds(self._state)
+        #: The nodes; the coordinator tells them of their comings and goings directly.
+        self.nodes = self._state.nodes
+        #: All deadlines.
+        self.timers = self._state.timers
+        #: The priorities that were announced last, by path; no Nones.
+        self._announced: dict[str, int] = {}
+        #: What was found out for those who wanted to know why asks are pending, since the last
+        #: batch.
+        self._explainer: Explainer | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many asks were tried on a node, and leaves found blocked, so far."""
+        return self._rounds.steps
+
+    @property
+    def queues(self) -> Mapping[int, ViewQueue]:
+        """Every queue that exists, by key."""
+        return self._state.queues
+
+    @property
+    def apps(self) -> Mapping[int, ViewApp]:
+        """Every application that exists, by key."""
+        return self._state.apps
+
+    @property
+    def gangs(self) -> Mapping[str, ViewGang]:
+        """Every gang that is defined or has members, by full name."""
+        return self._state.gangs
+
+    def is_bound(self, app: int, ask: str, number: int) -> bool:
+        """Say whether an ask has what it was given by a bind; also while a batch is open.
+
+        Args:
+            app: The key of its application.
+            ask: Its name.
+            number: The number of the bind.
+        """
+        held = self.apps[app].bound.get(ask) if app in self.apps else None
+        allocation = self._state.unseated.get((app, ask)) if held is None else held[0]
+        return allocation is not None and allocation.number == number
+
+    def group_of(self, name: str) -> list[ViewGang]:
+        """Give the gangs of the group of a gang, in the order of their creation."""
+        return list(self._state.book.group_of(self.gangs[name]).gangs)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Put a configuration in force, as far as no queue reports it."""
+        self.nodes.configure(configuration.node_sort, configuration.node_weights)
+        self.timers.gang_wait_us = configuration.root.settings.gang_wait_us
+        self._state.delays.enabled = configuration.preemption_enabled
+        self._state.delays.stale = True
+
+    def allocated_in(self, key: int) -> Mapping[str, int]:
+        """Give what is allocated in a queue; nothing in one that has not reported."""
+        queue = self.queues.get(key)
+        return {} if queue is None else queue.allocated
+
+    def place(self, name: str, resources: Resources, holder: Holder) -> int:
+        """Use a node for an ask that comes bound.
+
+        Args:
+            name: The node, on which it fits.
+            resources: What it has.
+            holder: The key of its application, and its name.
+
+        Returns:
+            Its place in the order of all binds.
+        """
+        node = self.nodes.nodes[name]
+        self.nodes.take(node, resources, holder)
+        self._state.numbers += 1
+        self._state.placing[self._state.numbers] = node
+        return self._state.numbers
+
+    def unplace(self, number: int, resources: Resources, holder: Holder) -> None:
+        """Undo :meth:`place`."""
+        self.nodes.give_back(self._state.placing.pop(number), resources, holder)
+
+    def apply_gang(self, report: GangReport) -> None:
+        """Take over what an epoch made of a gang."""
+        self._intake.apply_gang(report)
+
+    def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
+        """Take over what an epoch changed.
+
+        Args:
+            report: The report of the root queue.
+            now_us: The instant of the batch, in microseconds.
+        """
+        return self._intake.apply(report, now_us)
+
+    def decide(self, now_us: int, *, is_new: bool) -> Iterator[list[Decision]]:
+        """Run rounds until one changes nothing.
+
+        Args:
+            now_us: The instant of the batch, in microseconds.
+            is_new: Something new came in since the last batch: an event, or a timer other
+                than the end of a ``preemption.delay``.
+
+        Returns:
+            An iterator of what each step decided; between two steps the caller may do
+            other things, but must not touch the view.
+        """
+        self._explainer = None
+        return self._rounds.decide(now_us, is_new=is_new)
+
+    def commits(
+        self, now_us: int
+    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
+        """Give what the batch decided, for each owner concerned, once."""
+        return self._rounds.commits(now_us)
+
+    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
+        """Leave out of a batch's decisions what was undone in it and need not be said."""
+        return self._rounds.without_detours(decisions)
+
+    def settle_cycles(self) -> dict[int, CommitGang]:
+        """Work out which cycles the last round left invalid; give what owners do not know.
+
+        Between two batches, when somebody wants to see: no decision depends on it.
+        """
+        return self._rounds.settle_cycles()
+
+    def explain(
+        self, key: int, name: str, now_us: int, notes: tuple[PendingReason, ...]
+    ) -> Explanation | None:
+        """Say why an ask is not running. Between two batches.
+
+        Args:
+            key: The key of its application.
+            name: Its name.
+            now_us: The present instant, in microseconds.
+            notes: What is to be said of every pending ask of the application besides.
+
+        Returns:
+            All reasons, or None if it is bound or unknown.
+        """
+        return self._explained.explain(self.apps[key], name, now_us, notes)
+
+    def pending(self) -> Iterator[tuple[str, str]]:
+        """Give application and name of every ask that is not bound, in order."""
+        return ((app.identity.name, ask.name) for app, ask in self._explained.pending())
+
+    @property
+    def _explained(self) -> Explainer:
+        if self._explainer is None:
+            self._explainer = Explainer(self._state, self._rounds.permits)
+        return self._explainer
+
+    def share_of(self, key: int) -> float:
+        """Give the fair share of a queue."""
+        return self.queues[key].fair_share(self._state.total)
+
+    def changed_priorities(self) -> Iterable[Decision]:
+        """Give the queues whose priority is not the one announced last, in path order."""
+        changed: list[Decision] = []
+        for key in self._state.touched & self.queues.keys():
+            queue = self.queues[key]
+            path = queue.config.path
+            self._intake.left.discard(path)  # A queue of that path is there again.
+            if self._announced.get(path) == queue.priority:
+                continue
+            changed.append(Decision(Kind.QUEUE_PRIORITY, queue=path, priority=queue.priority))
+            if queue.priority is None:
+                del self._announced[path]
+            else:
+                self._announced[path] = queue.priority
+        for path in self._intake.left:
+            self._announced.pop(path, None)
+        self._intake.left.clear()
+        self._state.touched.clear()
+        return sorted(changed, key=lambda decision: decision.queue or "")
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        assert not self._state.dirty
+        assert not self._state.settings_changed
+        for queue in self.queues.values():
+            queue.check(self._state.shapes, self._state.total)
+        # Every application is in its leaf, and nowhere else.
+        in_leaves = {
+            key: app
+            for queue in self.queues.values()
+            if isinstance(queue, LeafView)
+            for key, app in queue.apps.items()
+        }
+        assert in_leaves == self.apps
+        shapes = [
+            ask.shape
+            for app in self.apps.values()
+            for ask in (
+                *app.pending.values(),
+                *(allocation.ask for allocation, _ in app.waiting.values()),
+            )
+        ]
+        self._state.shapes.check([*shapes, *self._state.book.teams()])
+        self._state.book.check()
+        self._state.delays.check()
+        assert self._state.claimants == {
+            key: queue for key, queue in self.queues.items() if queue.claims
+        }
+        assert not self._state.placing
+        assert not self._state.exact
+        self._check_nodes()
+        # What was announced is what is.
+        priorities = {queue.config.path: queue.priority for queue in self.queues.values()}
+        assert self._announced == {
+            path: priority for path, priority in priorities.items() if priority is not None
+        }
+        for queue in self.queues.values():
+            self._check_nothing_fits(queue)
+
+    def _check_nothing_fits(self, leaf: ViewQueue) -> None:
+        """Assert that nothing that is pending in a leaf could be placed."""
+        if not isinstance(leaf, LeafView) or leaf.may_be_blocked_by_members():
+            return
+        mask = leaf.open & self._state.fitting
+        for queue in leaf.upward():
+            mask &= queue.admits
+        assert not mask
+
+    def _check_nodes(self) -> None:
+        """Assert that nodes hold all and only the allocations that there are."""
+        used: dict[str, dict[str, int]] = {name: {} for name in self.nodes.nodes}
+        held: dict[str, set[Holder]] = {name: set() for name in self.nodes.nodes}
+        for app in self.apps.values():
+            allocated: dict[str, int] = {}
+            for allocation, node in (*app.waiting.values(), *app.bound.values()):
+                assert node is self.nodes.nodes[allocation.node]
+                add_to(used[node.name], allocation.ask.resources)
+                add_to(allocated, allocation.ask.resources)
+                held[node.name].add((app.identity.key, allocation.ask.name))
+            assert app.allocated == allocated
+        for node in self.nodes.nodes.values():
+            assert node.used == used[node.name]
+            assert node.held == dict.fromkeys(held[node.name], 1)
+        assert self._state.total == self.nodes.total
+        self.nodes.check()

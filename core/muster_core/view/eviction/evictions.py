@@ -1,0 +1,171 @@
+"""How victims go: bound or waiting asks that lose their nodes to others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.gangs.states import GangTrigger
+from muster_core.structures.steps import all_at_once
+from muster_core.structures.totals import add_to, take_from
+from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.view.placement.placements import say
+
+if TYPE_CHECKING:
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.eviction.victims import Victim
+    from muster_core.view.placement.placements import Moves
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+
+
+@final
+class Evictions:
+    """Takes asks from their nodes.
+
+    Args:
+        state: The view.
+        moves: How asks are moved.
+    """
+
+    def __init__(self, state: ViewState, moves: Moves) -> None:
+        self._state = state
+        self._moves = moves
+        #: Who was evicted in this batch, by application and name.
+        self._evicted: set[tuple[int, str]] = set()
+        #: Whether anybody was more than once.
+        self._twice = False
+
+    def start_batch(self) -> None:
+        """Begin a batch, in which nobody was evicted yet."""
+        self._evicted.clear()
+        self._twice = False
+
+    def evict(self, victim: Victim, reason: Reason, why: str, now_us: int) -> Decision:
+        """Take an ask from its node for good, and say so.
+
+        Args:
+            victim: Who.
+            reason: By which means.
+            why: For whom and why.
+            now_us: The instant of the batch, in microseconds.
+        """
+        app, ask = victim.app, victim.allocation.ask
+        key = (app.identity.key, ask.name)
+        self._twice = self._twice or key in self._evicted
+        self._evicted.add(key)
+        self._state.takings.evicted(app.identity.key, ask)
+        if victim.bound:
+            self._note_loss(victim, now_us)
+        self.unseat(victim)
+        if victim.bound and victim.gang is not None and not victim.gang.bound:
+            victim.gang.trigger(GangTrigger.ALL_LOST)
+            self._moves.ledger.lost(victim.gang.name)
+        leaf = self._state.leaf_of(app)
+        decision = say(Kind.RELEASED, leaf, app, ask, victim.node.name, reason)
+        return attrs.evolve(decision, message=why)
+
+    def _note_loss(self, victim: Victim, now_us: int) -> None:
+        """Take note that a bound ask loses its place; if it came in this batch, undo that."""
+        app, allocation = victim.app, victim.allocation
+        if allocation.ask.gang is not None:
+            self._moves.ledger.touch(app, allocation.ask, allocation)
+        advance = self._moves.ledger.evicted(app, allocation)
+        if advance is None:
+            app.since_us[allocation.ask.name] = now_us
+        elif advance.said is not None:
+            leaf = self._state.leaf_of(app)
+            self._state.undo_entry(app, leaf, advance.state, advance.stay)
+
+    def unseat(self, victim: Victim) -> None:
+        """Take an ask from its node; nothing is noted for its owner if it is bound."""
+        app, ask, node = victim.app, victim.allocation.ask, victim.node
+        if not victim.bound:
+            self._moves.let_go(victim.hold())
+            return
+        del app.bound[ask.name]
+        if ask.gang is not None:
+            del self._state.book.touch(ask.gang).bound[app.identity.key, ask.name]
+        take_from(app.allocated, ask.resources)
+        self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
+        for queue in self._state.leaf_of(app).upward():
+            take_from(queue.allocated, ask.resources)
+        self._moves.memory.note(app.identity.key, ask.name, (True, node.name), None)
+        if victim.parks():
+            self._park(app, ask)
+        else:
+            for queue in self._state.leaf_of(app).upward():
+                add_to(queue.pending, ask.resources)
+            self._state.add_pending(app, ask, self._state.acquire_shape(ask))
+            all_at_once(self._state.nodes.place_shapes())
+        self._moves.unlist(app)
+
+    def _park(self, app: ViewApp, ask: Ask) -> None:
+        app.parked[ask.name] = ask
+        self._state.book.touch(ask.gang or "").parked[app.identity.key, ask.name] = None
+
+    def reseat(self, victim: Victim) -> None:
+        """Undo :meth:`unseat`."""
+        app, ask, node = victim.app, victim.allocation.ask, victim.node
+        if not victim.bound:
+            self._moves.take_again(victim.hold())
+            return
+        key = (app.identity.key, ask.name)
+        if ask.name in app.parked:
+            del app.parked[ask.name]
+            del self._state.book.touch(ask.gang or "").parked[key]
+        else:
+            self._state.shapes.release(self._state.remove_pending(app, ask))
+            for queue in self._state.leaf_of(app).upward():
+                take_from(queue.pending, ask.resources)
+        app.bound[ask.name] = (victim.allocation, node)
+        if ask.gang is not None:
+            self._state.book.touch(ask.gang).bound[key] = None
+        add_to(app.allocated, ask.resources)
+        self._state.nodes.take(node, ask.resources, key)
+        for queue in self._state.leaf_of(app).upward():
+            add_to(queue.allocated, ask.resources)
+        self._moves.memory.note(app.identity.key, ask.name, None, (True, node.name))
+        self._moves.unlist(app)
+
+    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
+        """Leave out of a batch's decisions what was undone in it and need not be said.
+
+        SPEC section 8: an assignment that is rolled back at the instant at which it was
+        made may be left out, with its release. That is done for an ask that was evicted,
+        got another node and lost that too, so that nobody is evicted twice at one instant.
+        So are states of applications left out that such a bind had led to.
+        """
+        ledger = self._moves.ledger
+        if not (self._twice or ledger.has_unsaid):
+            return decisions
+        kept = [decision for decision in decisions if not ledger.is_unsaid(decision)]
+        return leave_out_detours(kept) if self._twice else kept
+
+
+_EVICTIONS = (Reason.RECLAIMED, Reason.PREEMPTED)
+_TAKES = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
+
+
+def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
+    """Leave out each further eviction of an ask, and what had been said since it lost its node.
+
+    Args:
+        decisions: What a batch decided, in order.
+    """
+    evicted: set[tuple[str | None, str | None]] = set()
+    #: For each ask the positions of what was said of it since it had no node.
+    since: dict[tuple[str | None, str | None], list[int]] = {}
+    out: set[int] = set()
+    for position, decision in enumerate(decisions):
+        key = (decision.app, decision.ask)
+        if decision.kind in _TAKES:
+            since.setdefault(key, []).append(position)
+        elif decision.kind is Kind.RELEASED:
+            taken = since.pop(key, [])
+            if decision.reason in _EVICTIONS:
+                if key in evicted:
+                    out.update((*taken, position))
+                evicted.add(key)
+    return [decision for position, decision in enumerate(decisions) if position not in out]

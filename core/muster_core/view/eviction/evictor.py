@@ -1,0 +1,230 @@
+"""Reclaim and preemption, one step at a time: victims go, and an ask or a group is placed.
+
+SPEC section 7. Nothing is taken unless it suffices, and the one for whom it is taken is
+placed in the same step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.values.decisions import Decision, Kind
+from muster_core.view.eviction.action import Preemption, Reclaim
+from muster_core.view.eviction.evictions import Evictions
+from muster_core.view.eviction.plans import Plan, Planner
+from muster_core.view.eviction.victim_index import Standings
+from muster_core.view.placement.placements import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.structures.steps import Steps
+    from muster_core.view.eviction.preemptors import Means
+    from muster_core.view.eviction.victims import Victim
+    from muster_core.view.gangs.gang import Hold, ViewGroup
+    from muster_core.view.permits.permits import Permits
+    from muster_core.view.placement.placements import Moves
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+
+
+@final
+@attrs.frozen(eq=False)
+class _Step:
+    """What places one missing member of a group.
+
+    Attributes:
+        app: Its application.
+        ask: The member.
+        node: Where it is placed.
+        plan: Who has to go for it, or None if nobody has.
+    """
+
+    app: ViewApp
+    ask: Ask
+    node: Node
+    plan: Plan | None
+
+
+@final
+class Takers:
+    """Lets asks that did not fit take what others have.
+
+    Args:
+        state: The view.
+        moves: How asks are moved.
+        permits: Who is tried in which order.
+    """
+
+    def __init__(self, state: ViewState, moves: Moves, permits: Permits) -> None:
+        self._state = state
+        self._moves = moves
+        self._permits = permits
+        self._standings = Standings(state)
+        self._planner = Planner(state, self._standings)
+        self._means: tuple[Means, ...] = (Reclaim(state), Preemption(state))
+        self.evictions = Evictions(state, moves)
+
+    def start_batch(self, *, is_new: bool) -> None:
+        """Begin a batch.
+
+        Args:
+            is_new: Something new came in since the last one.
+        """
+        if is_new:
+            self._state.takings.forget()
+        self.evictions.start_batch()
+        for means in self._means:
+            means.start_batch()
+
+    def take(self, now_us: int) -> Steps[list[Decision]]:
+        """Let the first that can take something do so, between two rounds.
+
+        Args:
+            now_us: The instant of the batch, in microseconds.
+
+        Returns:
+            What was decided; nothing if nobody can take anything.
+        """
+        for means in self._means:
+            decisions = yield from self._take_by(means, now_us)
+            if decisions:
+                return decisions
+        return []
+
+    def _take_by(self, means: Means, now_us: int) -> Steps[list[Decision]]:
+        yield from means.prepare(self._standings, now_us)
+        for asker in means.askers(now_us):
+            yield
+            if asker is None:
+                continue
+            app, ask = asker
+            if ask.gang is not None and not self._state.gangs[ask.gang].satisfied:
+                group = self._state.book.group_of(self._state.gangs[ask.gang])
+                decisions = yield from self._take_for_group(means, group, now_us)
+                if decisions:
+                    return decisions
+                means.group_in_vain(group)
+                continue
+            plan = yield from self._plan_for(means, app, ask)
+            if plan is not None:
+                return self._carry_out(plan, now_us)
+            means.in_vain(app, ask, self._bit_of(ask))
+            if self._planner.found_nobody:
+                means.nobody(app, ask)
+        return []
+
+    def _bit_of(self, ask: Ask) -> int:
+        bit = self._state.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a pending ask is not in the table"
+        return bit
+
+    def _place_for(self, app: ViewApp, ask: Ask) -> Node | None:
+        """Give the node on which an ask fits as things are, or None."""
+        if not self._state.leaf_of(app).has_room(ask):
+            return None
+        return self._state.nodes.find(self._bit_of(ask))
+
+    def _plan_for(self, means: Means, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
+        """Find a plan for an ask that does not fit; None for one that does."""
+        self._planner.found_nobody = False
+        if self._place_for(app, ask) is not None:
+            return None
+        scope = means.scope(app, ask)
+        if scope is None:
+            return None
+        return (yield from self._planner.find(scope, self._bit_of(ask)))
+
+    def _evict(self, plan: Plan, now_us: int) -> Iterator[Decision]:
+        for victim in plan.victims:
+            why = plan.scope.why(victim)
+            yield self.evictions.evict(victim, plan.scope.reason, why, now_us)
+
+    def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
+        """Let the victims of a plan go, and bind the ask for which they do."""
+        moves, app, ask, leaf = self._moves, plan.scope.app, plan.scope.ask, plan.scope.leaf
+        decisions = list(self._evict(plan, now_us))
+        decisions.append(say(Kind.ASSIGNED, leaf, app, ask, plan.node.name))
+        if app.spoilt.get(ask.name):
+            decisions.append(moves.fail(leaf, app, ask, self._bit_of(ask), plan.node))
+        else:
+            decisions.extend(moves.bind(leaf, app, ask, plan.node, now_us))
+            self._state.takings.note(app.identity.key, ask, plan.node.name)
+        moves.list_apps()
+        return decisions
+
+    # Groups
+
+    def _take_for_group(self, means: Means, group: ViewGroup, now_us: int) -> Steps[list[Decision]]:
+        """Place all that a group lacks, if that takes victims and can be done."""
+        if self._state.takings.lost_by(group.names):
+            return []
+        steps = yield from self._find_steps(means, group, now_us)
+        if not any(step.plan for step in steps):
+            return []
+        decisions: list[Decision] = []
+        for number, step in enumerate(steps, 1):
+            if step.plan is not None:
+                decisions.extend(self._evict(step.plan, now_us))
+            leaf = self._state.leaf_of(step.app)
+            self._moves.hold(leaf, step.app, step.ask, step.node)
+            self._state.takings.note_member(step.app.identity.key, step.ask, group.names)
+            decisions.append(say(Kind.ASSIGNED, leaf, step.app, step.ask, step.node.name))
+            if number < len(steps):
+                decisions.append(say(Kind.WAITING, leaf, step.app, step.ask, step.node.name))
+        decisions.extend(self._permits.bind(group, now_us))
+        self._moves.list_apps()
+        return decisions
+
+    def _find_steps(self, means: Means, group: ViewGroup, now_us: int) -> Steps[list[_Step]]:
+        """Try without effect how all missing members of a group could be placed."""
+        mark, grown = self._moves.memory.mark(), self._state.nodes.grown
+        steps: list[_Step] = []
+        undo: list[Hold] = []
+        while not group.complete():
+            step = yield from self._find_step(means, group, now_us)
+            if step is None:
+                break
+            steps.append(step)
+            for victim in step.plan.victims if step.plan else ():
+                self._unseat(victim)
+            leaf = self._state.leaf_of(step.app)
+            self._moves.hold(leaf, step.app, step.ask, step.node)
+            undo.append(self._permits.hold_of(step.ask, step.app))
+        complete = group.complete()
+        for step, hold in zip(reversed(steps), reversed(undo), strict=True):
+            yield
+            self._moves.let_go(hold)
+            for victim in reversed(step.plan.victims if step.plan else ()):
+                self.evictions.reseat(victim)
+        self._state.unseated.clear()
+        self._moves.list_apps()
+        self._state.refresh()  # Who may take something was looked up meanwhile.
+        self._moves.memory.go_back(mark)
+        self._state.nodes.grown = grown
+        return steps if complete else []
+
+    def _unseat(self, victim: Victim) -> None:
+        """Take a victim from its node for a trial, which those who ask meanwhile do not see."""
+        if victim.bound:
+            key = (victim.app.identity.key, victim.allocation.ask.name)
+            self._state.unseated[key] = victim.allocation
+        self.evictions.unseat(victim)
+
+    def _find_step(self, means: Means, group: ViewGroup, now_us: int) -> Steps[_Step | None]:
+        yield
+        slot = self._permits.next_member(group, missing_only=True)
+        ask = None if slot is None else slot.first()
+        if slot is None or ask is None:
+            return None
+        node = self._place_for(slot.app, ask)
+        if node is not None:
+            return _Step(slot.app, ask, node, None)
+        if not means.is_ready(slot.app, ask, now_us):
+            return None
+        plan = yield from self._plan_for(means, slot.app, ask)
+        return None if plan is None else _Step(slot.app, ask, plan.node, plan)

@@ -1,0 +1,206 @@
+"""Plans: on which node an ask could be placed if others went, and who these are.
+
+SPEC section 7. Of the nodes on which that works the one is chosen whose victims stand
+lowest, then with the fewest, then the first.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster_core.view.eviction.choice import Picking
+from muster_core.view.eviction.search import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Iterator
+
+    from muster_core.nodes.node import Node
+    from muster_core.structures.ranking import Rank as Place
+    from muster_core.structures.steps import Steps
+    from muster_core.view.eviction.eligibility import Rank, Scope, Sides
+    from muster_core.view.eviction.search import Worth
+    from muster_core.view.eviction.victim_index import Standings
+    from muster_core.view.eviction.victims import Victim
+    from muster_core.view.state.view_state import ViewState
+
+NODES: Final = 8
+"""Of how many nodes the bounds are looked at before others may have their turn."""
+
+FEW: Final = 8
+"""If fewer than one node in so many come into question, they are brought into order anew."""
+
+RELATIONS: Final = 256
+"""For how many queues it is kept how leaves stand to them."""
+
+
+@final
+@attrs.frozen(eq=False)
+class Plan:
+    """What would place an ask.
+
+    Attributes:
+        scope: Whose plan it is.
+        node: The node.
+        victims: Who has to go, in the order in which they are taken.
+        rank: The highest rank among them.
+    """
+
+    scope: Scope
+    node: Node
+    victims: tuple[Victim, ...]
+    rank: Rank
+
+    @property
+    def worth(self) -> Worth:
+        """What it costs."""
+        return self.rank, len(self.victims)
+
+
+@final
+class _Best:
+    """The best plan so far."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+
+    def is_above(self, worth: Worth, node: Node) -> bool:
+        """Say whether a plan for a node that costs so much would be better."""
+        plan = self.plan
+        return plan is None or (worth, node.rank) < (plan.worth, plan.node.rank)
+
+    def put(self, plan: Plan | None) -> None:
+        """Take note of a plan, if it is better."""
+        if plan is not None and self.is_above(plan.worth, plan.node):
+            self.plan = plan
+
+
+@final
+class Planner:
+    """Finds the best plan for an ask that does not fit as things are.
+
+    Args:
+        state: The view.
+        standings: What stands on the nodes.
+    """
+
+    def __init__(self, state: ViewState, standings: Standings) -> None:
+        self._state = state
+        self._standings = standings
+        #: How leaves stand to queues from which something was wanted, under these settings.
+        self._sides: dict[Hashable, Sides] = {}
+        self._settings = -1
+        #: The last search ended as nobody has anything that might be taken, whatever is needed.
+        self.found_nobody = False
+
+    def find(self, scope: Scope, bit: int) -> Steps[Plan | None]:
+        """Find the best plan.
+
+        Args:
+            scope: Whose plan.
+            bit: The bit of the shape of the ask.
+        """
+        scope.sides = self._sides_of(scope)
+        search = Search(self._state, self._standings, scope)
+        if not (yield from search.begin()):
+            self.found_nobody = not search.givers
+            return None
+        best = _Best()
+        if not search.in_one_order:
+            yield from self._look_at(search, self._state.nodes.in_order(), bit, best)
+            return best.plan
+        for priority, nodes in self._standings.levels():
+            floor = search.rank_of(priority)
+            if best.plan is not None and best.plan.rank < floor:
+                break
+            search.floor = max(search.floor, floor)
+            yield from self._look_at(search, self._in_order(nodes), bit, best)
+        return best.plan
+
+    def _in_order(self, nodes: Collection[Node]) -> Iterable[Node]:
+        """Give some of all nodes in the order in which they are tried."""
+        if len(nodes) * FEW < len(self._state.nodes.nodes):
+            return sorted(nodes, key=_rank)
+        return (node for node in self._state.nodes.in_order() if node in nodes)
+
+    def _look_at(self, search: Search, nodes: Iterable[Node], bit: int, best: _Best) -> Steps[None]:
+        """Look for a better plan on nodes that are in order."""
+        left: list[tuple[Worth, Place, Node]] = []
+        least, is_free = search.least(), False
+        for number, node in enumerate(self._candidates(search.scope, nodes, bit)):
+            if number % NODES == 0:
+                yield
+            if not best.is_above(least, node):  # Nor can any node be that comes after it.
+                return
+            lack = search.lack(node)
+            bound: Worth | None
+            if lack:
+                bound = search.bound(node, lack)
+            elif search.over and not is_free:
+                # For all nodes that lack nothing the plan is the same.
+                bound, is_free = least, True
+            else:
+                continue
+            if bound is None or not best.is_above(bound, node):
+                continue
+            if bound > least and self._standings.has_unseen:
+                yield from self._standings.look()
+                least = search.least()
+            if bound > least:
+                left.append((bound, node.rank, node))
+                continue
+            best.put((yield from self._plan_on(search, node)))
+        yield from self._look_at_rest(search, left, best)
+
+    def _look_at_rest(
+        self, search: Search, left: list[tuple[Worth, Place, Node]], best: _Best
+    ) -> Steps[None]:
+        """Look at the nodes that may be the best, those first that may be so by their bounds."""
+        heapify(left)
+        while left:
+            yield
+            bound, _, node = heappop(left)
+            if not best.is_above(bound, node):
+                return
+            if search.partial:
+                closer = search.closer_bound(node, search.lack(node))
+                if closer is None or not best.is_above(closer, node):
+                    continue
+            best.put((yield from self._plan_on(search, node)))
+
+    def _candidates(self, scope: Scope, nodes: Iterable[Node], bit: int) -> Iterator[Node]:
+        """Give those of some nodes that match, but for those from which the ask may not take."""
+        app, ask, takings = scope.app.identity.key, scope.ask, self._state.takings
+        lost = takings.has_lost(app, ask)
+        for node in nodes:
+            if not node.matching >> bit & 1 or (lost and takings.lost_on(app, ask, node.name)):
+                continue
+            yield node
+
+    def _sides_of(self, scope: Scope) -> Sides:
+        """Give how leaves stand to the queue of a scope, as far as that is known."""
+        if self._settings != self._state.reconfigured or len(self._sides) > RELATIONS:
+            self._settings = self._state.reconfigured
+            self._sides.clear()
+        return self._sides.setdefault((type(scope), scope.relation()), {})
+
+    @staticmethod
+    def _plan_on(search: Search, node: Node) -> Steps[Plan | None]:
+        victims = yield from Picking(search, node).pick()
+        if not victims:
+            return None
+        scope = search.scope
+        ranks: list[Rank] = []
+        for victim in victims:
+            side = scope.side(victim.leaf)
+            assert side is not None, "a victim that cannot be one"
+            ranks.append(scope.rank(side, victim))
+        return Plan(scope, node, victims, max(ranks))
+
+
+def _rank(node: Node) -> Place:
+    return node.rank

@@ -1,0 +1,261 @@
+"""Who could be taken from a node: its allocations, in the order of victims.
+
+SPEC section 7. Looking for victims means looking at what stands on nodes. What stands on
+a node is brought into order once, and kept; sums over it are made when they are first
+wanted, and kept until the node changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.gangs.states import GangState
+from muster_core.view.gangs.gang import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from muster_core.nodes.node import Holder, Node
+    from muster_core.owners.messages.asks import Allocation
+    from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+
+Place = tuple[int, int]
+"""The place of a victim among those of its leaf: priority, then the newest first."""
+
+
+@final
+@attrs.define(eq=False)
+class Victim:
+    """An ask that is bound or waits.
+
+    Attributes:
+        app: Its application.
+        allocation: What it holds.
+        node: Its node.
+        gang: The gang that it is a member of, or None.
+        bound: It is bound; else it waits.
+        place: Its place among the victims of its leaf.
+    """
+
+    app: ViewApp
+    allocation: Allocation
+    node: Node
+    gang: ViewGang | None
+    bound: bool
+    place: Place = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.place = (self.allocation.ask.priority, -self.allocation.age)
+
+    @property
+    def age(self) -> int:
+        """Its place in the order of all assignments, the newest first."""
+        return self.place[1]
+
+    @property
+    def leaf(self) -> int:
+        """The key of its leaf."""
+        return self.app.identity.leaf
+
+    def hold(self) -> Hold:
+        """Give what it holds, if it waits."""
+        return Hold(self.app, self.allocation, self.node, self.allocation.number)
+
+    def parks(self) -> bool:
+        """Say whether it is parked if it loses its node, since its gang has timed out."""
+        return self.gang is not None and self.gang.state is GangState.TIMED_OUT
+
+
+def victim_of(state: ViewState, key: int, name: str) -> Victim:
+    """Give an ask that has a node as a victim.
+
+    Args:
+        state: The view.
+        key: The key of its application.
+        name: Its name.
+    """
+    app = state.apps[key]
+    waiting = app.waiting.get(name)
+    allocation, node = app.bound[name] if waiting is None else waiting
+    gang = allocation.ask.gang
+    return Victim(
+        app, allocation, node, None if gang is None else state.gangs[gang], waiting is None
+    )
+
+
+@final
+@attrs.define(eq=False)
+class Standing:
+    """What asks of one leaf have on one node.
+
+    Attributes:
+        amounts: All of it.
+        largest: The most that one of them has of each type.
+        plain: Those that stand for themselves, by priority, then the newest first.
+        members: Those that are members of gangs, in the same order.
+    """
+
+    amounts: dict[str, int] = attrs.field(factory=dict[str, int])
+    largest: dict[str, int] = attrs.field(factory=dict[str, int])
+    plain: list[Victim] = attrs.field(factory=list[Victim])
+    members: list[Victim] = attrs.field(factory=list[Victim])
+    _newest: list[Victim] | None = attrs.field(default=None, init=False)
+
+    def put(self, victim: Victim) -> None:
+        """Take a victim in whose place is behind those that are in."""
+        amounts, largest = self.amounts, self.largest
+        for name, amount in victim.allocation.ask.resources.items():
+            amounts[name] = amounts.get(name, 0) + amount
+            if amount > largest.get(name, 0):
+                largest[name] = amount
+        (self.plain if victim.gang is None else self.members).append(victim)
+
+    def in_order(self, *, by_priority: bool) -> list[Victim]:
+        """Give those that stand for themselves, by priority or only the newest first."""
+        if by_priority:
+            return self.plain
+        if self._newest is None:
+            self._newest = sorted(self.plain, key=_age)
+        return self._newest
+
+    def lowest(self) -> int:
+        """Give the lowest priority."""
+        return min(victims[0].place[0] for victims in (self.plain, self.members) if victims)
+
+
+@final
+class Ladder:
+    """How much could be taken from a node, whose ever it is, from which priority downward.
+
+    Args:
+        victims: All that stand there, by priority.
+    """
+
+    __slots__ = ("_largest", "_sums", "priorities")
+
+    def __init__(self, victims: Iterable[Victim]) -> None:
+        #: The priorities that there are, the lowest first.
+        self.priorities: list[int] = []
+        #: For each type how much there is with each of them or a lower one, and the most of
+        #: a single one.
+        self._sums: dict[str, list[int]] = {}
+        self._largest: dict[str, list[int]] = {}
+        for victim in victims:
+            priority = victim.place[0]
+            if not self.priorities or self.priorities[-1] != priority:
+                self.priorities.append(priority)
+                for rungs in (*self._sums.values(), *self._largest.values()):
+                    rungs.append(rungs[-1])
+            for name, amount in victim.allocation.ask.resources.items():
+                sums = self._sums.get(name)
+                if sums is None:
+                    zeros = [0] * len(self.priorities)
+                    sums, self._largest[name] = self._sums.setdefault(name, zeros), list(zeros)
+                sums[-1] += amount
+                self._largest[name][-1] = max(self._largest[name][-1], amount)
+
+    def climb(self, lack: Mapping[str, int]) -> int | None:
+        """Give the position of the priority from which downward there is enough.
+
+        Args:
+            lack: What has to come free; something of each type.
+
+        Returns:
+            None if it would not be enough if all went.
+        """
+        rung = 0
+        for name, amount in lack.items():
+            sums = self._sums.get(name)
+            if sums is None or sums[-1] < amount:
+                return None
+            rung = max(rung, bisect_left(sums, amount))
+        return rung
+
+    def fewest(self, lack: Mapping[str, int], rung: int) -> int:
+        """Give how many have to go at least if nobody has a higher priority than that there."""
+        return max(-(-amount // self._largest[name][rung]) for name, amount in lack.items())
+
+
+@final
+class Crowd:
+    """All that stands on one node."""
+
+    __slots__ = ("_by_leaf", "_ladder", "_parts", "held", "victims")
+
+    def __init__(self) -> None:
+        #: Who stands there, by application and name, as it was when that was looked at.
+        self.held: dict[Holder, Victim] = {}
+        #: The same by priority, then the newest first.
+        self.victims: list[Victim] = []
+        self._by_leaf: dict[int, Standing] | None = None
+        self._ladder: Ladder | None = None
+        self._parts: tuple[list[Victim], list[Victim]] | None = None
+
+    def parts(self) -> tuple[list[Victim], list[Victim]]:
+        """Give who stands there for itself, and the members of gangs, both in order."""
+        if self._parts is None:
+            plain = [victim for victim in self.victims if victim.gang is None]
+            members = [victim for victim in self.victims if victim.gang is not None]
+            self._parts = plain, members
+        return self._parts
+
+    def by_leaf(self) -> dict[int, Standing]:
+        """Give what stands there, by the key of the leaf."""
+        if self._by_leaf is None:
+            self._by_leaf = {}
+            for victim in self.victims:
+                leaf = victim.leaf
+                standing = self._by_leaf.get(leaf)
+                if standing is None:
+                    standing = self._by_leaf[leaf] = Standing()
+                standing.put(victim)
+        return self._by_leaf
+
+    def ladder(self) -> Ladder:
+        """Give how much could be taken, by priority."""
+        if self._ladder is None:
+            self._ladder = Ladder(self.victims)
+        return self._ladder
+
+    def change(self, gone: Sequence[Victim], come: Sequence[Victim]) -> None:
+        """Take note of who stands there no longer, and who does now.
+
+        Args:
+            gone: The former.
+            come: The latter.
+        """
+        self._by_leaf = self._ladder = self._parts = None
+        if len(gone) + len(come) > len(self.held) // _FEW:
+            self.victims = sorted(self.held.values(), key=_place)
+            return
+        for victim in gone:
+            take_out(self.victims, victim)
+        for victim in come:
+            insort(self.victims, victim, key=_place)
+
+
+_FEW = 8
+"""If fewer than one in so many change, each is sought by itself."""
+
+
+def take_out(victims: list[Victim], victim: Victim, *, by_priority: bool = True) -> None:
+    """Take a victim out of a list that is in order."""
+    if by_priority:
+        position = bisect_left(victims, victim.place, key=_place)
+    else:
+        position = bisect_left(victims, victim.age, key=_age)
+    assert victims[position] is victim, "no two have the same place"
+    del victims[position]
+
+
+def _place(victim: Victim) -> Place:
+    return victim.place
+
+
+def _age(victim: Victim) -> int:
+    return victim.place[1]

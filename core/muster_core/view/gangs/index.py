@@ -1,0 +1,260 @@
+"""All gangs as a round sees them, and which of them belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+from muster_core.gangs.groups import GangLinks
+from muster_core.structures.shapes import VISIT_BIT
+from muster_core.view.gangs.gang import ViewGang, ViewGroup
+from muster_core.view.tree.slots import Offer, Slot
+
+if TYPE_CHECKING:
+    from muster_core.gangs.definition import GangDefinition
+    from muster_core.structures.shapes import Shape
+    from muster_core.view.gangs.gang_shapes import Teams
+    from muster_core.view.tree.application import ViewApp
+
+
+@final
+class GangBook:
+    """The gangs of the view.
+
+    Args:
+        teams: The teams that are offered.
+        is_blocking: Says whether an application is in a blocking leaf.
+    """
+
+    def __init__(self, teams: Teams, is_blocking: Callable[[ViewApp], bool]) -> None:
+        self._teams = teams
+        self._is_blocking = is_blocking
+        #: Every gang that is defined or has members, by its full name.
+        self.gangs: dict[str, ViewGang] = {}
+        #: All and only the gangs that have waiting members.
+        self.waiting: dict[str, ViewGang] = {}
+        #: All and only the gangs whose cycle is invalid.
+        self.invalid: dict[str, ViewGang] = {}
+        #: The gangs whose owners have been told that their cycle is invalid.
+        self._told_invalid: set[str] = set()
+        #: The gangs of Strict groups of which members may be tried.
+        self.strict: dict[str, ViewGang] = {}
+        #: Those of them that are not offered as teams, and have to be judged one by one.
+        self.judged: dict[str, ViewGang] = {}
+        #: The gangs in whose groups something has changed since the last refresh.
+        self._stale: dict[str, ViewGang] = {}
+        #: The gangs that waited at the end of the last batch.
+        self._timed: dict[str, ViewGang] = {}
+        #: Goes up whenever anything about a gang may have changed.
+        self.changes = 0
+        self._links = GangLinks()
+        #: The groups by the names in them, as far as they were asked for.
+        self._groups: dict[tuple[str, ...], ViewGroup] = {}
+
+    def touch(self, name: str) -> ViewGang:
+        """Give a gang of which something changes, also one that was not known."""
+        self.changes += 1
+        gang = self.gangs.get(name)
+        if gang is None:
+            gang = self.gangs[name] = ViewGang(name)
+            self._dissolve(self._links.group_of(name))
+        self._stale[name] = gang
+        return gang
+
+    def remove(self, gang: ViewGang) -> None:
+        """Forget a gang that has ceased to exist."""
+        self._dissolve(self._links.group_of(gang.name))
+        self._link(gang, ())
+        self._links.forget(gang.name)
+        for known in (self.gangs, self._stale, self.strict, self.judged, self.invalid):
+            known.pop(gang.name, None)
+        self._told_invalid.discard(gang.name)
+
+    def redefine(
+        self, gang: ViewGang, definition: GangDefinition | None, creation: int | None
+    ) -> list[ViewApp]:
+        """Take note that a gang is defined in another way.
+
+        Returns:
+            The applications of which other asks are offered now.
+        """
+        gang.definition, gang.creation = definition, creation
+        self._dissolve(self._links.group_of(gang.name))
+        self._link(gang, () if definition is None else definition.groups)
+        self._dissolve(self._links.group_of(gang.name))
+        for slot in gang.slots.values():  # Their members have another place among the asks.
+            self._teams.leave(slot.visit_bit)
+            slot.set_offer(Offer.NONE)
+            slot.reorder(creation)
+        return [slot.app for slot in gang.slots.values()]
+
+    def _link(self, gang: ViewGang, named: tuple[str, ...]) -> None:
+        for names in self._links.relink(gang.name, named):
+            self._dissolve(names)
+
+    def _dissolve(self, names: tuple[str, ...]) -> None:
+        self._groups.pop(names, None)
+        for name in names:
+            if name in self.gangs:
+                self._stale[name] = self.gangs[name]
+
+    def group_of(self, gang: ViewGang) -> ViewGroup:
+        """Give the group of a gang."""
+        names = self._links.group_of(gang.name)
+        group = self._groups.get(names)
+        if group is None:
+            gangs = [self.gangs[name] for name in names if name in self.gangs]
+            gangs.sort(key=ViewGang.rank)
+            group = self._groups[names] = ViewGroup(names, gangs)
+        return group
+
+    def groups_of(self, gangs: dict[str, ViewGang]) -> list[ViewGroup]:
+        """Give the groups of gangs, each once, in the order of their oldest gangs."""
+        groups = {id(group): group for group in map(self.group_of, list(gangs.values()))}
+        return sorted(groups.values(), key=lambda group: group.creation)
+
+    def take_changed(self) -> list[ViewGroup]:
+        """Give the groups in which something has changed, for which nothing is known now."""
+        groups = self.groups_of(self._stale)
+        for group in groups:
+            group.hopeless = False
+        return groups
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether there is anything to refresh."""
+        return bool(self._stale)
+
+    def refresh(self) -> dict[int, ViewApp]:
+        """Offer members as their gangs have it now.
+
+        Returns:
+            The applications of which other asks are offered now, by key.
+        """
+        apps: dict[int, ViewApp] = {}
+        if not self._stale:
+            return apps
+        groups = self.groups_of(self._stale)
+        self._stale.clear()
+        for group in groups:
+            self.offer(group, apps)
+        return apps
+
+    def offer(self, group: ViewGroup, apps: dict[int, ViewApp]) -> None:
+        """Offer the members of a group as it has it now, and note of which applications."""
+        strict = group.strict
+        for gang in group.gangs:
+            offer = group.offer_of(gang)
+            tries = bool(strict and gang.slots and gang.missing and gang.admits())
+            as_team = tries and self._is_team(group, gang)
+            for key, slot in gang.slots.items():
+                bit = VISIT_BIT
+                if offer is Offer.FIRST and as_team:
+                    (member,) = slot.bits
+                    bit = self._teams.join(member, gang.missing)
+                before = slot.visit_bit
+                slot.set_offer(offer, bit)
+                self._teams.leave(before)
+                as_team = as_team and bit != VISIT_BIT
+                apps[key] = slot.app
+            _keep(self.strict, gang, there=tries)
+            _keep(self.judged, gang, there=tries and not as_team)
+
+    def _is_team(self, group: ViewGroup, gang: ViewGang) -> bool:
+        """Say whether a Strict gang fits exactly if there is room for what it lacks."""
+        if len(group.names) > 1 or len(gang.slots) > 1 or gang.waiting:
+            return False
+        (slot,) = gang.slots.values()
+        return len(slot.bits) == 1 and not self._is_blocking(slot.app)
+
+    def teams(self) -> list[Shape]:
+        """Give the team of each slot that is offered as one; for tests."""
+        bits = [slot.visit_bit for gang in self.gangs.values() for slot in gang.slots.values()]
+        return [self._teams.shape_of(bit) for bit in bits if self._teams.knows(bit)]
+
+    def drop(self, slot: Slot[ViewApp]) -> None:
+        """Take note that a slot has no members any more."""
+        self._teams.leave(slot.visit_bit)
+
+    def invalidate(self, group: ViewGroup) -> None:
+        """Let the cycles of a group's gangs be invalid."""
+        for gang in group.gangs:
+            gang.cycle_valid = False
+            self.invalid[gang.name] = gang
+
+    def renew_cycle(self, gang: ViewGang) -> None:
+        """Take note that the owner of a gang says that its cycle is valid."""
+        if gang.name in self._told_invalid:  # It has begun anew, as it was without members.
+            gang.cycle_valid = True
+            self.invalid.pop(gang.name, None)
+            self._told_invalid.discard(gang.name)
+
+    def changed_cycles(self) -> set[str]:
+        """Give the gangs whose owners do not know yet whether their cycle is valid."""
+        invalid = set(self.invalid)
+        changed = invalid ^ self._told_invalid
+        self._told_invalid = invalid
+        return changed
+
+    def start_cycles(self) -> None:
+        """Let every cycle be valid."""
+        for gang in self.invalid.values():
+            gang.cycle_valid = True
+        self.invalid.clear()
+
+    def set_waits(self, now_us: int) -> set[str]:
+        """Let waits begin and end, at the end of a batch.
+
+        Args:
+            now_us: The instant of the batch, in microseconds.
+
+        Returns:
+            The gangs of which a wait has begun or ended.
+        """
+        changed: set[str] = set()
+        for name, gang in self._timed.items():
+            if not gang.waiting and gang.since_us is not None:
+                gang.since_us = None
+                changed.add(name)
+        for name, gang in self.waiting.items():
+            if gang.since_us is None:
+                gang.since_us = now_us
+                changed.add(name)
+        self._timed = dict(self.waiting)
+        return changed
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        assert not self._stale
+        users: dict[int, int] = {}
+        for gang in self.gangs.values():
+            for slot in gang.slots.values():
+                if self._teams.knows(slot.visit_bit):
+                    users[slot.visit_bit] = users.get(slot.visit_bit, 0) + 1
+        self._teams.check(users)
+        assert self._told_invalid == set(self.invalid)
+        assert self.waiting == {name: gang for name, gang in self.gangs.items() if gang.waiting}
+        assert self.invalid == {
+            name: gang for name, gang in self.gangs.items() if not gang.cycle_valid
+        }
+        for name, gang in self.gangs.items():
+            assert gang.name == name
+            assert gang.definition is not None or gang.children
+            assert (gang.since_us is not None) == bool(gang.waiting)
+            group = self.group_of(gang)
+            assert gang in group.gangs
+            assert not group.barred
+            for slot in gang.slots.values():
+                assert slot.members
+                assert slot.offer is group.offer_of(gang)
+                assert slot.app.slots[name] is slot
+                assert slot.creation == gang.creation
+            # No group is partly bound before it is satisfied, and none waits in vain.
+            assert not (gang.waiting and group.complete())
+
+
+def _keep(gangs: dict[str, ViewGang], gang: ViewGang, *, there: bool) -> None:
+    if there:
+        gangs[gang.name] = gang
+    else:
+        gangs.pop(gang.name, None)

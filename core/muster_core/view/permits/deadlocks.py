@@ -1,0 +1,202 @@
+"""Deadlocks: groups of gangs that starve one another, each holding what another needs.
+
+SPEC section 6. When the rounds are done, unsatisfied groups that hold nodes are put in
+order, and the first that it helps gets what groups after it hold. What would be is
+tried on the view itself and undone again, so that there is one way of placing members.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.structures.steps import in_pieces
+from muster_core.structures.totals import add_to
+from muster_core.values.configuration import DeadlockPolicy
+from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.view.permits.fitting import needs_of
+from muster_core.view.placement.placements import say
+
+if TYPE_CHECKING:
+    from muster_core.nodes.node import Node
+    from muster_core.structures.steps import Steps
+    from muster_core.view.gangs.gang import Hold, ViewGroup
+    from muster_core.view.permits.permits import Permits
+    from muster_core.view.placement.placements import Moves
+    from muster_core.view.state.view_state import ViewState
+
+
+@final
+class Deadlocks:
+    """Finds and resolves deadlocks, between two rounds.
+
+    Args:
+        state: The view.
+        moves: How asks are moved.
+        permits: Who is tried in which order.
+    """
+
+    def __init__(self, state: ViewState, moves: Moves, permits: Permits) -> None:
+        self._state = state
+        self._moves = moves
+        self._permits = permits
+
+    def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
+        """Help the first group that can be helped.
+
+        Args:
+            now_us: The instant of the batch, in microseconds.
+
+        Returns:
+            What was decided, and whether a group was helped, so that rounds are due again.
+        """
+        groups = self._in_order()
+        for position in (yield from self._candidates(groups)):
+            group, rivals = groups[position], groups[position + 1 :]
+            if (yield from self._would_help(group, rivals)):
+                break
+        else:
+            return [], False
+        if self._state.root.config.settings.deadlock_policy is DeadlockPolicy.REPORT:
+            return [_warning(groups, group, "would be bound first")], False
+        return (yield from self._help(groups, group, rivals, now_us)), True
+
+    def _in_order(self) -> list[ViewGroup]:
+        """Give the unsatisfied groups that hold nodes, in the order in which they are helped.
+
+        None if there is no deadlock, or nobody who could be helped.
+        """
+        book = self._state.book
+        waiting = book.waiting.values()
+        if len(waiting) < 2 or not any(book.group_of(gang).may_complete() for gang in waiting):
+            return []
+        groups = book.groups_of(book.waiting)
+        if len(groups) < 2:
+            return []
+        return sorted(groups, key=lambda group: -self._priority(group))
+
+    def _priority(self, group: ViewGroup) -> int:
+        """Give the highest priority of the members of a group that are not bound."""
+        apps = self._state.apps
+        return max(
+            ask.priority
+            for gang in group.gangs
+            if not gang.satisfied
+            for ask in (
+                *(ask for slot in gang.slots.values() for ask, _ in slot.members.values()),
+                *(apps[key].parked[name] for key, name in gang.parked),
+                *(hold.allocation.ask for hold in gang.waiting.values()),
+            )
+        )
+
+    def _candidates(self, groups: list[ViewGroup]) -> Steps[list[int]]:
+        """Give the positions of the groups of which it is not sure that they cannot be helped.
+
+        A group whose members would not fit one beside another if the groups after it held
+        nothing need not be tried.
+        """
+        found: list[int] = []
+        freed: dict[Node, dict[str, int]] = {}
+        for position in reversed(range(len(groups))):
+            yield
+            group = groups[position]
+            if group.may_complete() and not self._is_sure_to_lack(group, freed):
+                found.append(position)
+            for hold in group.holds():
+                add_to(freed.setdefault(hold.node, {}), hold.allocation.ask.resources)
+        return found[::-1]
+
+    def _is_sure_to_lack(self, group: ViewGroup, freed: dict[Node, dict[str, int]]) -> bool:
+        nodes, shapes = self._state.nodes, self._state.shapes.shapes
+        counts: dict[int, int] = {}
+        for gang in group.gangs:
+            if gang.missing:
+                for _, bit, count in needs_of(self._state, gang):
+                    counts[bit] = counts.get(bit, 0) + count
+        for bit, count in counts.items():
+            room = nodes.room_for(bit, count)
+            for node, amounts in freed.items():
+                if room >= count:
+                    break
+                room += nodes.more_room(node, shapes[bit], amounts)
+            if room < count:
+                return True
+        return False
+
+    def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
+        """Try without effect whether a group would be complete if its rivals held nothing."""
+        state, moves = self._state, self._moves
+        grown, mark = state.nodes.grown, moves.memory.mark()
+        released = [hold for rival in rivals for hold in rival.holds()]
+        for piece in in_pieces(released):
+            yield
+            for hold in piece:
+                moves.let_go(hold)
+        placed = yield from self._place_missing(group)
+        for piece in in_pieces(reversed(placed or [])):
+            yield
+            for hold in piece:
+                moves.let_go(hold)
+        for piece in in_pieces(released):
+            yield
+            for hold in piece:
+                moves.take_again(hold)
+        moves.list_apps()
+        moves.memory.go_back(mark)
+        state.nodes.grown = grown
+        return placed is not None
+
+    def _place_missing(self, group: ViewGroup) -> Steps[list[Hold] | None]:
+        """Let all missing members of a group wait; if one fits nowhere, none."""
+        state, moves = self._state, self._moves
+        number = state.numbers
+        while not group.complete():
+            yield
+            slot = self._permits.next_member(group, missing_only=True)
+            ask = None if slot is None else slot.first()
+            assert slot is not None, "a group that may be complete lacks members"
+            assert ask is not None, "a slot without untried members"
+            leaf = state.leaf_of(slot.app)
+            bit = state.shapes.find(ask.shape)
+            assert bit is not None, "the shape of a pending ask is not in the table"
+            node = state.nodes.find(bit) if leaf.has_room(ask) else None
+            if node is None:
+                for piece in in_pieces(reversed(_since(group, number))):
+                    yield
+                    for hold in piece:
+                        moves.let_go(hold)
+                return None
+            moves.hold(leaf, slot.app, ask, node)
+        return _since(group, number)
+
+    def _help(
+        self, groups: list[ViewGroup], group: ViewGroup, rivals: list[ViewGroup], now_us: int
+    ) -> Steps[list[Decision]]:
+        """Release rivals, last first, until a group is complete; bind it in the same step."""
+        decisions = [_warning(groups, group, "is bound first")]
+        rivals = list(rivals)
+        while (placed := (yield from self._place_missing(group))) is None:
+            holds = rivals.pop().holds()
+            decisions.extend(self._moves.release(hold, Reason.DEADLOCK) for hold in holds)
+        for number, hold in enumerate(placed, 1):
+            leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
+            decisions.append(say(Kind.ASSIGNED, leaf, hold.app, ask, hold.node.name))
+            if number < len(placed):
+                decisions.append(say(Kind.WAITING, leaf, hold.app, ask, hold.node.name))
+        decisions.extend(self._permits.bind(group, now_us))
+        self._moves.list_apps()
+        return decisions
+
+
+def _since(group: ViewGroup, number: int) -> list[Hold]:
+    """Give the waiting members of a group that began to wait after an allocation."""
+    return [hold for hold in group.holds() if hold.number > number]
+
+
+def _warning(groups: list[ViewGroup], helped: ViewGroup, what: str) -> Decision:
+    others = "; ".join(_named(group) for group in groups if group is not helped)
+    message = f"deadlock of gangs: {_named(helped)} {what}, while these hold nodes: {others}"
+    return Decision(Kind.WARNING, message=message)
+
+
+def _named(group: ViewGroup) -> str:
+    return ", ".join(gang.name for gang in group.gangs)

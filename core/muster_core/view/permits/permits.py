@@ -1,0 +1,374 @@
+"""Permits: which members of a gang are tried, and what becomes of their group (SPEC section 6).
+
+An attempt begins with one member whose turn it is. If it gets a node, its whole group is
+activated: the untried members of the group alone are tried, in order, until the group is
+complete and bound, or a member of a Strict group fits nowhere and everything is given up,
+or none is left and the others wait. Nothing else is tried in between, so an attempt that
+is given up leaves no trace unless members of the group waited before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.structures.shapes import VISIT_BIT
+from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.view.gangs.gang import CycleFailure, holds_of
+from muster_core.view.permits.fitting import find_hopeless
+from muster_core.view.placement.placements import say
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ParentView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
+    from muster_core.view.placement.placements import Moves
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
+    from muster_core.view.tree.slots import Slot
+
+
+@final
+@attrs.define
+class _Attempt:
+    """An attempt to get a group complete.
+
+    Attributes:
+        group: The group.
+        number: The number of the last allocation before it.
+        grown: What the count of growing room was before it.
+        mark: Where the memory was before it.
+        decisions: What was decided in it, as long as it is not given up.
+        over: The group is bound, or everything is given up.
+    """
+
+    group: ViewGroup
+    number: int
+    grown: int
+    mark: tuple[int, bool]
+    decisions: list[Decision] = attrs.field(factory=list[Decision])
+    over: bool = False
+
+
+@final
+class Permits:
+    """Tries members of gangs.
+
+    Args:
+        state: The view.
+        moves: How asks are moved.
+    """
+
+    def __init__(self, state: ViewState, moves: Moves) -> None:
+        self._state = state
+        self._moves = moves
+        #: The Strict groups of which a member fitted nowhere in this round.
+        self._barred: list[ViewGroup] = []
+        #: The leaves that were found blocked in this round.
+        self._blocked: list[LeafView] = []
+        #: Whether everything was tried in its turn in the last round.
+        self.was_exact = False
+        #: How cycles became invalid in the last round, by the names of the groups; not those of
+        #: groups that were sure not to fit.
+        self.failures: dict[tuple[str, ...], CycleFailure] = {}
+
+    # Rounds
+
+    @property
+    def has_blocked(self) -> bool:
+        """Whether a leaf was found blocked in this round."""
+        return bool(self._blocked)
+
+    def start_round(self) -> None:
+        """Begin a round: nothing is blocked or given up, and every cycle is valid."""
+        self.end_round()
+        self.failures.clear()
+        self._state.book.start_cycles()
+
+    def end_round(self) -> None:
+        """End a round: what was tried in it does not count any more."""
+        for leaf in self._blocked:
+            leaf.blocked = False
+            self._state.dirty[leaf.key] = leaf
+        self._blocked.clear()
+        if self._barred:
+            apps: dict[int, ViewApp] = {}
+            for group in self._barred:
+                group.barred = False
+                self._state.book.offer(group, apps)
+            self._barred.clear()
+            self._list(apps)
+        self._moves.start_round()
+
+    def block(self, leaf: LeafView) -> None:
+        """Take note that an ask of a blocking leaf did not fit."""
+        if not leaf.blocked:
+            leaf.blocked = True
+            self._blocked.append(leaf)
+            self._state.dirty[leaf.key] = leaf
+
+    def bind_complete(self, groups: Iterable[ViewGroup], now_us: int) -> list[Decision]:
+        """Bind the groups for which nothing is missing, before a round tries anything."""
+        decisions: list[Decision] = []
+        for group in groups:
+            if group.complete():
+                decisions.extend(self.bind(group, now_us))
+            else:  # A gang that is satisfied otherwise keeps nobody waiting.
+                holds = holds_of(gang for gang in group.gangs if gang.satisfied)
+                decisions.extend(self._moves.bind_all([], holds, now_us))
+        self._moves.list_apps()
+        return decisions
+
+    def must_be_exact(self) -> bool:
+        """Say whether something that members hold may be given up in the round that begins.
+
+        Then there may be more room later in the round than before, and what was tried
+        has to be known ask by ask.
+        """
+        book = self._state.book
+        return any(self._may_give_up(book.group_of(gang)) for gang in book.waiting.values())
+
+    @staticmethod
+    def _may_give_up(group: ViewGroup) -> bool:
+        if group.strict and any(
+            gang.slots and gang.missing and gang.admits() for gang in group.gangs
+        ):
+            return True
+        spoilt = any(
+            hold.app.spoilt.get(hold.allocation.ask.name)
+            for gang in group.gangs
+            for hold in gang.waiting.values()
+        )
+        return spoilt and group.may_complete()
+
+    def judge(self, *, exact: bool) -> None:
+        """Leave out the Strict groups that are sure not to fit, or none of them.
+
+        Trying them would do nothing but make their cycles invalid.
+        """
+        state = self._state
+        self.was_exact = exact
+        if not state.book.judged:
+            return
+        apps: dict[int, ViewApp] = {}
+        for group in state.book.groups_of(state.book.judged):
+            known = group.hopeless and group.room == state.nodes.grown
+            hopeless = not exact and (known or find_hopeless(state, group))
+            if hopeless:
+                group.room = state.nodes.grown
+            if hopeless != group.hopeless:
+                group.hopeless = hopeless
+                state.book.offer(group, apps)
+        self._list(apps)
+
+    def _list(self, apps: dict[int, ViewApp]) -> None:
+        for app in apps.values():
+            self._state.list_app(app)
+
+    def invalidate_left_out(self) -> None:
+        """Let the cycles be invalid of the groups that were left out of the last round.
+
+        A member that has its turn in a round fails there, or its group would not be left
+        out. The round that is the last one of a batch changes nothing, so it can be told
+        afterwards whether one had; and nobody sees the cycles of another round.
+        """
+        book = self._state.book
+        if self.was_exact:
+            return
+        for group in book.groups_of(book.strict):
+            if self._is_left_out(group):
+                book.invalidate(group)
+
+    def is_cycle_invalid(self, gang: ViewGang) -> bool:
+        """Say whether the last round left the cycle of a gang invalid; changes nothing."""
+        if not gang.cycle_valid:
+            return True
+        book = self._state.book
+        group = book.group_of(gang)
+        tried = self.was_exact or not any(one.name in book.strict for one in group.gangs)
+        return not tried and self._is_left_out(group)
+
+    def _is_left_out(self, group: ViewGroup) -> bool:
+        """Say whether a group had a turn, but was not tried since it was sure not to fit."""
+        return self._may_be_left_out(group) and self._has_turn(group)
+
+    @staticmethod
+    def _may_be_left_out(group: ViewGroup) -> bool:
+        """Say whether a group is only tried if it may fit, and its cycles are valid."""
+        slots = (slot for gang in group.gangs for slot in gang.slots.values())
+        return all(gang.cycle_valid for gang in group.gangs) and (
+            group.hopeless or any(slot.visit_bit != VISIT_BIT for slot in slots)
+        )
+
+    def _has_turn(self, group: ViewGroup) -> bool:
+        return any(
+            self._state.leaf_of(slot.app).competes(slot.app)
+            and self._state.leaf_of(slot.app).enters()
+            for gang in group.gangs
+            if gang.missing and gang.admits()
+            for slot in gang.slots.values()
+        )
+
+    # Attempts
+
+    def attempt(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
+    ) -> list[Decision]:
+        """Try a member whose turn it is, and what follows from it.
+
+        Args:
+            leaf: The queue of its application.
+            app: Its application.
+            ask: The member, of a gang that is not satisfied and admits it.
+            bit: The bit under which it is offered.
+            now_us: The instant of the batch, in microseconds.
+        """
+        state = self._state
+        gang = _gang_of(state, ask)
+        group = state.book.group_of(gang)
+        if state.teams.knows(bit) and not state.exact and not state.teams.has_room(bit):
+            state.teams.exhaust(bit)  # So it is for all gangs that need as much.
+            return []
+        attempt = _Attempt(group, state.numbers, state.nodes.grown, self._moves.memory.mark())
+        if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
+            self._give_up(attempt)
+        else:
+            self._try(attempt, leaf, app, ask, now_us)
+            if attempt.decisions:  # It waits.
+                self._activate(attempt, now_us)
+        self._moves.list_apps()
+        return attempt.decisions
+
+    def _activate(self, attempt: _Attempt, now_us: int) -> None:
+        """Try the untried members of a group of which one waits."""
+        while not attempt.over:
+            slot = self.next_member(attempt.group)
+            ask = None if slot is None else slot.first()
+            if slot is None or ask is None:
+                break
+            self._try(attempt, self._state.leaf_of(slot.app), slot.app, ask, now_us)
+
+    def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
+        group, moves = attempt.group, self._moves
+        bit = self._state.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a pending ask is not in the table"
+        if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
+            moves.tried(app, ask, bit)
+            return
+        node = None
+        if not leaf.blocked and leaf.has_room(ask):
+            node = self._state.nodes.find(bit)
+        if node is None:
+            if group.strict:
+                self._note_failure(group, leaf, app, ask)
+            if leaf.config.settings.blocking:
+                self.block(leaf)
+            if group.strict:
+                self._give_up(attempt)
+            else:
+                moves.tried(app, ask, bit)
+            return
+        moves.hold(leaf, app, ask, node)
+        attempt.decisions.append(say(Kind.ASSIGNED, leaf, app, ask, node.name))
+        if group.complete():
+            attempt.decisions.extend(self.bind(group, now_us))
+            attempt.over = True
+        else:
+            attempt.decisions.append(say(Kind.WAITING, leaf, app, ask, node.name))
+
+    def _note_failure(self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
+        """Take note of which member fitted nowhere, for those who want to know."""
+        full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
+        held = sum(gang.held for gang in group.gangs)
+        self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, held)
+
+    def _give_up(self, attempt: _Attempt) -> None:
+        """Release all that a Strict group holds, and try none of its members in this round."""
+        state, group = self._state, attempt.group
+        holds = group.holds()
+        older = [hold for hold in holds if hold.number <= attempt.number]
+        for hold in reversed(holds[len(older) :]):
+            self._moves.let_go(hold)
+        # What was taken and given back here was never decided.
+        self._moves.memory.go_back(attempt.mark)
+        attempt.decisions = [self._moves.release(hold, Reason.GANG_ROLLBACK) for hold in older]
+        if not older:
+            state.nodes.grown = attempt.grown
+        group.barred = True
+        self._barred.append(group)
+        for gang in group.gangs:
+            state.book.touch(gang.name)
+        state.book.invalidate(group)
+        attempt.over = True
+
+    def bind(self, group: ViewGroup, now_us: int) -> list[Decision]:
+        """Bind a group for which nothing is missing, in one step."""
+        return list(self._moves.bind_all(group.unsatisfied(), group.holds(), now_us))
+
+    # Order
+
+    def hold_of(self, ask: Ask, app: ViewApp) -> Hold:
+        """Give what a waiting member holds."""
+        return _gang_of(self._state, ask).waiting[app.identity.key, ask.name]
+
+    def next_member(self, group: ViewGroup, *, missing_only: bool = False) -> Slot[ViewApp] | None:
+        """Give where the first untried member of a group is, in the order of section 4.
+
+        Args:
+            group: The group.
+            missing_only: Leave out gangs that hold enough.
+        """
+        if len(group.gangs) == 1 and len(group.gangs[0].slots) == 1:  # As most are.
+            (gang,) = group.gangs
+            if gang.satisfied or not gang.admits() or (missing_only and not gang.missing):
+                return None
+            (slot,) = gang.slots.values()
+            return None if slot.first() is None else slot
+        slots = [
+            slot
+            for gang in group.gangs
+            if not gang.satisfied and gang.admits() and (gang.missing or not missing_only)
+            for slot in gang.slots.values()
+            if slot.first() is not None
+        ]
+        apps = {slot.app.identity.key: slot.app for slot in slots}
+        if len(apps) > 1:
+            first = self._first_app(list(apps.values()))
+            slots = [slot for slot in slots if slot.app is first]
+        return min(slots, key=_first_order, default=None)
+
+    def _first_app(self, apps: list[ViewApp]) -> ViewApp:
+        """Give the first of several applications, wherever they are."""
+        state = self._state
+        self._moves.list_apps()
+        state.refresh()
+        below: dict[int, list[ViewApp]] = {}
+        for app in apps:
+            for above in state.leaf_of(app).upward():
+                below.setdefault(above.key, []).append(app)
+        queue: ViewQueue = state.root
+        while isinstance(queue, ParentView):
+            children = [child for child in queue.children.values() if child.key in below]
+            queue = children[0] if len(children) == 1 else self._first_child(queue, children)
+        assert isinstance(queue, LeafView), "a queue is a parent or a leaf"
+        leaf = queue
+        return min(below[leaf.key], key=lambda app: leaf.key_of(app, state.total))
+
+    def _first_child(self, parent: ParentView, children: list[ViewQueue]) -> ViewQueue:
+        return min(children, key=lambda child: child.key_in(parent, self._state.total))
+
+
+def _first_order(slot: Slot[ViewApp]) -> tuple[int, int, str, int, int]:
+    first = slot.first()
+    assert first is not None, "a slot without untried members"
+    return slot.order_of(first)
+
+
+def _gang_of(state: ViewState, ask: Ask) -> ViewGang:
+    assert ask.gang is not None, "a plain ask was tried as a member of a gang"
+    return state.gangs[ask.gang]

@@ -1,0 +1,262 @@
+"""What the batch has decided, for the owners of what it concerns.
+
+Owners are told once, at the end of a batch, what is different from its beginning: an ask
+that lost its node and got it back is as before, whatever happened in between.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster_core.owners.messages.asks import Allocation
+from muster_core.owners.messages.from_applications import Values
+from muster_core.owners.messages.gangs import CommitGang, MemberKey
+from muster_core.owners.messages.queues import CommitQueue
+from muster_core.owners.messages.to_applications import CommitApp
+from muster_core.values.lifecycle import AppState
+from muster_core.values.snapshots import AskPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.structures.steps import Steps
+    from muster_core.values.decisions import Decision
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+
+
+@final
+@attrs.frozen(eq=False)
+class Advance:
+    """What a bind did to the state of an application.
+
+    Attributes:
+        state: The state before.
+        stay: Which stay that was.
+        said: The new state in the log, or None if it is the same.
+    """
+
+    state: AppState
+    stay: int
+    said: Decision | None
+
+
+UNCHANGED: Final = Advance(AppState.RUNNING, 0, None)
+"""A bind that did nothing to the state, whatever that was."""
+
+
+@final
+@attrs.define(eq=False)
+class _Fresh:
+    """The asks of an application that were bound in this batch and are bound still."""
+
+    bound: dict[str, Allocation] = attrs.field(factory=dict[str, Allocation])
+    #: What each of as many binds did, by its place among them, whoever was bound.
+    advances: list[Advance] = attrs.field(factory=list[Advance])
+
+
+@final
+class Ledger:
+    """Takes note of what is decided.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        self._fresh: dict[int, _Fresh] = {}
+        self._failed: dict[int, list[str]] = {}
+        #: Who was bound when the batch began and lost that place, by application.
+        self._evicted: dict[int, dict[str, Allocation]] = {}
+        #: The members of gangs that were moved, by application, with what they held at first.
+        self._members: dict[int, dict[str, Allocation | None]] = {}
+        self._satisfied: set[str] = set()
+        self._lost: set[str] = set()
+        #: What was said of states of applications that were undone.
+        self._unsaid: set[int] = set()
+
+    def bound(self, app: ViewApp, allocation: Allocation, advance: Advance) -> None:
+        """Take note that an ask is bound."""
+        fresh = self._fresh.get(app.identity.key)
+        if fresh is None:
+            fresh = self._fresh[app.identity.key] = _Fresh()
+        fresh.bound[allocation.ask.name] = allocation
+        fresh.advances.append(advance)
+
+    def failed(self, app: ViewApp, ask: Ask) -> None:
+        """Take note that the bind of an ask has failed."""
+        self._failed.setdefault(app.identity.key, []).append(ask.name)
+
+    def touch(self, app: ViewApp, ask: Ask, held: Allocation | None) -> None:
+        """Take note that a member of a gang, which held this at first, is moved."""
+        self._members.setdefault(app.identity.key, {}).setdefault(ask.name, held)
+
+    def satisfied(self, gang: str) -> None:
+        """Take note that a gang is satisfied."""
+        self._satisfied.add(gang)
+
+    def lost(self, gang: str) -> None:
+        """Take note that a gang is unsatisfied, since all of its bound members were taken."""
+        self._satisfied.discard(gang)
+        self._lost.add(gang)
+
+    def evicted(self, app: ViewApp, allocation: Allocation) -> Advance | None:
+        """Take note that a bound ask was taken.
+
+        Returns:
+            If it was bound in this batch, what is to be undone of the application's state,
+            since such a bind counts for nothing (SPEC section 6); else None.
+        """
+        key, name = app.identity.key, allocation.ask.name
+        fresh = self._fresh.get(key)
+        if fresh is None or name not in fresh.bound:
+            self._evicted.setdefault(key, {})[name] = allocation
+            return None
+        del fresh.bound[name]
+        advance = fresh.advances.pop()
+        if advance.said is not None:
+            self._unsaid.add(id(advance.said))
+        return advance
+
+    def is_fresh(self, app: ViewApp, name: str) -> bool:
+        """Say whether a bound ask was bound in this batch."""
+        fresh = self._fresh.get(app.identity.key)
+        return fresh is not None and name in fresh.bound
+
+    @property
+    def has_unsaid(self) -> bool:
+        """Whether anything that was said of states was undone in the same batch."""
+        return bool(self._unsaid)
+
+    def is_unsaid(self, decision: Decision) -> bool:
+        """Say whether what a decision says was undone in the same batch."""
+        return id(decision) in self._unsaid
+
+    # For the owners
+
+    def commits(
+        self, now_us: int
+    ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
+        """Give what the batch decided, for each owner concerned, once."""
+        moved = self._fresh.keys() | self._members.keys() | self._evicted.keys()
+        apps: dict[int, CommitApp] = {}
+        for key in sorted(moved | self._failed.keys()):
+            yield
+            apps[key] = self._commit_app(key)
+        queues = yield from self._commit_queues(sorted(moved))
+        gangs = self._commit_gangs(now_us)
+        # Each in its turn: to forget a hundred thousand at once takes a while.
+        for notes in (self._fresh, self._failed, self._evicted, self._members):
+            while notes:
+                yield
+                notes.popitem()
+        for names in (self._satisfied, self._lost, self._unsaid):
+            names.clear()
+        return apps, queues, gangs
+
+    def _commit_app(self, key: int) -> CommitApp:
+        app = self._state.apps[key]
+        fresh = self._fresh.get(key, _Fresh()).bound
+        evicted = self._evicted.get(key, {})
+        released = list(evicted)
+        waiting: list[Allocation] = []
+        for name, before in self._members.get(key, {}).items():
+            now = app.waiting[name][0] if name in app.waiting else None
+            if now is not None and now == before:
+                continue
+            if before is not None and name not in evicted and name not in fresh:
+                released.append(name)
+            if now is not None:
+                waiting.append(now)
+        if app.since_us:
+            for name in fresh:  # Its delay begins anew if it loses this place.
+                app.since_us.pop(name, None)
+        if app.failed_on:
+            for name in (*fresh, *app.waiting):
+                app.failed_on.pop(name, None)
+        return CommitApp(
+            bound=tuple(sorted(fresh.values(), key=attrgetter("number"))),
+            failed=tuple(self._failed.get(key, ())),
+            released=tuple(released),
+            waiting=tuple(sorted(waiting, key=attrgetter("number"))),
+            parked=tuple(name for name in evicted if name in app.parked),
+        )
+
+    def _commit_queues(self, keys: Iterable[int]) -> Steps[dict[int, CommitQueue]]:
+        children: dict[int, dict[int, Values]] = {}
+        for key in keys:
+            yield
+            app = self._state.apps[key]
+            children.setdefault(app.identity.leaf, {})[key] = app.values()
+        for key in list(children):
+            yield
+            for queue in self._state.queues[key].upward():
+                siblings = (
+                    None if queue.parent is None else children.setdefault(queue.parent.key, {})
+                )
+                if siblings is None or queue.key in siblings:
+                    break
+                siblings[queue.key] = queue.values()
+        return {key: CommitQueue(values) for key, values in children.items()}
+
+    def commit_cycles(self) -> dict[int, CommitGang]:
+        """Give the cycles that owners do not know of, between two batches."""
+        gangs = self._state.gangs
+        changed = sorted(self._state.book.changed_cycles() & gangs.keys())
+        return {
+            gangs[name].key: CommitGang(
+                moves=(),
+                satisfied=False,
+                cycle_valid=gangs[name].cycle_valid,
+                since_us=gangs[name].since_us,
+            )
+            for name in changed
+        }
+
+    def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
+        state = self._state
+        concerned = self._satisfied | self._lost | state.book.set_waits(now_us)
+        moves: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
+        for key, names in self._members.items():
+            app = state.apps[key]
+            for name, before in names.items():
+                gang_name, number, place = _place_of(app, name)
+                if place is AskPlace.PENDING and before is None:
+                    continue
+                if before is not None and before.number == number:
+                    continue  # It was tried what would be if it were let go.
+                member = MemberKey(key, app.identity.name, name)
+                moves.setdefault(gang_name, []).append((number, member, place))
+        concerned |= moves.keys() | state.book.changed_cycles()
+        commits: dict[int, CommitGang] = {}
+        for gang in (state.gangs[name] for name in sorted(concerned & state.gangs.keys())):
+            moved = sorted(moves.get(gang.name, ()), key=lambda move: move[0])
+            commits[gang.key] = CommitGang(
+                moves=tuple((member, place) for _, member, place in moved),
+                satisfied=gang.name in self._satisfied,
+                cycle_valid=gang.cycle_valid,
+                since_us=gang.since_us,
+                lost=gang.name in self._lost,
+            )
+        return commits
+
+
+def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:
+    """Give the gang of a member, its number and its place."""
+    number = 0
+    if name in app.pending:
+        ask, place = app.pending[name], AskPlace.PENDING
+    elif name in app.parked:
+        ask, place = app.parked[name], AskPlace.PARKED
+    else:
+        waits = name in app.waiting
+        allocation, _ = app.waiting[name] if waits else app.bound[name]
+        ask, number = allocation.ask, allocation.number
+        place = AskPlace.WAITING if waits else AskPlace.BOUND
+    assert ask.gang is not None, "what is no member of a gang was moved as one"
+    return ask.gang, number, place

@@ -1,0 +1,75 @@
+"""What was done to the asks, so that a state that comes again is known.
+
+SPEC section 5: rounds go on until one leaves the bound, waiting and pending asks exactly
+as it found them, and never twice from the same state. As long as nothing is given up
+again, every round that does anything leads to a state that was never there; only when
+something was given up do states have to be compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+if TYPE_CHECKING:
+    from muster_core.structures.steps import Steps
+
+_PART: Final = 1024
+
+Place = tuple[bool, str] | None
+"""Whether an ask is bound, and its node; None while it is pending."""
+
+
+@final
+class Memory:
+    """The states from which rounds have begun, as the moves that led to them."""
+
+    def __init__(self) -> None:
+        #: Every move since the memory began: the application, the ask, from where, to where.
+        self._moves: list[tuple[int, str, Place, Place]] = []
+        #: After how many moves each round began.
+        self._rounds: list[int] = []
+        #: Whether any of the moves gave something up.
+        self._gave_up = False
+
+    def start_anew(self) -> Steps[None]:
+        """Forget everything; of a hundred thousand moves a part at a time, as that takes a while."""
+        while len(self._moves) > _PART:
+            del self._moves[-_PART:]
+            yield
+        self._moves.clear()
+        self._rounds.clear()
+        self._gave_up = False
+
+    def note(self, app: int, ask: str, before: Place, after: Place) -> None:
+        """Take note that an ask is in another place now."""
+        self._moves.append((app, ask, before, after))
+        self._gave_up = self._gave_up or after is None
+
+    def mark(self) -> tuple[int, bool]:
+        """Give the place where the memory is now, for :meth:`go_back`."""
+        return len(self._moves), self._gave_up
+
+    def go_back(self, mark: tuple[int, bool]) -> None:
+        """Forget moves that were all undone."""
+        moves, self._gave_up = mark
+        del self._moves[moves:]
+
+    def start_round(self) -> None:
+        """Take note that a round begins now."""
+        self._rounds.append(len(self._moves))
+
+    def knows_this(self) -> bool:
+        """Say whether a round has begun from the state that is now."""
+        if not self._gave_up:
+            return self._rounds[-1] == len(self._moves)
+        now = self._changes(len(self._moves))
+        return any(self._changes(moves) == now for moves in self._rounds)
+
+    def _changes(self, moves: int) -> dict[tuple[int, str], Place]:
+        """Give what the first moves amount to: who is in another place than at first."""
+        first: dict[tuple[int, str], Place] = {}
+        last: dict[tuple[int, str], Place] = {}
+        for app, ask, before, after in self._moves[:moves]:
+            first.setdefault((app, ask), before)
+            last[app, ask] = after
+        return {key: place for key, place in last.items() if place != first[key]}

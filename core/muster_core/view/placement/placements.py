@@ -1,0 +1,267 @@
+"""How asks get to nodes and away from them: the steps that all decisions are made of.
+
+Each step keeps the view right, takes note of what the owners are to be told, and says
+what goes into the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.gangs.states import GangTrigger
+from muster_core.owners.messages.asks import Allocation, Ask
+from muster_core.structures.totals import add_to, take_from
+from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
+from muster_core.values.lifecycle import TRANSITIONS, Trigger, next_state
+from muster_core.view.placement.commits import UNCHANGED, Advance, Ledger
+from muster_core.view.placement.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.nodes.node import Node
+    from muster_core.view.gangs.gang import Hold, ViewGang
+    from muster_core.view.state.view_state import ViewState
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
+
+
+@final
+class Moves:
+    """Moves asks.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: What the rounds did in this batch, as far as they have to know.
+        self.memory = Memory()
+        #: Whether a bind failed in this round.
+        self.failed = False
+        #: The applications of which an ask was tried in this round and is pending still.
+        self._tried: dict[int, ViewApp] = {}
+        #: The applications whose place in their leaf may be another one.
+        self._unlisted: dict[int, ViewApp] = {}
+        #: What this batch decided, for the owners.
+        self.ledger = Ledger(state)
+
+    # What was tried
+
+    @property
+    def has_tried(self) -> bool:
+        """Whether anything pending was tried in this round."""
+        return bool(self._tried)
+
+    def start_round(self) -> None:
+        """Let everything be untried."""
+        if self._tried:
+            for app in self._tried.values():
+                app.start_round()
+                self._unlisted[app.identity.key] = app
+            self._tried.clear()
+        self.failed = False
+        self.list_apps()
+
+    def tried(self, app: ViewApp, ask: Ask, bit: int) -> None:
+        """Take note that a pending ask was tried in this round."""
+        app.tried(ask, bit)
+        self._tried[app.identity.key] = app
+        self._unlisted[app.identity.key] = app
+
+    def unlist(self, app: ViewApp) -> None:
+        """Take note that an application's place in its leaf may be another one."""
+        self._unlisted[app.identity.key] = app
+
+    def list_apps(self) -> None:
+        """Bring the places of the applications up to date of which something has changed."""
+        state = self._state
+        if state.book.is_stale:
+            self._unlisted.update(state.book.refresh())
+        if self._unlisted:
+            for app in self._unlisted.values():
+                leaf = state.leaf_of(app)
+                leaf.list_app(app, state.total)
+                state.dirty[leaf.key] = leaf
+            self._unlisted.clear()
+
+    # Plain asks
+
+    def fail(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node) -> Decision:
+        """Give up an assignment whose bind fails: the ask stays pending, tried in this round."""
+        self._spend_failure(app, ask, node)
+        self.tried(app, ask, bit)
+        return say(Kind.RELEASED, leaf, app, ask, node.name, Reason.BIND_FAILED)
+
+    def assign(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> list[Decision]:
+        """Assign a pending ask, whose shape has ``bit``, to a node, and bind it."""
+        state, identity = self._state, app.identity
+        assigned = decision_on_ask(
+            Kind.ASSIGNED, identity.name, ask.name, node.name, leaf.config.path, ask.gang
+        )
+        state.forget_pending(leaf, app, ask, bit)
+        state.shapes.release(bit)
+        self._use(leaf, app, ask, node)
+        self.memory.note(identity.key, ask.name, None, (True, node.name))
+        return [assigned, *self._enter_bound(leaf, app, ask, node, now_us)]
+
+    def bind(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
+    ) -> list[Decision]:
+        """Bind a pending ask of which it was said already that it is assigned."""
+        bit = self._state.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a pending ask is not in the table"
+        return self.assign(leaf, app, ask, bit, node, now_us)[1:]
+
+    def _spend_failure(self, app: ViewApp, ask: Ask, node: Node) -> None:
+        app.failed_on[ask.name] = ask, node.name
+        app.spoilt[ask.name] -= 1
+        if not app.spoilt[ask.name]:
+            del app.spoilt[ask.name]
+        self.ledger.failed(app, ask)
+        self._state.takings.forget()
+        self.failed = True
+
+    def _enter_bound(
+        self,
+        leaf: LeafView,
+        app: ViewApp,
+        ask: Ask,
+        node: Node,
+        now_us: int,
+        *,
+        assigned: int = 0,
+    ) -> list[Decision]:
+        state, key, name = self._state, app.identity.key, ask.name
+        state.numbers += 1
+        allocation = Allocation(ask, node.name, state.numbers, assigned)
+        app.bound[name] = (allocation, node)
+        if ask.gang is not None:
+            state.gangs[ask.gang].bound[key, name] = None
+            self.ledger.touch(app, ask, None)
+        if ask.run_for_us is not None:
+            state.timers.bound(app, allocation, now_us)
+        self._unlisted[key] = app
+        decisions = [
+            decision_on_ask(
+                Kind.BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang
+            )
+        ]
+        before, stay = app.state, app.stay
+        if (before, Trigger.ASK_BOUND) not in TRANSITIONS:  # Most run already.
+            self.ledger.bound(app, allocation, UNCHANGED)
+            return decisions
+        after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
+        state.enter(app, leaf, after, now_us)
+        said = decision_on_app(app.identity.name, leaf.config.path, after.value)
+        decisions.append(said)
+        self.ledger.bound(app, allocation, Advance(before, stay, said))
+        return decisions
+
+    def _use(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
+        add_to(app.allocated, ask.resources)
+        self._state.nodes.take(node, ask.resources, (app.identity.key, ask.name))
+        amounts = ask.resources.items()
+        for queue in leaf.line:
+            pending, allocated = queue.pending, queue.allocated
+            for name, amount in amounts:
+                if name in allocated:
+                    allocated[name] += amount
+                else:
+                    allocated[name] = amount
+                left = pending[name] - amount
+                if left:
+                    pending[name] = left
+                else:
+                    del pending[name]
+
+    def _next_number(self) -> int:
+        self._state.numbers += 1
+        return self._state.numbers
+
+    # Members of gangs
+
+    def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
+        """Let a pending member wait on a node."""
+        self._state.remove_pending(app, ask)
+        self._take(leaf, app, Allocation(ask, node.name, self._next_number()), node)
+
+    def take_again(self, hold: Hold) -> None:
+        """Let a member wait as it did before it was let go."""
+        self._state.remove_pending(hold.app, hold.allocation.ask)
+        self._take(self._state.leaf_of(hold.app), hold.app, hold.allocation, hold.node)
+
+    def _take(self, leaf: LeafView, app: ViewApp, allocation: Allocation, node: Node) -> None:
+        ask = allocation.ask
+        self.ledger.touch(app, ask, None)
+        self._use(leaf, app, ask, node)
+        self._state.begin_wait(app, allocation, node)
+        self.memory.note(app.identity.key, ask.name, None, (False, node.name))
+        self._unlisted[app.identity.key] = app
+
+    def let_go(self, hold: Hold) -> None:
+        """Let a waiting member be pending again."""
+        app, ask, node = hold.app, hold.allocation.ask, hold.node
+        self.ledger.touch(app, ask, hold.allocation)
+        self._state.end_wait(app, ask)
+        take_from(app.allocated, ask.resources)
+        self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
+        for queue in self._state.leaf_of(app).upward():
+            take_from(queue.allocated, ask.resources)
+            add_to(queue.pending, ask.resources)
+        bit = self._state.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a waiting ask is not in the table"
+        self._state.add_pending(app, ask, bit)
+        self.memory.note(app.identity.key, ask.name, (False, node.name), None)
+        self._unlisted[app.identity.key] = app
+
+    def release(self, hold: Hold, reason: Reason) -> Decision:
+        """Let a waiting member be pending again, and say so."""
+        self.let_go(hold)
+        leaf = self._state.leaf_of(hold.app)
+        return say(Kind.RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)
+
+    def bind_all(self, gangs: list[ViewGang], holds: list[Hold], now_us: int) -> Iterator[Decision]:
+        """Bind waiting members in one step, and let their gangs be satisfied.
+
+        Args:
+            gangs: The gangs that become satisfied.
+            holds: Who is bound, in order.
+            now_us: The instant of the batch, in microseconds.
+        """
+        for gang in gangs:
+            self._state.book.touch(gang.name).trigger(GangTrigger.GROUP_BOUND)
+            self.ledger.satisfied(gang.name)
+            yield Decision(Kind.GANG_SATISFIED, gang=gang.name)
+        for hold in holds:
+            yield from self._bind_hold(hold, now_us)
+
+    def _bind_hold(self, hold: Hold, now_us: int) -> list[Decision]:
+        app, ask, node = hold.app, hold.allocation.ask, hold.node
+        leaf = self._state.leaf_of(app)
+        if app.spoilt.get(ask.name):
+            released = self.release(hold, Reason.BIND_FAILED)
+            self._spend_failure(app, ask, node)
+            bit = self._state.shapes.find(ask.shape)
+            assert bit is not None, "the shape of a pending ask is not in the table"
+            self.tried(app, ask, bit)
+            return [released]
+        self.ledger.touch(app, ask, hold.allocation)
+        self._state.end_wait(app, ask)
+        self._state.release_shape(ask)
+        self._state.nodes.touch(node)
+        self.memory.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
+        assigned = hold.allocation.age
+        return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
+
+
+def say(
+    kind: Kind, leaf: LeafView, app: ViewApp, ask: Ask, node: str, reason: Reason | None = None
+) -> Decision:
+    """Make a decision about an ask."""
+    return decision_on_ask(
+        kind, app.identity.name, ask.name, node, leaf.config.path, ask.gang, reason=reason
+    )

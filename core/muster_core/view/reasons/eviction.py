@@ -1,0 +1,58 @@
+"""The reasons that reclaim and preemption give (SPEC section 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster_core.values.reasons import Code, PendingReason
+from muster_core.view.eviction.claims import claimant_of
+from muster_core.view.reasons.words import listed, seconds
+
+if TYPE_CHECKING:
+    from muster_core.values.reasons import Fact
+    from muster_core.view.reasons.turns import Turn, Turns
+    from muster_core.view.state.view_state import ViewState
+
+
+def taking(state: ViewState, turns: Turns, turn: Turn, now_us: int) -> PendingReason | None:
+    """Say why a pending ask has taken nothing from others, if it is one that could.
+
+    Args:
+        state: The view.
+        turns: Who has a turn.
+        turn: The ask.
+        now_us: The present instant, in microseconds.
+    """
+    leaf, app, ask = turn.leaf, turn.app, turn.ask
+    if leaf.watched is None or not _is_looked_at(state, turns, turn):
+        return None
+    claimant = claimant_of(leaf, ask)
+    if claimant is None and not ask.preempts:
+        return None
+    ways: list[str] = []
+    facts: dict[str, Fact] = {"claimant": None, "preempts": ask.preempts}
+    if claimant is not None:
+        facts["claimant"] = path = claimant.config.path
+        ways.append(f"reclaim what {path} is guaranteed")
+    if ask.preempts:
+        ways.append("preempt asks of lower priority")
+    delay_us = leaf.config.settings.preemption_delay_us
+    left_us = app.pending_since_us(ask) + delay_us - now_us
+    if left_us > 0:
+        facts["left_us"] = left_us
+        message = f"in {seconds(left_us)} it may {listed(ways)}"
+        return PendingReason(Code.PREEMPTION_DELAY, message, facts)
+    message = f"it may {listed(ways)}, but no victims that may be taken make room for it"
+    return PendingReason(Code.RECLAIM_INSUFFICIENT, message, facts)
+
+
+def _is_looked_at(state: ViewState, turns: Turns, turn: Turn) -> bool:
+    """Say whether an ask that does not fit is looked at for reclaim and preemption."""
+    if not turns.has(turn):
+        return False
+    if turn.leaf.config.settings.blocking:
+        first = turns.first_in(turn.leaf)
+        if first is None or first.ask is not turn.ask:
+            return False
+    gang = None if turn.ask.gang is None else state.gangs[turn.ask.gang]
+    return gang is None or gang.satisfied or state.book.group_of(gang).may_complete()

@@ -1,0 +1,275 @@
+"""How the view takes over what the owners report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never, final
+
+from muster_core.owners.messages.asks import Allocation, Ask
+from muster_core.owners.messages.from_applications import (
+    AppAction,
+    AppReport,
+    Entered,
+    Freed,
+    Moved,
+    Parked,
+    Pending,
+    Placed,
+    Say,
+    Spoilt,
+    Unparked,
+    Withdrawn,
+)
+from muster_core.owners.messages.gangs import GangReport
+from muster_core.owners.messages.queues import QueueReport, QueueSummary
+from muster_core.structures.steps import SIZE, all_at_once
+from muster_core.structures.totals import add_to, take_from
+from muster_core.values.decisions import Reason
+from muster_core.values.lifecycle import AppState
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ParentView, ViewQueue
+
+if TYPE_CHECKING:
+    from muster_core.structures.steps import Steps
+    from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.state.view_state import ViewState
+
+_ROW: Final = 8 * SIZE
+"""How many asks that are pending now are taken over in a step, which is quick."""
+
+
+@final
+class Intake:
+    """Brings reports into the view.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
+        #: The paths of queues that have ceased to exist in this batch.
+        self.left: set[str] = set()
+        #: The ask whose allocation was freed last.
+        self._freed: Ask | None = None
+
+    def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
+        """Take over what an epoch changed.
+
+        Args:
+            report: The report of the root queue.
+            now_us: The instant of the batch, in microseconds.
+        """
+        # First who leaves, from below: a leaf without applications may be a parent now,
+        # and a parent without children a leaf. Who came and went at once was never here.
+        for app in report.apps:
+            if app.gone:
+                yield
+                yield from self._apply_gone(app, now_us)
+        for summary in reversed(report.queues):
+            if summary.gone and summary.key in self._state.queues:
+                self._remove_queue(self._state.queues[summary.key])
+        for summary in report.queues:
+            if not summary.gone:
+                yield
+                self._apply_queue(summary)
+        for app in report.apps:
+            if not app.gone:
+                yield
+                yield from self._apply_app(app, now_us)
+        nodes = self._state.nodes
+        yield from nodes.place_shapes()
+        forgotten = self._state.shapes.forget_idle()
+        if forgotten:
+            nodes.shapes_forgotten(forgotten)
+
+    def _apply_queue(self, summary: QueueSummary) -> None:
+        queue = self._state.queues.get(summary.key)
+        if queue is None:
+            queue = self._new_queue(summary)
+        elif queue.config.is_parent != summary.config.is_parent:
+            self._remove_queue(queue)
+            queue = self._new_queue(summary)
+        elif queue.config is not summary.config:
+            queue.config = summary.config
+            self._state.settings_changed = True
+            self._state.delays.stale = True
+            self._touch_gangs(queue)
+            # Keys of the old policy and of the new do not mix.
+            if isinstance(queue, LeafView):
+                queue.unlist()
+            elif isinstance(queue, ParentView):
+                queue.reorder()
+        queue.pending = dict(summary.values.pending)
+        queue.allocated = dict(summary.values.allocated)
+        self._state.dirty[queue.key] = queue
+
+    def _touch_gangs(self, queue: ViewQueue) -> None:
+        """Take note that members of gangs may have to be offered in another way."""
+        if isinstance(queue, LeafView):
+            for app in queue.apps.values():
+                for name in app.slots:
+                    self._state.book.touch(name)
+
+    def _new_queue(self, summary: QueueSummary) -> ViewQueue:
+        parent = None if summary.parent is None else self._state.queues[summary.parent]
+        assert parent is None or isinstance(parent, ParentView), "the parent of a queue is a leaf"
+        depth = 0 if parent is None else parent.depth + 1
+        kind = ParentView if summary.config.is_parent else LeafView
+        queue = kind(summary.key, parent, summary.config, depth)
+        self._state.queues[queue.key] = queue
+        self._state.touched.add(queue.key)
+        if parent is not None:
+            parent.children[queue.key] = queue
+        if isinstance(queue, LeafView):
+            # There is nothing in it yet.
+            all_at_once(queue.reorder(self._state.total))
+            all_at_once(self._state.delays.watch(queue))
+        return queue
+
+    def _remove_queue(self, queue: ViewQueue) -> None:
+        del self._state.queues[queue.key]
+        self._state.claimants.pop(queue.key, None)
+        self._state.dirty.pop(queue.key, None)
+        self.left.add(queue.config.path)
+        parent = queue.parent
+        if parent is not None:
+            parent.remove(queue)
+            self._state.dirty[parent.key] = parent
+
+    def _apply_app(self, report: AppReport, now_us: int) -> Steps[None]:
+        identity = report.identity
+        app = self._state.apps.get(identity.key)
+        leaf = self._state.queues[identity.leaf]
+        assert isinstance(leaf, LeafView), "an application in a parent queue"
+        if app is None:
+            app = ViewApp(identity)
+            self._state.apps[identity.key] = leaf.apps[identity.key] = app
+        for number, action in enumerate(report.actions, 1):
+            if isinstance(action, Pending):
+                yield from self._become_pending(app, action, now_us)
+            else:
+                self._act(app, leaf, action, now_us)
+            if not number % SIZE:
+                yield
+        for name in [name for name in app.since_us if not app.knows(name)]:
+            del app.since_us[name]
+        for name in [name for name in app.failed_on if not app.has_no_node(name)]:
+            del app.failed_on[name]  # It is gone, and perhaps another one came bound.
+        if report.gone:
+            self._remove_app(app, leaf)
+        else:
+            leaf.list_app(app, self._state.total)
+
+    def _act(self, app: ViewApp, leaf: LeafView, action: AppAction, now_us: int) -> None:
+        """Repeat what an application has done."""
+        match action:
+            case Pending():
+                pass  # in steps; see there
+            case Withdrawn(ask):
+                self._state.shapes.release(self._state.remove_pending(app, ask))
+            case Freed(allocation):
+                self._free(app, allocation)
+            case Placed(allocation):
+                self._place(app, allocation)
+            case Parked() | Unparked():
+                self._park(app, action, now_us)
+            case Entered(state):
+                self._state.enter(app, leaf, state, now_us)
+            case Spoilt(name, times):
+                app.spoilt[name] = times
+                if not times:
+                    del app.spoilt[name]
+            case Say() | Moved():
+                self._note_failure(app, action)
+            case _:
+                assert_never(action)
+
+    def _note_failure(self, app: ViewApp, action: Say | Moved) -> None:
+        """Take note if the work of a bound ask, freed right before, could not be started.
+
+        Everything else that is said is for the log, or for the gang.
+        """
+        if isinstance(action, Say) and action.decision.reason is Reason.BIND_FAILED:
+            assert self._freed is not None, "the bind of an ask has failed that was not bound"
+            app.failed_on[self._freed.name] = self._freed, action.decision.node or ""
+
+    def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
+        if app.running:
+            self._state.count_running(leaf, -1)
+        leaf.starting -= app.state is AppState.STARTING
+        leaf.remove(app)
+        del self._state.apps[app.identity.key]
+
+    def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:
+        for start in range(0, len(action.asks), _ROW):
+            asks = action.asks[start : start + _ROW]
+            if action.was_bound:
+                app.since_us.update((ask.name, now_us) for ask in asks)
+            self._state.add_row(app, asks)
+            if len(asks) == _ROW:
+                yield
+
+    def _free(self, app: ViewApp, allocation: Allocation) -> None:
+        self._freed = ask = allocation.ask
+        if ask.name in app.waiting:
+            _, node = self._state.end_wait(app, ask)
+            self._state.release_shape(ask)
+        else:
+            _, node = app.bound.pop(ask.name)
+            if ask.gang is not None:
+                del self._gang(ask).bound[app.identity.key, ask.name]
+        take_from(app.allocated, ask.resources)
+        self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
+
+    def _place(self, app: ViewApp, allocation: Allocation) -> None:
+        """Take over an ask that is bound already; its node was told when it was admitted."""
+        node = self._state.placing.pop(allocation.number)
+        app.bound[allocation.ask.name] = (allocation, node)
+        add_to(app.allocated, allocation.ask.resources)
+        if allocation.ask.gang is not None:
+            name = allocation.ask.name
+            self._gang(allocation.ask).bound[app.identity.key, name] = None
+
+    def _park(self, app: ViewApp, action: Parked | Unparked, now_us: int) -> None:
+        ask = action.ask
+        if isinstance(action, Parked) and action.was_bound:
+            app.since_us[ask.name] = now_us
+        gang, key = self._gang(ask), (app.identity.key, ask.name)
+        if isinstance(action, Parked):
+            app.parked[ask.name] = ask
+            gang.parked[key] = None
+        else:
+            del app.parked[ask.name], gang.parked[key]
+
+    def _apply_gone(self, report: AppReport, now_us: int) -> Steps[None]:
+        if report.identity.key in self._state.apps:
+            yield from self._apply_app(report, now_us)
+            return
+        # It was never here, but nodes were told already of asks that came bound with it.
+        for action in report.actions:
+            if isinstance(action, Placed):
+                node = self._state.placing.pop(action.allocation.number)
+                ask = action.allocation.ask
+                holder = (report.identity.key, ask.name)
+                self._state.nodes.give_back(node, ask.resources, holder)
+
+    def _gang(self, ask: Ask) -> ViewGang:
+        """Give the gang of a member, of which something changes."""
+        assert ask.gang is not None, "what is no member of a gang cannot be parked"
+        return self._state.book.touch(ask.gang)
+
+    def apply_gang(self, report: GangReport) -> None:
+        """Take over what an epoch made of a gang."""
+        book = self._state.book
+        gang = book.touch(report.name)
+        if report.gone:
+            book.remove(gang)
+            return
+        gang.key, gang.state = report.key, report.state
+        gang.since_us = report.since_us
+        if report.cycle_valid:
+            book.renew_cycle(gang)
+        if gang.definition != report.definition or gang.creation != report.creation:
+            for app in book.redefine(gang, report.definition, report.creation):
+                self._state.list_app(app)

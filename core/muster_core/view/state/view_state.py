@@ -1,0 +1,315 @@
+"""What the view knows, and how what is computed from it is kept up to date."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, final
+
+from muster_core.gangs.states import GangTrigger
+from muster_core.nodes.index import NodeIndex
+from muster_core.structures.shapes import ShapeTable
+from muster_core.structures.steps import in_pieces
+from muster_core.values.lifecycle import AppState
+from muster_core.view.gangs.gang import Hold
+from muster_core.view.gangs.gang_shapes import Teams
+from muster_core.view.gangs.index import GangBook
+from muster_core.view.state.delays import Delays
+from muster_core.view.state.eviction_history import Takings
+from muster_core.view.state.timers import Timers
+from muster_core.view.tree.leaf import LeafView
+from muster_core.view.tree.queue import ParentView, ViewQueue
+from muster_core.view.tree.slots import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.structures.shapes import Shape
+    from muster_core.structures.steps import Steps
+    from muster_core.view.tree.application import ViewApp
+
+_FEW: Final = 32
+"""Below how many asks it takes less time to count each than to count what they have in common."""
+
+ROOT_KEY: Final = 1
+"""The key of the root queue, the first that is ever made."""
+
+
+@final
+class ViewState:
+    """The nodes, queues and applications as the coordinator knows them.
+
+    What the owners report is brought in by :mod:`muster_core.view.state.intake`, what is
+    decided by :mod:`muster_core.view.rounds`. Both mark the queues that they touch;
+    :meth:`refresh` then brings masks, priorities and places up to date at once.
+    """
+
+    def __init__(self) -> None:
+        self.shapes = ShapeTable()
+        #: The nodes; the coordinator tells them of their comings and goings directly.
+        self.nodes = NodeIndex(self.shapes)
+        #: Every queue and every application that exists, by key.
+        self.queues: dict[int, ViewQueue] = {}
+        self.apps: dict[int, ViewApp] = {}
+        self.teams = Teams(self.shapes, self.nodes)
+        # A method, and no function of this place: a copy of the state is to ask itself.
+        self.book = GangBook(self.teams, self._is_blocking)
+        #: Every gang that is defined or has members, by its full name.
+        self.gangs = self.book.gangs
+        #: The leaves in which asks are pending that may preempt, by key.
+        self.preempting: dict[int, LeafView] = {}
+        #: The queues that are below their ``guaranteed`` for some shape, by key.
+        self.claimants: dict[int, ViewQueue] = {}
+        self.delays = Delays(self.queues)
+        #: What was taken from others.
+        self.takings = Takings()
+        #: What bound asks have by application and name that are without their nodes only as long
+        #: as it is tried out what would be then.
+        self.unseated: dict[tuple[int, str], Allocation] = {}
+        self.timers = Timers(self.apps, self.book.waiting, self.delays)
+        #: Goes up whenever settings or totals have changed.
+        self.reconfigured = 0
+        #: What all nodes had when shares were last computed.
+        self.total: dict[str, int] = {}
+        #: The queues in which something changed since the last refresh.
+        self.dirty: dict[int, ViewQueue] = {}
+        #: The settings of some queue have changed since the last refresh.
+        self.settings_changed = False
+        #: The queues that are new in this batch, or had another priority at some time in it.
+        self.touched: set[int] = set()
+        #: The nodes of asks that came bound, by the number of the bind, until the owner reports.
+        self.placing: dict[int, Node] = {}
+        #: How many asks were bound or began to wait so far.
+        self.numbers = 0
+        #: Every ask is tried in its turn, fitting or not; see :mod:`muster_core.view.rounds`.
+        self.exact = False
+
+    @property
+    def fitting(self) -> int:
+        """The shapes for which there is room on the nodes, and at least the teams."""
+        return self.nodes.fitting | self.teams.fitting
+
+    @property
+    def root(self) -> ViewQueue:
+        """The queue above all others."""
+        return self.queues[ROOT_KEY]
+
+    def leaf_of(self, app: ViewApp) -> LeafView:
+        """Give the queue of an application."""
+        leaf = self.queues[app.identity.leaf]
+        assert type(leaf) is LeafView, "an application in a parent queue"
+        return leaf
+
+    def _is_blocking(self, app: ViewApp) -> bool:
+        return self.leaf_of(app).config.settings.blocking
+
+    def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
+        """Give the leaves in a queue, itself included if it is one."""
+        if isinstance(queue, LeafView):
+            yield queue
+        elif isinstance(queue, ParentView):
+            for child in queue.children.values():
+                yield from self.leaves_below(child)
+
+    def catch_up(self) -> Steps[None]:
+        """Take over what all queues are compared by: settings, and what all nodes have."""
+        if not self.settings_changed and self.nodes.total == self.total:
+            return
+        self.settings_changed = False
+        self.total = dict(self.nodes.total)
+        self.nodes.grown += 1
+        self.reconfigured += 1
+        for queue in self.queues.values():
+            queue.denominators = None
+            if isinstance(queue, LeafView) and not queue.is_ordered(self.total):
+                yield from queue.reorder(self.total)
+        self.dirty = dict(self.queues)
+        for piece in in_pieces(self._with_ancestors(self.dirty)):
+            yield
+            self._refresh(piece)
+        self.dirty.clear()
+
+    def list_app(self, app: ViewApp) -> None:
+        """Bring an application's place in its leaf up to date."""
+        leaf = self.leaf_of(app)
+        leaf.list_app(app, self.total)
+        self.dirty[leaf.key] = leaf
+
+    def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
+        """Take note of a pending ask, whose shape has ``bit`` and is counted already."""
+        if ask.gang is not None:
+            gang = self.book.touch(ask.gang)
+            key = app.identity.key
+            if key not in gang.slots:
+                gang.slots[key] = app.slots[ask.gang] = Slot(app, gang.name, gang.creation)
+                self.leaf_of(app).slots += 1
+        app.add(ask, bit)
+        leaf = self.leaf_of(app)
+        leaf.count_shape(bit, 1)
+        if ask.preempts:
+            leaf.count_preempting(ask, bit, 1)
+            self.preempting[leaf.key] = leaf
+        if (ask.preempts or leaf.watched) and leaf.watches(ask):
+            self.delays.add(leaf, app.pending_since_us(ask))
+
+    def add_row(self, app: ViewApp, asks: Sequence[Ask]) -> None:
+        """Take note of asks that are pending, and of their shapes.
+
+        What many of them have in common is counted once, unless there is more to see to or
+        that would take longer.
+        """
+        leaf = self.leaf_of(app)
+        few = len(asks) < _FEW
+        if few or leaf.watched or [ask for ask in asks if ask.gang or ask.preempts]:
+            for ask in asks:
+                self.add_pending(app, ask, self.acquire_shape(ask))
+            return
+        times = Counter([ask.shape for ask in asks])
+        bits: dict[Shape, int] = {}
+        for shape, count in times.items():
+            bit = bits[shape] = self._acquire(shape, count)
+            leaf.count_shape(bit, count)
+        app.add_row(asks, bits, times)
+
+    def remove_pending(self, app: ViewApp, ask: Ask) -> int:
+        """Forget a pending ask, but not that its shape is counted; give the bit of that."""
+        bit = self.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a pending ask is not in the table"
+        self.forget_pending(self.leaf_of(app), app, ask, bit)
+        return bit
+
+    def forget_pending(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
+        """Do what :meth:`remove_pending` does, where leaf and bit are known."""
+        app.remove(ask, bit)
+        leaf.count_shape(bit, -1)
+        if ask.preempts:
+            leaf.count_preempting(ask, bit, -1)
+            if not leaf.preempting:
+                del self.preempting[leaf.key]
+        if (ask.preempts or leaf.watched) and leaf.watches(ask):
+            self.delays.remove(leaf, app.pending_since_us(ask))
+        if ask.gang is not None:
+            gang = self.book.touch(ask.gang)
+            if not app.slots[ask.gang].members:
+                self.book.drop(app.slots[ask.gang])
+                del app.slots[ask.gang], gang.slots[app.identity.key]
+                leaf.slots -= 1
+
+    def acquire_shape(self, ask: Ask) -> int:
+        """Count the shape of an ask that becomes pending once more; give its bit.
+
+        If it is a new one, the nodes are to be told to place it before anything is searched.
+        """
+        return self._acquire(ask.shape, 1)
+
+    def _acquire(self, shape: Shape, times: int) -> int:
+        bit = self.shapes.find(shape)
+        if bit is None:
+            bit = self.shapes.add(shape)
+            self.nodes.shape_added(bit)
+        self.shapes.acquire(bit, times)
+        return bit
+
+    def release_shape(self, ask: Ask) -> None:
+        """Count the shape of an ask no longer, which is neither pending nor waiting any more."""
+        bit = self.shapes.find(ask.shape)
+        assert bit is not None, "the shape of a waiting ask is not in the table"
+        self.shapes.release(bit)
+
+    def begin_wait(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
+        """Take note that a member waits."""
+        name = allocation.ask.gang
+        assert name is not None, "what is no member of a gang does not wait"
+        gang = self.book.touch(name)
+        was_running = app.running
+        app.waiting[allocation.ask.name] = (allocation, node)
+        key = (app.identity.key, allocation.ask.name)
+        gang.waiting[key] = Hold(app, allocation, node, allocation.number)
+        gang.trigger(GangTrigger.FIRST_WAITS)
+        self.book.waiting[name] = gang
+        if not was_running:
+            self.count_running(self.leaf_of(app), 1)
+
+    def end_wait(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
+        """Take note that a member no longer waits; give what it held."""
+        assert ask.gang is not None, "what is no member of a gang does not wait"
+        gang = self.book.touch(ask.gang)
+        held = app.waiting.pop(ask.name)
+        del gang.waiting[app.identity.key, ask.name]
+        if not gang.waiting:
+            gang.trigger(GangTrigger.NONE_WAITS)
+            del self.book.waiting[ask.gang]
+        if not app.running:
+            self.count_running(self.leaf_of(app), -1)
+        return held
+
+    def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int | None) -> None:
+        """Let an application be in another state; without an instant, no timer begins."""
+        was_running = app.running
+        leaf.starting += (state is AppState.STARTING) - (app.state is AppState.STARTING)
+        app.state = state
+        if now_us is not None:
+            self.timers.entered(app, now_us)
+        if app.running != was_running:
+            self.count_running(leaf, 1 if app.running else -1)
+
+    def undo_entry(self, app: ViewApp, leaf: LeafView, state: AppState, stay: int) -> None:
+        """Let an application be in the state again that it has left in this batch."""
+        self.enter(app, leaf, state, now_us=None)
+        app.stay = stay
+
+    def count_running(self, leaf: LeafView, change: int) -> None:
+        """Count the running applications on a path; a limit that is met or left closes or opens."""
+        for queue in leaf.line:
+            if not queue.config.max_applications:
+                queue.running += change
+                continue
+            gates = queue.gates()
+            queue.running += change
+            if queue.gates() != gates:
+                self._mark_leaves(queue)
+
+    def _mark_leaves(self, queue: ViewQueue) -> None:
+        if isinstance(queue, ParentView):
+            for child in queue.children.values():
+                self._mark_leaves(child)
+        else:
+            self.dirty[queue.key] = queue
+
+    def refresh(self) -> None:
+        """Bring masks, priorities and places up to date, from the leaves upward."""
+        if self.dirty:
+            queues = self._with_ancestors(self.dirty)
+            self.dirty.clear()
+            self._refresh(queues)
+
+    def _refresh(self, queues: Sequence[ViewQueue]) -> None:
+        shapes, total, exact, claimants = self.shapes, self.total, self.exact, self.claimants
+        for queue in queues:
+            before = queue.priority
+            queue.refresh(shapes, total, exact=exact)
+            if queue.priority != before:
+                self.touched.add(queue.key)
+            if queue.claims:
+                claimants[queue.key] = queue
+            elif claimants:
+                claimants.pop(queue.key, None)
+
+    @staticmethod
+    def _with_ancestors(dirty: dict[int, ViewQueue]) -> Sequence[ViewQueue]:
+        """Give some queues and all above them, each after all below it."""
+        if len(dirty) == 1:
+            (queue,) = dirty.values()
+            return queue.line
+        found: dict[int, ViewQueue] = {}
+        for queue in dirty.values():
+            for above in queue.line:
+                if above.key in found:
+                    break
+                found[above.key] = above
+        return sorted(found.values(), key=_depth, reverse=True)
+
+
+def _depth(queue: ViewQueue) -> int:
+    return queue.depth

@@ -1,0 +1,93 @@
+"""The order of a leaf's applications that are in one state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
+
+import attrs
+
+from muster_core.structures.ranking import Ranked, Ranking
+from muster_core.structures.shapes import MaskCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.structures.ranking import Rank
+
+
+@attrs.define(eq=False)
+class Listed(Ranked):
+    """What an order has to know of an application.
+
+    It is ranked with the shapes of the pending asks that were not tried in this round.
+
+    Attributes:
+        order: The order that it is listed in, or None.
+        listed: The mask with which it is counted there.
+    """
+
+    order: AppOrder[Any] | None = attrs.field(default=None, init=False, repr=False)
+    listed: int = attrs.field(default=0, init=False)
+
+
+A = TypeVar("A", bound=Listed)
+
+
+@final
+class AppOrder(Generic[A]):
+    """Applications of one leaf in order, all and only those listed that have pending asks."""
+
+    __slots__ = ("_counts", "ranking")
+
+    def __init__(self) -> None:
+        #: How many applications offer each shape.
+        self._counts = MaskCounts()
+        #: The applications, by what they offer.
+        self.ranking: Ranking[A] = Ranking()
+
+    @property
+    def mask(self) -> int:
+        """The shapes that some application of the order offers."""
+        return self._counts.mask
+
+    def add(self, app: A, rank: Rank) -> None:
+        """List an application that is listed nowhere."""
+        app.order, app.listed = self, 0
+        self.ranking.add(app, rank)
+        self.update(app)
+
+    def remove(self, app: A) -> None:
+        """Take an application of this order out."""
+        self.ranking.remove(app)
+        self._counts.replace(app.listed, 0)
+        app.order, app.listed = None, 0
+
+    def move(self, app: A, rank: Rank) -> None:
+        """Give an application of this order another place."""
+        self.ranking.move(app, rank)
+        if app.mask != app.listed:
+            self._counts.replace(app.listed, app.mask)
+            app.listed = app.mask
+
+    def update(self, app: A) -> None:
+        """Bring the shapes with which an application is listed up to date."""
+        if app.mask != app.listed:
+            self._counts.replace(app.listed, app.mask)
+            app.listed = app.mask
+            self.ranking.widen(app)
+
+    def best(self, mask: int) -> A | None:
+        """Give the first application that offers a shape in ``mask``."""
+        return self.ranking.first(mask) if mask & self.mask else None
+
+    def __iter__(self) -> Iterator[A]:
+        """Give the applications, best first."""
+        return iter(self.ranking)
+
+    def check(self, apps: list[A]) -> None:
+        """Assert the invariants, given the applications that should be listed; for tests."""
+        assert all(app.order is self and app.listed == app.mask for app in apps)
+        self._counts.check(app.mask for app in apps)
+        # All are ranked, in order.
+        self.ranking.check()
+        assert {id(app) for app in self} == {id(app) for app in apps}

@@ -1,0 +1,404 @@
+"""An application as a round sees it: its pending asks, by shape and in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, AskOrder
+from muster_core.owners.messages.from_applications import Values
+from muster_core.structures.shapes import bits_of
+from muster_core.structures.totals import add_to
+from muster_core.values.lifecycle import RUNNING_STATES, AppState
+from muster_core.values.priority import PriorityTally
+from muster_core.view.tree.app_order import Listed
+from muster_core.view.tree.slots import Offer, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from muster_core.nodes.node import Node
+    from muster_core.structures.shapes import Shape
+
+Entry = tuple[AskOrder, Ask, int]
+"""A member that is offered: its place among the asks of the application, and its bit."""
+
+
+@final
+@attrs.define(eq=False)
+class ViewApp(Listed):
+    """One application.
+
+    Attributes:
+        identity: What about it never changes.
+        state: Its state.
+        stay: How many states it has entered: tells one stay in a state from another.
+        pending: All and only its pending asks by name, those tried in this round included.
+        parked: All and only its parked asks by name.
+        waiting: All and only its waiting asks by name, with their nodes.
+        bound: All and only its bound asks by name, with their nodes.
+        slots: Its pending asks that are members of gangs, by the name of the gang.
+        spoilt: How many of the next binds of an ask will fail.
+        tally: The priorities of the pending asks.
+        pending_total: The sum of the pending asks.
+        allocated: The sum of the bound and the waiting asks.
+        counted: The priority with which it counts in its leaf.
+        since_us: Since when asks count as pending that were bound once and lost their node,
+            in microseconds; all others do since they came.
+        failed_on: The nodes of the last binds that failed, of asks that have held none since,
+            by name; perhaps of asks of these names that are gone.
+    """
+
+    identity: AppIdentity
+    state: AppState = AppState.NEW
+    stay: int = 0
+    pending: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
+    parked: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
+    waiting: dict[str, tuple[Allocation, Node]] = attrs.field(
+        factory=dict[str, "tuple[Allocation, Node]"]
+    )
+    bound: dict[str, tuple[Allocation, Node]] = attrs.field(
+        factory=dict[str, "tuple[Allocation, Node]"]
+    )
+    slots: dict[str, Slot[ViewApp]] = attrs.field(factory=dict[str, "Slot[ViewApp]"])
+    spoilt: dict[str, int] = attrs.field(factory=dict[str, int])
+    tally: PriorityTally = attrs.field(factory=PriorityTally)
+    pending_total: dict[str, int] = attrs.field(factory=dict[str, int])
+    allocated: dict[str, int] = attrs.field(factory=dict[str, int])
+    counted: int | None = None
+    since_us: dict[str, int] = attrs.field(factory=dict[str, int])
+    failed_on: dict[str, tuple[Ask, str]] = attrs.field(factory=dict[str, "tuple[Ask, str]"])
+    #: All untried plain asks; the top is always one. So are those of each shape, once the
+    #: first of all did not fit and another was asked for; that is None until then.
+    _plain: list[Ask] = attrs.field(factory=list["Ask"], init=False)
+    _by_shape: dict[int, list[Ask]] | None = attrs.field(default=None, init=False)
+    #: The bits of the shapes that plain pending asks have, perhaps of others as well.
+    _bits: dict[Shape, int] = attrs.field(factory=dict["Shape", int], init=False)
+    #: How many untried plain asks there are of each shape, without zeros, and their mask.
+    _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    _plain_mask: int = attrs.field(default=0, init=False)
+    #: The members of gangs that are offered, by bit; the top is always one. Their mask.
+    _members: dict[int, list[Entry]] = attrs.field(factory=dict[int, "list[Entry]"], init=False)
+    _member_mask: int = attrs.field(default=0, init=False)
+    #: The asks that were tried in this round and are pending still.
+    _tried: dict[str, tuple[int, Ask]] = attrs.field(
+        factory=dict[str, "tuple[int, Ask]"], init=False
+    )
+
+    @property
+    def running(self) -> bool:
+        """Whether it counts against ``maxapplications``."""
+        return self.state in RUNNING_STATES or bool(self.waiting)
+
+    def knows(self, name: str) -> bool:
+        """Say whether it has an ask of this name, in whatever place."""
+        places = (self.pending, self.parked, self.waiting, self.bound)
+        return any(name in place for place in places)
+
+    def has_no_node(self, name: str) -> bool:
+        """Say whether it has an ask of this name that holds no node."""
+        return name in self.pending or name in self.parked
+
+    def find(self, name: str) -> Ask | None:
+        """Give an ask by its name, wherever it is, or None."""
+        held = self.waiting.get(name) or self.bound.get(name)
+        if held is not None:
+            return held[0].ask
+        return self.pending.get(name) or self.parked.get(name)
+
+    def order_of(self, ask: Ask) -> AskOrder:
+        """Give the place of a pending ask among those of the application."""
+        return ask.order if ask.gang is None else self.slots[ask.gang].order_of(ask)
+
+    def pending_since_us(self, ask: Ask) -> int:
+        """Give since when an ask counts as pending, in microseconds."""
+        since_us = self.since_us.get(ask.name)
+        # What stands there may be of an ask of that name that is gone.
+        return ask.came_us if since_us is None else max(since_us, ask.came_us)
+
+    def add(self, ask: Ask, bit: int) -> None:
+        """List a pending ask, whose shape has ``bit``; a member of a gang has a slot."""
+        self.pending[ask.name] = ask
+        self.tally.add(ask.priority)
+        add_to(self.pending_total, ask.resources)
+        if ask.gang is None:
+            self._offer_plain(ask, bit)
+        else:
+            slot = self.slots[ask.gang]
+            slot.add(ask, bit)
+            self._offer_member(slot, ask, bit)
+
+    def add_row(
+        self, asks: Sequence[Ask], bits: Mapping[Shape, int], times: Mapping[Shape, int]
+    ) -> None:
+        """List plain asks, of each shape so many, whose bits are given."""
+        self.pending.update([(ask.name, ask) for ask in asks])
+        for priority, count in Counter([ask.priority for ask in asks]).items():
+            self.tally.add(priority, count)
+        for shape, bit in bits.items():
+            add_to(self.pending_total, shape.resources, times[shape])
+            self._count_plain(shape, bit, times[shape])
+        if self._plain:
+            for ask in asks:
+                heappush(self._plain, ask)
+        else:
+            self._plain.extend(asks)
+            heapify(self._plain)
+        if self._by_shape is not None:
+            for ask in asks:
+                heappush(self._by_shape.setdefault(bits[ask.shape], []), ask)
+
+    def _offer_plain(self, ask: Ask, bit: int) -> None:
+        heappush(self._plain, ask)  # It compares as its place does.
+        if self._by_shape is not None:
+            heappush(self._by_shape.setdefault(bit, []), ask)
+        self._count_plain(ask.shape, bit, 1)
+
+    def _count_plain(self, shape: Shape, bit: int, times: int) -> None:
+        counts = self._counts
+        if bit in counts:
+            counts[bit] += times
+        else:
+            counts[bit] = times
+            self._bits[shape] = bit
+            self._plain_mask |= 1 << bit
+            self.mask |= 1 << bit
+
+    def _offer_member(self, slot: Slot[ViewApp], ask: Ask, bit: int) -> None:
+        if slot.offer is Offer.EACH:
+            self.push(slot.order_of(ask), ask, bit)
+        elif slot.offer is Offer.FIRST:
+            slot.relist()
+
+    def remove(self, ask: Ask, bit: int) -> None:
+        """Forget a pending ask."""
+        name, total = ask.name, self.pending_total
+        del self.pending[name]
+        self.tally.remove(ask.priority)
+        for kind, amount in ask.resources.items():
+            if total[kind] > amount:
+                total[kind] -= amount
+            else:
+                del total[kind]
+        untried = self._tried.pop(name, None) is None if self._tried else True
+        if ask.gang is None:
+            self._withdraw_plain(bit, counted=untried)
+            return
+        slot = self.slots[ask.gang]
+        slot.remove(ask)
+        if slot.offer is Offer.FIRST:
+            slot.relist()
+        self._clean(bit)
+
+    def _withdraw_plain(self, bit: int, *, counted: bool) -> None:
+        """Take note that a plain ask is no longer offered, which was counted if it was untried."""
+        if counted:
+            counts = self._counts
+            if counts[bit] > 1:
+                counts[bit] -= 1
+            else:
+                del counts[bit]
+                self._plain_mask ^= 1 << bit
+                self.mask = self._plain_mask | self._member_mask
+        self._tidy(self._plain)
+        if self._by_shape is not None:
+            heap = self._by_shape.get(bit)
+            if heap is not None:
+                self._tidy(heap)
+                if not heap:
+                    del self._by_shape[bit]
+
+    def _tidy(self, heap: list[Ask]) -> None:
+        """Make the top of a heap of plain asks one that is offered."""
+        pending, tried = self.pending, self._tried
+        while heap:
+            ask = heap[0]
+            name = ask.name
+            if name in pending and pending[name] is ask and name not in tried:
+                break
+            heappop(heap)
+        if len(heap) > 2 * len(pending) + 16:
+            heap[:] = {ask.name: ask for ask in heap if self.has_untried(ask)}.values()
+            heapify(heap)
+
+    def best(self, mask: int) -> tuple[int, Ask]:
+        """Give the first ask in order among those offered under the bits in ``mask``.
+
+        At least one of the bits must be in the application's own mask.
+        """
+        best: Ask | None = None
+        best_bit = 0
+        if self._plain_mask & mask:
+            best = self._plain[0]
+            best_bit = self._bits[best.shape]
+            if not mask >> best_bit & 1:
+                best_bit, best = self._best_of_shapes(mask & self._plain_mask)
+        if self._member_mask & mask:
+            order = None if best is None else best.order
+            for bit in bits_of(mask & self._member_mask):
+                top = self._members[bit][0]
+                if order is None or top[0] < order:
+                    order, best, best_bit = top
+        assert best is not None, "searched for a shape that is not there"
+        return best_bit, best
+
+    def _best_of_shapes(self, mask: int) -> tuple[int, Ask]:
+        heaps = self._shape_heaps()
+        best, bit = min([(heaps[bit][0], bit) for bit in bits_of(mask)])
+        return bit, best
+
+    def _shape_heaps(self) -> dict[int, list[Ask]]:
+        if self._by_shape is None:
+            heaps: dict[int, list[Ask]] = {}
+            for ask in sorted(filter(self.has_untried, self._plain)):  # What is sorted is a heap.
+                heaps.setdefault(self._bits[ask.shape], []).append(ask)
+            self._by_shape = heaps
+        return self._by_shape
+
+    def first_of(self, bit: int, accepts: Callable[[Ask], bool]) -> tuple[AskOrder, Ask] | None:
+        """Give the first ask with its place among those offered under a bit that is accepted."""
+        found: list[tuple[AskOrder, Ask]] = []
+        plain, members = self._shape_heaps().get(bit), self._members.get(bit)
+        if plain:
+            ask = plain[0]
+            if accepts(ask):
+                found.append((ask.order, ask))
+            else:
+                rest = (one for one in plain if self.has_untried(one) and accepts(one))
+                found.extend((one.order, one) for one in rest)
+        if members:
+            offered = (entry for entry in members if self._offered(entry) and accepts(entry[1]))
+            found.extend((order, ask) for order, ask, _ in offered)
+        return min(found, default=None)
+
+    def has_untried(self, ask: Ask) -> bool:
+        """Say whether an ask is pending and was not tried in this round."""
+        return self.pending.get(ask.name) is ask and ask.name not in self._tried
+
+    def tried(self, ask: Ask, bit: int) -> None:
+        """Do not offer a pending ask again in this round."""
+        self._tried[ask.name] = (bit, ask)
+        if ask.gang is None:
+            self._withdraw_plain(bit, counted=True)
+            return
+        slot = self.slots[ask.gang]
+        if slot.offer is Offer.FIRST:
+            slot.relist()
+        self._clean(bit)
+
+    def start_round(self) -> None:
+        """Offer the asks again that were tried in the last round."""
+        tried, self._tried = self._tried, {}
+        for bit, ask in tried.values():
+            if ask.gang is None:
+                self._offer_plain(ask, bit)
+            else:
+                slot = self.slots[ask.gang]
+                slot.push(ask)
+                self._offer_member(slot, ask, bit)
+
+    def values(self) -> Values:
+        """Give what counts of the application in its queue."""
+        return Values(self.tally.top(), dict(self.pending_total), dict(self.allocated))
+
+    def push(self, order: AskOrder, ask: Ask, bit: int) -> None:
+        """Offer a member of a gang under a bit."""
+        heap = self._members.get(bit)
+        if heap is None:
+            self._members[bit] = [(order, ask, bit)]
+            self._member_mask |= 1 << bit
+            self.mask |= 1 << bit
+        else:
+            heappush(heap, (order, ask, bit))
+
+    def clean(self, bits: Iterable[int]) -> None:
+        """Take note that members of gangs are no longer offered under these bits."""
+        for bit in bits:
+            self._clean(bit)
+
+    def _offered(self, entry: Entry) -> bool:
+        order, ask, bit = entry
+        if not self.has_untried(ask):
+            return False
+        slot = self.slots[ask.gang or ""]
+        if order != slot.order_of(ask):
+            return False
+        if slot.offer is Offer.FIRST:
+            return slot.listed is ask and bit == slot.visit_bit
+        return slot.offer is Offer.EACH and bit == slot.members[ask.name][1]
+
+    def _clean(self, bit: int) -> None:
+        """Make the top of a heap of members one that is offered, or drop the heap."""
+        heap = self._members.get(bit)
+        if heap is None:
+            return
+        while heap and not self._offered(heap[0]):
+            heappop(heap)
+        if not heap:
+            del self._members[bit]
+            self._member_mask &= ~(1 << bit)
+            self.mask = self._plain_mask | self._member_mask
+        elif len(heap) > 2 * len(self.pending) + 16:
+            offered = {entry[1].name: entry for entry in heap if self._offered(entry)}
+            heap[:] = offered.values()
+            heapify(heap)
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # An ask is in exactly one place.
+        places = (self.pending, self.parked, self.waiting, self.bound)
+        names = [name for place in places for name in place]
+        assert len(names) == len(set(names))
+        # Only asks that exist can have binds that will fail.
+        assert set(self.spoilt) <= set(names)
+        assert all(self.spoilt.values())
+        # Nothing is kept of asks that are gone, and of those that hold a node.
+        assert all(self.has_no_node(name) for name in self.failed_on)
+        # The maximum and the sums are those that a fresh look gives.
+        assert self.tally.top() == max(
+            (ask.priority for ask in self.pending.values()), default=None
+        )
+        pending: dict[str, int] = {}
+        for ask in self.pending.values():
+            add_to(pending, ask.resources)
+        assert pending == self.pending_total
+        # Every pending ask that was not tried is offered, members as their gang has it.
+        for slot in self.slots.values():
+            slot.check()
+        plain = {(ask.name, self._bits[ask.shape]) for ask in self._plain if self.has_untried(ask)}
+        members = {
+            (entry[1].name, entry[2])
+            for heap in self._members.values()
+            for entry in heap
+            if self._offered(entry)
+        }
+        names = [name for name, _ in (*plain, *members)]
+        assert len(names) == len(set(names))
+        assert set(names) == self._to_offer()
+        # The masks have a bit for all and only what is offered, and tops are offered.
+        counts = Counter(bit for _, bit in plain)
+        assert counts == self._counts
+        assert set(bits_of(self._plain_mask)) == set(counts)
+        assert set(bits_of(self._member_mask)) == set(self._members) == {bit for _, bit in members}
+        assert self.mask == self._plain_mask | self._member_mask
+        assert all(self._offered(heap[0]) for heap in self._members.values())
+        assert not self._plain or self.has_untried(self._plain[0])
+        if self._by_shape is not None:
+            assert set(self._by_shape) == set(counts)
+            for bit, heap in self._by_shape.items():
+                assert self.has_untried(heap[0])
+                assert {(ask.name, bit) for ask in heap if self.has_untried(ask)} <= plain
+                assert len(set(filter(self.has_untried, heap))) == counts[bit]
+        self.tally.check()
+
+    def _to_offer(self) -> set[str]:
+        names = {name for name, ask in self.pending.items() if ask.gang is None}
+        for slot in self.slots.values():
+            if slot.offer is Offer.EACH:
+                names |= set(slot.members)
+            elif slot.offer is Offer.FIRST and (first := slot.first()) is not None:
+                names.add(first.name)
+        return names - set(self._tried)

@@ -1,0 +1,336 @@
+"""Leaves as a round sees them: which of their applications compete, and in which order.
+
+Where neither the policy of a leaf nor a ``maxapplications`` on its path lets some applications
+wait for others, all of them are in one order. Else there is an order for each of the states
+that make a difference, as a gate that opens or closes concerns all applications in a state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+from typing_extensions import override
+
+from muster_core.owners.messages.asks import Ask
+from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
+from muster_core.structures.shares import usage_key
+from muster_core.structures.steps import in_pieces
+from muster_core.values.configuration import SortPolicy
+from muster_core.values.lifecycle import AppState
+from muster_core.view.tree.app_order import AppOrder
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.queue import VISIT, ViewQueue, highest, sum_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from muster_core.structures.ranking import Rank
+    from muster_core.structures.steps import Steps
+
+_Standing = tuple[AppState, bool]
+
+COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
+"""The states in which an application can have pending asks."""
+
+_HOLDING: Final = (AppState.ACCEPTED, True)
+_STANDINGS: Final = (*((state, False) for state in COMPETING), _HOLDING)
+"""What decides whether an application competes: its state, and whether it only runs for the
+sake of ``maxapplications``, as it holds waiting asks."""
+
+
+@final
+@attrs.define(eq=False)
+class LeafView(ViewQueue):
+    """A leaf: its children are applications.
+
+    Attributes:
+        apps: All its applications by their keys.
+        starting: How many of them are in Starting.
+        blocked: One of its asks did not fit in this round, and it is a blocking leaf.
+        preempting: How many of its pending asks have a class that lets them preempt, by
+            shape, priority and gang; no zeros.
+        watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
+            and preempt; None if they may not.
+        since: How many of the pending asks that could take something count as pending since
+            when, in microseconds; no zeros (see :mod:`muster_core.view.state.delays`).
+    """
+
+    apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
+    starting: int = 0
+    blocked: bool = False
+    preempting: dict[tuple[int, int, str], int] = attrs.field(
+        factory=dict["tuple[int, int, str]", int]
+    )
+    watched: frozenset[str] | None = None
+    since: dict[int, int] = attrs.field(factory=dict[int, int])
+    #: How many pending asks there are of each shape, tried or not, and the mask of those.
+    shapes: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    #: How many slots its applications have: pending members of gangs.
+    slots: int = attrs.field(default=0, init=False)
+    pending_mask: int = attrs.field(default=0, init=False)
+    #: The queues on the path that have a ``maxapplications``.
+    _limited: list[ViewQueue] = attrs.field(factory=list[ViewQueue], init=False)
+    #: The applications with pending asks, by where they stand; the same order several times
+    #: where that makes no difference, which is in ``_all`` then.
+    _orders: dict[_Standing, AppOrder[ViewApp]] = attrs.field(
+        factory=dict[_Standing, AppOrder[ViewApp]], init=False
+    )
+    _all: AppOrder[ViewApp] | None = attrs.field(default=None, init=False)
+    #: What the partition had when they were listed.
+    _total: Mapping[str, int] = attrs.field(factory=dict[str, int], init=False)
+
+    def watches(self, ask: Ask) -> bool:
+        """Say whether an ask could take something from others once its delay is over."""
+        watched = self.watched
+        if watched is None:
+            return False
+        return ask.preempts or (bool(watched) and any(ask.resources[name] for name in watched))
+
+    def unlist(self) -> None:
+        """List no application any more until all are listed anew."""
+        self._all, self._orders = None, {}
+
+    def is_ordered(self, total: Mapping[str, int]) -> bool:
+        """Say whether no application's place depends on anything that has changed."""
+        if not self._orders or self._limited != self._limits():
+            return False
+        return self.config.settings.sort_policy is not SortPolicy.FAIR or self._total == total
+
+    def _limits(self) -> list[ViewQueue]:
+        return [queue for queue in self.line if queue.config.max_applications]
+
+    def reorder(self, total: Mapping[str, int]) -> Steps[None]:
+        """List all applications anew, as the settings or the totals have changed."""
+        self._limited, self._total = self._limits(), dict(total)
+        self._all = None
+        self._orders = {standing: AppOrder[ViewApp]() for standing in _STANDINGS}
+        if not self._limited and not self._state_aware:
+            self._all = self._orders[_HOLDING]
+            self._orders = dict.fromkeys(_STANDINGS, self._all)
+        for piece in in_pieces(self.apps.values()):
+            for app in piece:
+                app.order, app.listed = None, 0
+                self.list_app(app, total)
+            yield
+
+    def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
+        """Bring an application's place up to date, and the priority with which it counts."""
+        priority = app.tally.top()
+        if priority != app.counted:
+            self.tally.replace(app.counted, priority)
+            app.counted = priority
+            self.repriced = True
+        before = app.order
+        order = (self._all or self._orders.get(_standing(app))) if app.pending else None
+        if order is None:
+            if before is not None:
+                before.remove(app)
+            return
+        rank, changes = self.key_of(app, total), order is not before
+        if changes:
+            if before is not None:
+                before.remove(app)
+            order.add(app, rank)
+        elif rank != app.rank:
+            order.move(app, rank)
+        elif app.mask != app.listed:
+            order.update(app)
+
+    def remove(self, app: ViewApp) -> None:
+        """Take out an application that has ceased to exist."""
+        del self.apps[app.identity.key]
+        self.tally.replace(app.counted, None)
+        self.repriced = True
+        if app.order is not None:
+            app.order.remove(app)
+
+    def count_preempting(self, ask: Ask, bit: int, change: int) -> None:
+        """Count the pending asks that may preempt."""
+        key = (bit, ask.priority, ask.gang or "")
+        left = self.preempting.get(key, 0) + change
+        if left:
+            self.preempting[key] = left
+        else:
+            del self.preempting[key]
+
+    def count_shape(self, bit: int, change: int) -> None:
+        """Count the pending asks of a shape."""
+        left = self.shapes.get(bit, 0) + change
+        if left:
+            self.shapes[bit] = left
+            self.pending_mask |= 1 << bit
+        else:
+            del self.shapes[bit]
+            self.pending_mask &= ~(1 << bit)
+
+    @override
+    def below(self) -> int:
+        """Give the bits of the asks that may be tried."""
+        if not self.config.settings.blocking:
+            if self._all is not None:
+                return self._all.mask
+            mask = 0
+            for order in self._open_orders():
+                mask |= order.mask
+            only = self.only()
+            return mask if only is None else mask | only.mask
+        first = None if self.blocked else self.first()
+        if first is None:
+            return 0
+        # Whether the first ask is still the first when the leaf's turn comes can only
+        # change with an ancestor's maxapplications; then the turn has to be waited for.
+        # So it has where members of gangs are, which fail in a leaf once it is blocked.
+        above = any(queue is not self for queue in self._limited)
+        return 1 << first[1] | (VISIT if above or self.slots else 0)
+
+    @override
+    def visits(self, below: int, *, exact: bool) -> int:
+        """Give the shapes with which the leaf would enter, if it is to be visited."""
+        return self.pending_mask if below & VISIT or (exact and below) else 0
+
+    def choose(self, mask: int) -> tuple[ViewApp, int, Ask] | None:
+        """Give the ask to be tried of those with a bit in ``mask``, or None if it does not fit."""
+        if self.config.settings.blocking:
+            first = self.first()
+            return first if first is not None and mask >> first[1] & 1 else None
+        if self._all is not None:
+            app = self._all.ranking.first(mask)
+            return None if app is None else (app, *app.best(mask))
+        found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
+        only = self.only()
+        if only is not None and only.mask & mask:
+            found.append(only)
+        app = min(found, key=lambda app: app.rank)
+        return (app, *app.best(mask))
+
+    @override
+    def may_be_blocked_by_members(self) -> bool:
+        """Say whether a member of a gang that was not the first may have blocked the leaf."""
+        return self.config.settings.blocking and self.slots > 0
+
+    def competes(self, app: ViewApp) -> bool:
+        """Say whether an application of the leaf has its turn in a round."""
+        return app is self.only() or any(app.order is order for order in self._open_orders())
+
+    def competing(self) -> list[ViewApp]:
+        """Give the applications that have their turn in a round, best first."""
+        found = [app for order in self._open_orders() for app in order]
+        only = self.only()
+        if only is not None:
+            found.append(only)
+        return sorted(found, key=lambda app: app.rank)
+
+    def enters(self) -> bool:
+        """Say whether something pending in the leaf fits the headroom."""
+        mask = self.pending_mask
+        for queue in self.upward():
+            mask &= queue.admits
+        return bool(mask)
+
+    def first(self) -> tuple[ViewApp, int, Ask] | None:
+        """Give the first untried ask of all, fitting or not; for a blocking leaf."""
+        orders = self._open_orders()
+        found = [app for order in orders if (app := order.best(EVERY_SHAPE)) is not None]
+        only = self.only()
+        if only is not None and only.mask:
+            found.append(only)
+        if not found:
+            return None
+        app = min(found, key=lambda app: app.rank)
+        return (app, *app.best(EVERY_SHAPE))
+
+    @property
+    def _state_aware(self) -> bool:
+        return self.config.settings.sort_policy is SortPolicy.STATE_AWARE
+
+    def closed(self) -> tuple[bool, bool]:
+        """Say for whom ``maxapplications`` is used up on the path: (running ones, others)."""
+        running = others = False
+        for queue in self._limited:
+            gates = queue.gates()
+            running, others = running or gates[0], others or gates[1]
+        return running, others
+
+    def _open_orders(self) -> Sequence[AppOrder[ViewApp]]:
+        """Give the orders of which every application competes."""
+        if self._all is not None:
+            return (self._all,)
+        running_closed, others_closed = self.closed()
+        orders, state_aware = self._orders, self._state_aware
+        found: list[AppOrder[ViewApp]] = []
+        if not running_closed:
+            found.append(orders[AppState.RUNNING, False])
+            if not state_aware:
+                found += (orders[AppState.STARTING, False], orders[_HOLDING])
+        if not others_closed and not state_aware:
+            found.append(orders[AppState.ACCEPTED, False])
+        return found
+
+    def only(self) -> ViewApp | None:
+        """Give the one application that competes beside the Running ones in a state-aware leaf."""
+        if not self._state_aware:
+            return None
+        state = AppState.STARTING if self.starting else AppState.ACCEPTED
+        orders = [self._orders[state, False]]
+        if state is AppState.ACCEPTED:
+            orders.append(self._orders[_HOLDING])
+        found = [app for order in orders for app in islice(order, 1)]
+        only = min(found, key=lambda app: app.rank, default=None)
+        return None if only is None or self.closed()[not only.running] else only
+
+    def key_of(self, app: ViewApp, total: Mapping[str, int]) -> Rank:
+        """Compute an application's place among those of the leaf (SPEC section 4)."""
+        settings, creation = self.config.settings, app.identity.key
+        rank: Rank = (creation,)
+        if settings.sort_policy is SortPolicy.FAIR:
+            rank = (usage_key(app.allocated, self.config.guaranteed, total), creation)
+        if settings.sort_by_priority:
+            priority = app.counted
+            assert priority is not None, "an application with pending asks has a priority"
+            rank = (-priority, *rank)
+        return rank
+
+    @override
+    def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+        """Assert the invariants of a leaf that is up to date, outside a round; for tests."""
+        ViewQueue.check(self, shapes, total)
+        apps = list(self.apps.values())
+        assert not self.blocked
+        assert self.tally.top() == highest(app.counted for app in apps)
+        assert self.pending == sum_of(app.pending_total for app in apps)
+        assert self.allocated == sum_of(app.allocated for app in apps)
+        assert self.starting == sum(app.state is AppState.STARTING for app in apps)
+        assert self.running == sum(app.running for app in apps)
+        for app in apps:
+            assert app.counted == app.tally.top()
+            assert not app.pending or app.rank == self.key_of(app, total)
+            app.check()
+        # All and only the applications with pending asks are listed, each by its state.
+        for standing, order in self._orders.items():
+            if self._all is None:
+                order.check([app for app in apps if _standing(app) == standing and app.pending])
+        if self._all is not None:
+            self._all.check([app for app in apps if app.pending])
+        counts: dict[int, int] = {}
+        for app in apps:
+            for ask in app.pending.values():
+                bit = shapes.find(ask.shape) or 0
+                counts[bit] = counts.get(bit, 0) + 1
+        assert counts == self.shapes
+        assert set(bits_of(self.pending_mask)) == set(counts)
+        assert not self.pending_mask & (self.admits ^ self.admitted(shapes))
+        for queue in self.upward():
+            assert not self.pending_mask & (queue.claims ^ queue.claimed(shapes))
+        preempting = [ask for app in apps for ask in app.pending.values() if ask.preempts]
+        assert self.preempting == Counter(
+            (shapes.find(ask.shape), ask.priority, ask.gang or "") for ask in preempting
+        )
+        assert self.slots == sum(len(app.slots) for app in apps)
+        assert all(app.state in COMPETING for app in apps if app.pending)
+
+
+def _standing(app: ViewApp) -> _Standing:
+    return (app.state, app.state is AppState.ACCEPTED and bool(app.waiting))

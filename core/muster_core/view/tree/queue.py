@@ -1,0 +1,339 @@
+"""Queues as a round sees them: their order, their headroom, and what they could place.
+
+Every queue has a mask of the shapes that it could place now as far as its quota
+and those below it go (``open``). A parent is entered only for a shape that is in
+the mask of one of its children, so that no search ever fails, and nothing is
+placed that the plain algorithm would not place: within a round room only
+shrinks, so an ask that fits when its turn comes would have fitted before, and
+one that does not fit never will.
+
+Some asks have to be tried in their turn, fitting or not (see
+:mod:`muster_core.view.gangs.gang`). A leaf that has such asks is to be visited if it enters
+at all, which means that something pending in it fits the headroom; which shapes those
+are is a second mask (``visiting``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+from typing_extensions import override
+
+from muster_core.owners.messages.asks import Ask
+from muster_core.owners.messages.from_applications import Values
+from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
+from muster_core.structures.shares import Denominators, dominant_share, fair_share
+from muster_core.structures.totals import add_to
+from muster_core.values.configuration import QueueConfig
+from muster_core.values.priority import PriorityTally, current_priority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+VISIT: Final = 1 << VISIT_BIT
+"""The mask of what is to be tried though it may fit nowhere."""
+
+QueueKey = tuple[float | str, ...]
+
+
+@attrs.define(eq=False)
+class ViewQueue(ABC):
+    """A queue; a parent or a leaf.
+
+    Attributes:
+        key: Its number.
+        parent: Its parent, or None for the root.
+        config: Its settings.
+        depth: The number of its ancestors.
+        pending: What is pending in it.
+        allocated: What is allocated in it.
+        tally: The priorities of what is right below it and has something pending.
+        priority: Its ``currentPriority``.
+        counted: The priority with which it counts in its parent.
+        running: How many applications run in it, for ``maxapplications``.
+        open: The shapes that it could place now.
+        visiting: The shapes with which leaves below enter that are to be visited.
+        admits: The shapes that fit in the headroom left by its own ``max``.
+        claims: The shapes for which it may reclaim, as far as ``guaranteed`` goes.
+        order: Its place among its siblings, while it could place something or is to be
+            visited.
+        denominators: What its use is compared with; None while not known.
+    """
+
+    key: int
+    parent: ParentView | None
+    config: QueueConfig
+    depth: int = 0
+    pending: dict[str, int] = attrs.field(factory=dict[str, int])
+    allocated: dict[str, int] = attrs.field(factory=dict[str, int])
+    tally: PriorityTally = attrs.field(factory=PriorityTally)
+    priority: int | None = None
+    counted: int | None = None
+    running: int = 0
+    open: int = 0
+    visiting: int = 0
+    admits: int = EVERY_SHAPE
+    claims: int = 0
+    order: QueueKey = ()
+    denominators: Denominators | None = None
+    #: The children below which there is a leaf to be visited; a leaf has none.
+    _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
+    #: The queue and its ancestors, nearest first.
+    line: tuple[ViewQueue, ...] = attrs.field(init=False, repr=False)
+    #: Whether the tally has changed since ``priority`` was computed, and with which settings
+    #: it was; whether these limit the queue or guarantee it anything.
+    repriced: bool = attrs.field(default=True, init=False)
+    _priced_with: QueueConfig | None = attrs.field(default=None, init=False)
+    _has_limits: bool = attrs.field(default=False, init=False)
+    _has_guaranteed: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Find the ancestors."""
+        self.line = (self,) if self.parent is None else (self, *self.parent.line)
+
+    def upward(self) -> Sequence[ViewQueue]:
+        """Give the queue and its ancestors, nearest first."""
+        return self.line
+
+    def gates(self) -> tuple[bool, bool]:
+        """Say for whom ``maxapplications`` is used up here: (running ones, others)."""
+        limit = self.config.max_applications
+        return (limit > 0 and self.running > limit, limit > 0 and self.running >= limit)
+
+    def may_be_blocked_by_members(self) -> bool:
+        """Say whether a member of a gang that was not the first may have blocked a leaf."""
+        return False
+
+    @abstractmethod
+    def below(self) -> int:
+        """Give the shapes that could be placed but for the queue's own ``max``."""
+
+    @abstractmethod
+    def visits(self, below: int, *, exact: bool) -> int:
+        """Give the shapes with which leaves would enter that are to be visited.
+
+        Args:
+            below: What :meth:`below` gives.
+            exact: Whether every leaf is to be visited that has something to try.
+        """
+
+    def has_room(self, ask: Ask) -> bool:
+        """Say whether an ask fits in the headroom of the queue and all above it."""
+        return all(queue.admits_more(ask) for queue in self.line if queue.config.max.amounts)
+
+    def admits_more(self, ask: Ask) -> bool:
+        """Say whether an ask fits in the headroom left by the queue's own ``max``."""
+        resources, allocated = ask.resources, self.allocated
+        for name, most in self.config.max.amounts:
+            amount = resources[name]
+            if amount and allocated.get(name, 0) + amount > most:
+                return False
+        return True
+
+    def values(self) -> Values:
+        """Give what counts of the queue in its parent."""
+        return Values(self.counted, dict(self.pending), dict(self.allocated))
+
+    def admitted(self, shapes: ShapeTable) -> int:
+        """Give the shapes that fit in the headroom left by the queue's own ``max``."""
+        limits = self.config.max.amounts
+        if not limits:
+            return EVERY_SHAPE
+        allocated = self.allocated
+        headroom = {name: most - allocated.get(name, 0) for name, most in limits}
+        return shapes.fitting_headroom(headroom)
+
+    def claimed(self, shapes: ShapeTable) -> int:
+        """Give the shapes of which ``guaranteed`` names a type, and with which it is not exceeded."""
+        guaranteed = self.config.guaranteed
+        if not guaranteed or self.parent is None:
+            return 0
+        room = {name: most - self.allocated.get(name, 0) for name, most in guaranteed.items()}
+        return shapes.naming(guaranteed) & shapes.fitting_headroom(room)
+
+    def fair_share(self, total: Mapping[str, int]) -> float:
+        """Give the fair share, where the partition has ``total``."""
+        return self.share_of(self.allocated, total)
+
+    def share_of(self, amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
+        """Give the fair share that the queue would have with these amounts allocated."""
+        denominators = self.denominators
+        if denominators is None:
+            denominators = Denominators([queue.config for queue in self.line], total)
+            self.denominators = denominators
+        return fair_share(amounts, denominators)
+
+    def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
+        """Bring everything that is computed up to date, and tell the parent."""
+        if self.repriced or self.config is not self._priced_with:
+            self._reprice()
+        before, below = self.open, self.below()
+        admits = self.admits = self.admitted(shapes) if self._has_limits else EVERY_SHAPE
+        self.claims = self.claimed(shapes) if self._has_guaranteed else 0
+        self.open = below & admits & ~VISIT
+        if exact or below & VISIT or self._visited:
+            self.visiting = self.visits(below, exact=exact) & admits
+        else:
+            self.visiting = 0
+        if self.parent is not None:
+            self.parent.child_changed(self, before, total)
+
+    def _reprice(self) -> None:
+        config = self.config
+        self.repriced, self._priced_with = False, config
+        top, is_root = self.tally.top(), self.parent is None
+        self.priority = current_priority(config.settings, top, is_root=is_root)
+        self._has_limits = bool(config.max.amounts)
+        self._has_guaranteed = bool(config.guaranteed)
+
+    def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
+        """Compute the queue's place among its siblings (SPEC section 4)."""
+        denominators, config = self.denominators, self.config
+        if denominators is None:
+            share = self.share_of(self.allocated, total)
+        else:
+            share = fair_share(self.allocated, denominators)
+        pending = -dominant_share(self.pending, total)
+        if not parent.config.settings.sort_by_priority:
+            return (share, pending, config.path)
+        priority = self.counted
+        assert priority is not None, "a queue with something pending has a priority"
+        return (-config.settings.queue_priority, -priority, share, pending, config.path)
+
+    def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+        """Assert the invariants of a queue that is up to date; for tests."""
+        # What is cached is what a fresh look gives.
+        assert not self.repriced
+        assert self.priority == current_priority(
+            self.config.settings, self.tally.top(), is_root=self.parent is None
+        )
+        below, admitted = self.below(), self.admitted(shapes)
+        assert self.open == below & admitted & ~VISIT
+        assert self.visiting == self.visits(below, exact=False) & admitted
+        assert self.fair_share(total) == fair_share(
+            self.allocated, Denominators([queue.config for queue in self.upward()], total)
+        )
+        assert self.line == (self, *(() if self.parent is None else self.parent.line))
+        # Its parent knows it, and is told of its priority only while something is pending.
+        if self.parent is not None:
+            assert self.parent.children[self.key] is self
+            assert self.counted == (self.priority if self.pending else None)
+        self.tally.check()
+
+
+@final
+@attrs.define(eq=False)
+class ParentView(ViewQueue):
+    """A parent: its children are queues.
+
+    Attributes:
+        children: All children by their keys.
+    """
+
+    children: dict[int, ViewQueue] = attrs.field(factory=dict[int, ViewQueue])
+    #: The children that could place something, in order.
+    _order: list[tuple[QueueKey, ViewQueue]] = attrs.field(
+        factory=list["tuple[QueueKey, ViewQueue]"], init=False
+    )
+    #: How many children could place each shape.
+    _counts: MaskCounts = attrs.field(factory=MaskCounts, init=False)
+
+    @override
+    def below(self) -> int:
+        """Give the shapes that some child could place."""
+        return self._counts.mask
+
+    @override
+    def visits(self, below: int, *, exact: bool) -> int:
+        """Give the shapes with which leaves would enter that are to be visited."""
+        mask = 0
+        for child in self._visited.values():
+            mask |= child.visiting
+        return mask
+
+    def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
+        """Take note of what a child could place, of its priority and of its place."""
+        counted = child.priority if child.pending else None
+        if counted != child.counted:
+            self.tally.replace(child.counted, counted)
+            child.counted = counted
+            self.repriced = True
+        wanted = child.open or child.visiting
+        order = child.key_in(self, total) if wanted else ()
+        if order != child.order:
+            if child.order:
+                del self._order[bisect_left(self._order, (child.order,))]
+            child.order = order
+            if wanted:
+                insort(self._order, (order, child))
+        if before != child.open:
+            self._counts.replace(before, child.open)
+        if child.visiting:
+            self._visited[child.key] = child
+        elif self._visited:
+            self._visited.pop(child.key, None)
+
+    def reorder(self) -> None:
+        """List no child until each has been refreshed, as the settings have changed."""
+        self._order.clear()
+        for child in self.children.values():
+            child.order = ()
+
+    def remove(self, child: ViewQueue) -> None:
+        """Take out a child that has ceased to exist."""
+        del self.children[child.key]
+        self.tally.replace(child.counted, None)
+        self.repriced = True
+        self._unlist(child)
+        self._counts.replace(child.open, 0)
+        self._visited.pop(child.key, None)
+
+    def first(self, mask: int, entering: int) -> ViewQueue:
+        """Give the best child that is to be entered; there must be one.
+
+        Args:
+            mask: The shapes for which there is room, on a node and in the queues above.
+            entering: The shapes for which there is headroom in the queues above.
+        """
+        for _, child in self._order:
+            if child.open & mask or child.visiting & entering:
+                return child
+        msg = "entered a queue in which nothing can be placed"
+        raise AssertionError(msg)
+
+    def _unlist(self, child: ViewQueue) -> None:
+        if child.order:
+            del self._order[bisect_left(self._order, (child.order,))]
+
+    @override
+    def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
+        """Assert the invariants of a parent that is up to date; for tests."""
+        ViewQueue.check(self, shapes, total)
+        children = list(self.children.values())
+        assert self.tally.top() == highest(child.counted for child in children)
+        assert self.pending == sum_of(child.pending for child in children)
+        assert self.allocated == sum_of(child.allocated for child in children)
+        assert self.running == sum(child.running for child in children)
+        # All and only the children that could place something are listed, in order.
+        listed = [child for child in children if child.open or child.visiting]
+        order = sorted((child.key_in(self, total), child.key) for child in listed)
+        assert [(key, child.key) for key, child in self._order] == order
+        self._counts.check(child.open for child in children)
+        assert set(self._visited) == {child.key for child in children if child.visiting}
+
+
+def highest(priorities: Iterable[int | None]) -> int | None:
+    """Give the highest priority, or None; for tests."""
+    return max((priority for priority in priorities if priority is not None), default=None)
+
+
+def sum_of(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Give the sum of amounts; for tests."""
+    total: dict[str, int] = {}
+    for part in amounts:
+        add_to(total, part)
+    return total

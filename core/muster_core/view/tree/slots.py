@@ -1,0 +1,165 @@
+"""The pending members that a gang has in an application, and how they are offered to a round.
+
+A round asks applications for the first ask that could be placed. A member of a gang is
+not always offered like any other ask:
+
+- while its gang is satisfied, or its group is NonStrict, it is offered like a plain ask:
+  one that fits nowhere can be passed over, since trying it would do nothing;
+- in a Strict group the first of the members that an application has is offered, fitting
+  or not, since a member that fits nowhere takes the waiting ones of its group with it;
+- so is a surplus one while the group may still be complete in this round, since being
+  refused it is tried;
+- otherwise no member is offered: it would be refused, to no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
+
+import attrs
+
+from muster_core.structures.shapes import VISIT_BIT
+
+if TYPE_CHECKING:
+    from muster_core.owners.messages.asks import Ask, AskOrder
+
+
+class Host(Protocol):
+    """What a slot has to know of its application."""
+
+    def has_untried(self, ask: Ask, /) -> bool:
+        """Say whether an ask is pending and was not tried in this round."""
+        ...
+
+    def push(self, order: AskOrder, ask: Ask, bit: int, /) -> None:
+        """Offer an ask under a bit."""
+
+    def clean(self, bits: Iterable[int], /) -> None:
+        """Take note that asks of these bits are no longer offered."""
+
+
+A = TypeVar("A", bound=Host)
+
+
+@final
+class Offer(Enum):
+    """How the pending members that a gang has in an application are offered to a round."""
+
+    NONE = "not at all"
+    EACH = "each as what it needs"
+    FIRST = "the first of them, whether it fits or not"
+
+
+@final
+@attrs.define(eq=False)
+class Slot(Generic[A]):
+    """The pending members that one gang has in one application.
+
+    Attributes:
+        app: The application.
+        gang: The full name of the gang.
+        creation: The position of the event that defined the gang, or None.
+        members: All of them by name, each with the bit of its shape.
+        bits: How many of them have each shape; no zeros.
+        offer: How they are offered.
+        visit_bit: The bit under which the first is offered, where only the first is.
+        listed: The one that is offered as the first, where only the first is.
+    """
+
+    app: A
+    gang: str
+    creation: int | None
+    members: dict[str, tuple[Ask, int]] = attrs.field(factory=dict[str, "tuple[Ask, int]"])
+    bits: dict[int, int] = attrs.field(factory=dict[int, int])
+    offer: Offer = Offer.NONE
+    visit_bit: int = VISIT_BIT
+    listed: Ask | None = None
+    #: At least the untried members in order; the top may be out of date.
+    _heap: list[tuple[AskOrder, Ask]] = attrs.field(
+        factory=list["tuple[AskOrder, Ask]"], init=False
+    )
+
+    def order_of(self, ask: Ask) -> AskOrder:
+        """Give the place of a member among the asks of its application."""
+        priority, own, name, submission, number = ask[:5]
+        creation = own if self.creation is None else self.creation
+        return (priority, creation, name, submission, number)
+
+    def add(self, ask: Ask, bit: int) -> None:
+        """Take a pending member in."""
+        self.members[ask.name] = (ask, bit)
+        self.bits[bit] = self.bits.get(bit, 0) + 1
+        self.push(ask)
+
+    def remove(self, ask: Ask) -> None:
+        """Let a member go."""
+        _, bit = self.members.pop(ask.name)
+        self.bits[bit] -= 1
+        if not self.bits[bit]:
+            del self.bits[bit]
+
+    def push(self, ask: Ask) -> None:
+        """Let a member be untried."""
+        heappush(self._heap, (self.order_of(ask), ask))
+
+    def first(self) -> Ask | None:
+        """Give the first untried member, or None."""
+        heap, app = self._heap, self.app
+        while heap and not app.has_untried(heap[0][1]):
+            heappop(heap)
+        return heap[0][1] if heap else None
+
+    def untried(self) -> list[Ask]:
+        """Give all untried members, in no order."""
+        return [ask for ask, _ in self.members.values() if self.app.has_untried(ask)]
+
+    def reorder(self, creation: int | None) -> None:
+        """Take note that the gang was created at another time."""
+        self.creation = creation
+        self._heap = [(self.order_of(ask), ask) for ask in self.untried()]
+        heapify(self._heap)
+
+    def set_offer(self, offer: Offer, visit_bit: int = VISIT_BIT) -> None:
+        """Offer the members in another way.
+
+        Args:
+            offer: How.
+            visit_bit: The bit under which the first is offered, if only that is.
+        """
+        before, self.offer = self.offer, offer
+        if self.listed is not None and (offer is not Offer.FIRST or visit_bit != self.visit_bit):
+            self.listed = None
+            self.app.clean((self.visit_bit,))
+        self.visit_bit = visit_bit
+        if before is Offer.EACH and offer is not Offer.EACH:
+            self.app.clean(self.bits)
+        if offer is Offer.FIRST:
+            self.relist()
+        elif offer is Offer.EACH and before is not Offer.EACH:
+            for ask in self.untried():
+                self.app.push(self.order_of(ask), ask, self.members[ask.name][1])
+
+    def relist(self) -> None:
+        """Offer the first of the members, if that is another one now; where only that is."""
+        first = self.first()
+        if first is self.listed:
+            return
+        self.listed = first
+        if first is not None:
+            self.app.push(self.order_of(first), first, self.visit_bit)
+        self.app.clean((self.visit_bit,))
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        bits: dict[int, int] = {}
+        for name, (ask, bit) in self.members.items():
+            assert ask.name == name
+            assert ask.gang == self.gang
+            bits[bit] = bits.get(bit, 0) + 1
+        assert bits == self.bits
+        first = self.first()
+        untried = self.untried()
+        assert first is (min(untried, key=self.order_of) if untried else None)

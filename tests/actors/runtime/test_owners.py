@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+import muster
+from muster._runtime.mailbox import Mailbox
+from muster._runtime.owners import ApplicationOwner, GangOwner, QueueOwner, Survey
+from muster.testing import Interleaving
+from muster_core.config import default_configuration
+from muster_core.events import AddGang, RemoveApp, RemoveGang
+from muster_core.gangs.definition import GangDefinition, GangFields
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.gang import GangMachine
+from muster_core.owners.messages.asks import Allocation, AppIdentity, Origin
+from muster_core.owners.messages.from_applications import AppReport, Values
+from muster_core.owners.messages.gangs import (
+    DefineGang,
+    GangReport,
+    JoinGang,
+    MemberKey,
+    MoveMember,
+)
+from muster_core.owners.messages.queues import CommitQueue, Expect, QueueReport, Retire
+from muster_core.owners.messages.to_applications import AddAsks, Close, CommitApp, Dismiss, Enlist
+from muster_core.owners.queue import QueueMachine
+from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
+from muster_core.values.lifecycle import AppState
+from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
+
+IDENTITY = AppIdentity(5, "a", 1, "root")
+
+
+def application(interleaving: Interleaving | None = None) -> ApplicationOwner:
+    return ApplicationOwner(ApplicationMachine(IDENTITY), Mailbox(), interleaving)
+
+
+def queue() -> tuple[QueueOwner, Mailbox[QueueReport]]:
+    reports: Mailbox[QueueReport] = Mailbox()
+    return QueueOwner(QueueMachine(1, None, default_configuration().root), reports), reports
+
+
+@asynccontextmanager
+async def running(owner: ApplicationOwner | QueueOwner | GangOwner) -> AsyncGenerator[None]:
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            yield
+            nursery.cancel_scope.cancel()
+
+
+async def survey(owner: ApplicationOwner) -> AppSnapshot:
+    reply: Mailbox[AppSnapshot] = Mailbox()
+    owner.mailbox.put(Survey(reply))
+    (snapshot,) = await reply.take_all()
+    return snapshot
+
+
+# Applications
+
+
+async def test_an_application_reports_once_for_all_that_it_was_told() -> None:
+    owner = application()
+    async with running(owner):
+        await settled()
+        owner.mailbox.put(Enlist(Origin(5)), wake=False)
+        owner.mailbox.put(AddAsks(Origin(6), ask("k"), 3), wake=False)
+        owner.mailbox.put(AddAsks(Origin(7), ask("k"), 4), wake=False)  # refused
+        await settled()
+        assert owner.leaf.drain() == []
+
+        owner.mailbox.put(Close(1))
+        (report,) = await owner.leaf.take_all()
+
+    assert isinstance(report, AppReport)
+    assert (report.epoch, report.credits, report.gone) == (1, 3, False)
+    assert report.values == Values(3, {"vcore": 1}, {})
+
+
+async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -> None:
+    owner = application()
+    async with running(owner):
+        owner.mailbox.put(Enlist(Origin(5)))
+        owner.mailbox.put(AddAsks(Origin(6), ask("k"), 0))
+        before = await survey(owner)
+        (pending,) = inside(owner.machine, "_pending").values()
+        owner.mailbox.put(CommitApp((Allocation(pending, "n", 1),)), wake=False)
+        await settled()
+        assert owner.machine.snapshot() == before
+
+        after = await survey(owner)
+
+    assert after.state is AppState.STARTING
+    assert [(one.name, one.place, one.node) for one in after.asks] == [("k", AskPlace.BOUND, "n")]
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+async def test_an_application_ends_when_it_is_gone(seed: int | None) -> None:
+    owner = application(None if seed is None else Interleaving(seed))
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            owner.mailbox.put(Enlist(Origin(5)))
+            owner.mailbox.put(Dismiss(Origin(6)))
+            await settled()
+            owner.mailbox.put(Close(1))
+
+    (report,) = owner.leaf.drain()
+    assert isinstance(report, AppReport)
+    assert report.gone
+
+
+async def test_an_application_that_fails_says_on_what() -> None:
+    owner = application()
+    # A commit about an ask that is not there can only be a bug.
+    owner.mailbox.put(CommitApp((), failed=("missing",)))
+
+    with pytest.raises(muster.BrokenSchedulerError) as caught:
+        await owner.run()
+
+    message = "CommitApp(bound=(), failed=('missing',), released=(), waiting=(), parked=())"
+    expected = f"the application 'a' failed on {message}"
+    assert str(caught.value) == expected
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+async def test_what_it_failed_on_is_told_in_a_few_words() -> None:
+    owner = application()
+    owner.mailbox.put(CommitApp((), failed=("missing",) * 1000))
+
+    with pytest.raises(muster.BrokenSchedulerError) as caught:
+        await owner.run()
+
+    assert len(str(caught.value)) < 600
+
+
+# Queues
+
+
+async def test_a_queue_reports_when_all_children_have_reported() -> None:
+    owner, reports = queue()
+    values = Values(7, {"vcore": 1}, {})
+    report = AppReport(IDENTITY, 1, 1, (), values, gone=False)
+    async with running(owner):
+        owner.mailbox.put(report)  # A child may be faster than the announcement of the epoch.
+        await settled()
+        assert reports.drain() == []
+        owner.mailbox.put(Expect(1, 1))
+
+        (whole,) = await reports.take_all()
+        reply: Mailbox[QueueSnapshot] = Mailbox()
+        owner.mailbox.put(Survey(reply))
+        (snapshot,) = await reply.take_all()
+
+    assert whole.apps == (report,)
+    assert whole.queues[0].values == values
+    assert (snapshot.path, snapshot.priority, snapshot.children) == ("root", 7, 1)
+
+
+async def test_a_queue_ends_when_it_is_gone() -> None:
+    owner, reports = queue()
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            owner.mailbox.put(Retire(), wake=False)
+            owner.mailbox.put(Expect(1, 0))
+
+    (report,) = reports.drain()
+    assert report.queues[0].gone
+
+
+async def test_a_queue_that_fails_says_on_what() -> None:
+    owner, _ = queue()
+    owner.mailbox.put(CommitQueue({3: Values(None, {}, {})}))
+    inside(owner.machine, "_children")[3] = Values(
+        None, {"vcore": 1}, {}
+    )  # Not in its sums: a bug.
+
+    with pytest.raises(muster.BrokenSchedulerError, match="the queue 'root' failed on CommitQ"):
+        await owner.run()
+
+
+# Gangs
+
+
+MEMBER = MemberKey(5, "a", "k")
+
+
+def gang() -> tuple[GangOwner, Mailbox[GangReport]]:
+    reports: Mailbox[GangReport] = Mailbox()
+    return GangOwner(GangMachine(3, "default/g"), reports), reports
+
+
+async def test_a_gang_reports_when_it_is_asked_to() -> None:
+    owner, reports = gang()
+    async with running(owner):
+        owner.mailbox.put(DefineGang(GangDefinition(2, 2), 9))
+        owner.mailbox.put(JoinGang((MEMBER,), AskPlace.PENDING, (9, 0, 0)))
+        await settled()
+        assert reports.drain() == []
+        owner.mailbox.put(Close(4))
+
+        (report,) = await reports.take_all()
+        reply: Mailbox[GangSnapshot] = Mailbox()
+        owner.mailbox.put(Survey(reply))
+        (snapshot,) = await reply.take_all()
+
+    assert (report.key, report.epoch, report.creation, report.gone) == (3, 4, 9, False)
+    assert snapshot == GangSnapshot("default/g", GangDefinition(2, 2), pending=(("a", "k"),))
+
+
+async def test_a_gang_ends_when_it_is_gone() -> None:
+    owner, reports = gang()
+    with watchdog():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            owner.mailbox.put(JoinGang((MEMBER,), AskPlace.PENDING, (9, 0, 0)))
+            owner.mailbox.put(MoveMember(MEMBER, None))
+            owner.mailbox.put(Close(1))
+
+    (report,) = reports.drain()
+    assert report.gone
+
+
+async def test_a_gang_that_fails_says_on_what() -> None:
+    owner, _ = gang()
+    # A member that is not there has moved: a bug.
+    owner.mailbox.put(MoveMember(MEMBER, None))
+
+    expected = "the gang 'default/g' failed on MoveMember"
+    with pytest.raises(muster.BrokenSchedulerError, match=expected) as caught:
+        await owner.run()
+
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+# In a scheduler
+
+
+async def test_a_queue_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(self: QueueMachine, message: object) -> None:
+        raise ArithmeticError(self.path)
+
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:
+        async with muster.open_simulation() as scheduler:
+            await scheduler.settle()
+            monkeypatch.setattr(QueueMachine, "handle", handle)
+            await scheduler.submit(APP)
+            await scheduler.settle()
+
+    assert str(caught.value).startswith("the queue 'root.q' failed on Expect(")
+    assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
+async def test_an_interrupt_in_an_owner_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(self: ApplicationMachine, message: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ApplicationMachine, "handle", handle)
+    with watchdog(), pytest.raises(KeyboardInterrupt):
+        async with muster.open_simulation() as scheduler:
+            await scheduler.submit(APP)
+
+
+async def test_owners_come_and_go() -> None:
+    async with muster.open_simulation() as scheduler:
+        await scheduler.snapshot()
+        before = trio.lowlevel.current_statistics().tasks_living
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        await scheduler.submit(ask())
+        await scheduler.snapshot()
+        assert trio.lowlevel.current_statistics().tasks_living == before + 2  # and its queue
+
+        await scheduler.submit(RemoveApp("a"))
+        await scheduler.snapshot()
+        await settled()
+        assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+async def test_a_gang_that_fails_ends_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(self: GangMachine, message: object) -> None:
+        raise ArithmeticError(self.name)
+
+    with watchdog(), pytest.raises(muster.BrokenSchedulerError) as caught:
+        async with muster.open_simulation() as scheduler:
+            await scheduler.settle()
+            monkeypatch.setattr(GangMachine, "handle", handle)
+            await scheduler.submit(AddGang("default/g", GangFields(1)))
+            await scheduler.settle()
+
+    assert str(caught.value).startswith("the gang 'default/g' failed on DefineGang(")
+    assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
+async def test_gangs_come_and_go() -> None:
+    async with muster.open_simulation() as scheduler:
+        await scheduler.snapshot()
+        before = trio.lowlevel.current_statistics().tasks_living
+        await scheduler.submit(AddGang("default/g", GangFields(1)))
+        assert set((await scheduler.snapshot()).gangs) == {"default/g"}
+        assert trio.lowlevel.current_statistics().tasks_living == before + 1
+
+        await scheduler.submit(RemoveGang("default/g"))
+        assert (await scheduler.snapshot()).gangs == {}
+        await settled()
+        assert trio.lowlevel.current_statistics().tasks_living == before

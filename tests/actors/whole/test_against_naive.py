@@ -1,0 +1,78 @@
+"""The real scheduler decides as the plain algorithm does, whatever comes in, and says why.
+
+Where its state is compared, so is why each ask that is not bound is not running.
+
+The suite tries a modest number of scenarios. Many more, new ones each time::
+
+    MUSTER_EXAMPLES=20000 python -m pytest tests/actors/whole/test_against_naive.py \\
+        --hypothesis-profile=thorough -o faulthandler_timeout=0
+
+Without ``MUSTER_EXAMPLES`` the profile says how many.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import given, settings, strategies as st
+
+from tests.actors import real
+from tests.naive.eviction_strategies import evictions
+from tests.naive.explained import explain_all, watched
+from tests.naive.gang_strategies import gang_scenarios
+from tests.naive.harness import Step, compare, compare_with_state
+from tests.naive.observed import observe
+from tests.naive.strategies import scenarios
+from tests.naive.tangles import tangles
+
+_EXAMPLES = int(os.environ.get("MUSTER_EXAMPLES", "0")) or settings().max_examples
+
+
+@settings(max_examples=_EXAMPLES)
+@given(scenarios())
+def test_same_decisions(scenario: list[Step]) -> None:
+    compare(scenario, real.run)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(scenarios(), st.integers(0, 2**16))
+def test_same_decisions_under_any_interleaving(scenario: list[Step], seed: int) -> None:
+    compare(scenario, lambda steps: real.run(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(gang_scenarios())
+def test_same_decisions_with_gangs(scenario: list[Step]) -> None:
+    compare_with_state(scenario, observe)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(gang_scenarios(), st.integers(0, 2**16))
+def test_same_decisions_with_gangs_under_any_interleaving(scenario: list[Step], seed: int) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(evictions())
+def test_same_decisions_with_evictions(scenario: list[Step]) -> None:
+    compare_with_state(scenario, observe)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(evictions(), st.integers(0, 2**16))
+def test_same_decisions_with_evictions_under_any_interleaving(
+    scenario: list[Step], seed: int
+) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(scenarios(lists=3))
+def test_same_reasons(scenario: list[Step]) -> None:
+    compare_with_state(watched(scenario), explain_all)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(tangles())
+def test_same_reasons_where_much_is_pending(scenario: list[Step]) -> None:
+    compare_with_state(watched(scenario), explain_all)

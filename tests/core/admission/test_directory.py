@@ -1,0 +1,509 @@
+"""The directory of names."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from muster_core.admission.directory import (
+    Directory,
+    Route,
+    StartApp,
+    StartQueue,
+    TellApp,
+    TellQueue,
+)
+from muster_core.config import default_configuration
+from muster_core.config.model import Configuration, SortPolicy
+from muster_core.errors import RefusedError
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddPriorityClass,
+    Configure,
+    FailBind,
+    Release,
+    RemoveApp,
+    RemoveAsk,
+)
+from muster_core.owners.messages.asks import AppIdentity, Origin
+from muster_core.owners.messages.queues import SetQueue
+from muster_core.owners.messages.to_applications import (
+    AddAsks,
+    Dismiss,
+    Enlist,
+    ReleaseAsk,
+    SpoilBinds,
+    WithdrawAsk,
+)
+from muster_core.resources import Resources
+from tests.core.building import configuration, queue, wish
+
+Admissible = (
+    AddApp | AddAsk | AddPriorityClass | Configure | FailBind | Release | RemoveApp | RemoveAsk
+)
+
+
+class Names:
+    """A directory with a counter of events."""
+
+    def __init__(self, config: Configuration | None = None) -> None:
+        self.directory = Directory(config or default_configuration())
+        self._seq = count(1)
+
+    def enter(self, event: Admissible) -> list[Route]:
+        routes = self.directory.handle(event, Origin(next(self._seq)))
+        self.directory.check()
+        return routes
+
+    def refused(self, event: Admissible) -> str:
+        """Check that an event is refused and changes nothing; give the message."""
+        before = self.picture()
+        with pytest.raises(RefusedError) as refusal:
+            self.directory.handle(event, Origin(next(self._seq)))
+        assert self.picture() == before
+        self.directory.check()
+        return str(refusal.value)
+
+    def picture(self) -> object:
+        queues = {
+            path: (entry.key, entry.config, entry.dynamic, entry.draining, entry.apps)
+            for path, entry in self.directory.queues.items()
+        }
+        return queues, self.directory.apps(), self.directory.completed.seen()
+
+    def add_app(self, name: str, path: str, **fields: str) -> list[Route]:
+        return self.enter(AddApp(name, path, **fields))  # type: ignore[arg-type]
+
+    def draining(self) -> list[str]:
+        return [path for path, entry in self.directory.queues.items() if entry.draining]
+
+    def paths(self) -> list[str]:
+        return sorted(self.directory.queues)
+
+
+def short(routes: list[Route]) -> list[str]:
+    """Give routes in short: ``+2 root.a``, ``2 Retire``, ``app 5 Enlist``."""
+    lines: list[str] = []
+    for route in routes:
+        match route:
+            case StartQueue():
+                lines.append(f"+{route.key} {route.config.path}")
+            case TellQueue():
+                lines.append(f"{route.key} {type(route.message).__name__}")
+            case StartApp():
+                lines.append(f"+app {route.identity.key}")
+            case TellApp():
+                lines.append(f"app {route.key} {type(route.message).__name__}")
+    return lines
+
+
+def test_the_first_routes_start_the_queues_from_above() -> None:
+    config = configuration(queue("A", queue("c"), queue("d")), queue("b"))
+    routes = list(Directory(config).first_routes)
+
+    assert short(routes) == ["+1 root", "+2 root.a", "+3 root.a.c", "+4 root.a.d", "+5 root.b"]
+    assert [route.parent for route in routes if isinstance(route, StartQueue)] == [None, 1, 2, 2, 1]
+
+
+# Applications
+
+
+@pytest.mark.parametrize("path", ["root.a", "ROOT.A", "a", "A"])
+def test_an_application_is_started_and_enlisted(path: str) -> None:
+    names = Names(configuration(queue("a")))
+    routes = names.add_app("p", path)
+
+    identity = AppIdentity(1, "p", 2, "root.a")
+    assert routes == [StartApp(identity), TellApp(1, Enlist(Origin(1)))]
+    assert names.directory.locate("p") == 1
+    assert names.directory.knows(1)
+
+
+@pytest.mark.parametrize(("value", "skips"), [("true", True), ("True", False), ("1", False)])
+def test_the_tag_that_skips_starting(value: str, skips: bool) -> None:
+    names = Names(configuration(queue("a")))
+    event = AddApp("p", "a", tags={"application.stateaware.disable": value})
+
+    (start, _) = names.enter(event)
+    assert isinstance(start, StartApp)
+    assert start.identity.skip_starting is skips
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("root", "queue: 'root' is a parent; name a leaf below it"),
+        ("a", "queue: 'a' is a parent; name a leaf below it"),
+        ("b.c", "queue: 'b.c' is unknown, and 'root.b' above it is a leaf"),
+        ("off.c", "queue: 'off.c' is unknown, and queue.create is disabled for 'root.off'"),
+        ("off.c.d", "queue: 'off.c.d' is unknown, and queue.create is disabled for 'root.off'"),
+        ("a..c", "queue: 'a..c': '' is not a name of a queue"),
+        ("a.c d", "queue: 'a.c d': 'c d' is not a name of a queue"),
+        ("a." + "x" * 65, "queue: 'a.xxxx"),
+    ],
+)
+def test_where_no_application_can_be(path: str, message: str) -> None:
+    names = Names(
+        configuration(
+            queue("a", parent="true"),
+            queue("b"),
+            queue("off", parent="true", properties={"queue.create": "disabled"}),
+        )
+    )
+
+    assert names.refused(AddApp("p", path)).startswith(message)
+
+
+def test_a_name_that_is_in_use_is_refused() -> None:
+    names = Names(configuration(queue("a"), queue("b")))
+    names.add_app("p", "a")
+
+    assert names.refused(AddApp("p", "b")) == "app: 'p' is already an application"
+    assert names.refused(AddApp("p", "b.made.up")) == "app: 'p' is already an application"
+
+
+def test_names_of_applications_are_exact() -> None:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    names.add_app("P", "a")
+
+    assert names.directory.apps() == {"p": 1, "P": 2}
+
+
+def test_a_name_can_come_again_at_once() -> None:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss"]
+    assert short(names.add_app("p", "a")) == ["+app 3", "app 3 Enlist"]
+
+    assert short(names.enter(RemoveAsk("p", "x"))) == ["app 3 WithdrawAsk"]
+    assert not names.directory.knows(1)
+
+
+def test_a_completed_application_takes_nothing_but_its_name_is_free() -> None:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    assert names.directory.complete(1) == []
+    assert names.refused(wish("p")) == "app: 'p' has completed"
+
+    names.add_app("p", "a")
+    assert not names.directory.completed.seen()
+    assert names.directory.locate("p") == 3
+
+
+def test_a_completed_application_can_be_removed_once() -> None:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    names.directory.complete(1)
+
+    assert names.enter(RemoveApp("p")) == []
+    assert names.refused(RemoveApp("p")) == "app: 'p' is unknown"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [wish("p"), RemoveAsk("p", "x"), Release("p", "x"), FailBind("p", "x"), RemoveApp("p")],
+    ids=lambda event: type(event).__name__,
+)
+def test_what_is_about_an_unknown_application_is_refused(event: Admissible) -> None:
+    assert Names().refused(event) == "app: 'p' is unknown"
+
+
+def test_what_is_about_an_application_is_told_to_it() -> None:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    event = wish("p", priority=3)
+
+    assert names.enter(event) == [TellApp(1, AddAsks(Origin(2), event, 3))]
+    assert names.enter(RemoveAsk("p", "x")) == [TellApp(1, WithdrawAsk(Origin(3), "x"))]
+    assert names.enter(Release("p", "x")) == [TellApp(1, ReleaseAsk(Origin(4), "x"))]
+    assert names.enter(FailBind("p", "x", 2)) == [TellApp(1, SpoilBinds(Origin(5), "x", 2))]
+    assert names.enter(RemoveApp("p")) == [TellApp(1, Dismiss(Origin(6)))]
+
+
+# Priorities
+
+
+def asked_priority(names: Names, priority: int | None, known: str | None) -> int:
+    event = AddAsk("p", "x", Resources({"vcore": 1}), priority=priority, priority_class=known)
+    (route,) = names.enter(event)
+    assert isinstance(route, TellApp)
+    assert isinstance(route.message, AddAsks)
+    return route.message.priority
+
+
+def with_app() -> Names:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    return names
+
+
+def test_what_an_ask_is_worth() -> None:
+    names = with_app()
+    names.enter(AddPriorityClass("high", 1000))
+
+    assert asked_priority(names, None, None) == 0
+    assert asked_priority(names, -5, None) == -5
+    assert asked_priority(names, None, "high") == 1000
+    assert asked_priority(names, 1000, "high") == 1000
+    assert asked_priority(names, None, "system-node-critical") == 2_000_000_100
+
+
+@pytest.mark.parametrize(
+    ("priority", "known", "message"),
+    [
+        (None, "low", "priority_class: 'low' is unknown"),
+        (None, "System-node-critical", "priority_class: 'System-node-critical' is unknown"),
+        (0, "system-node-critical", "priority: 0 is not the value of the priority class"),
+    ],
+)
+def test_priorities_that_make_no_sense(priority: int | None, known: str, message: str) -> None:
+    event = AddAsk("p", "x", Resources({"vcore": 1}), priority=priority, priority_class=known)
+
+    assert with_app().refused(event).startswith(message)
+
+
+def preempts(names: Names, priority: int | None, known: str | None) -> bool:
+    event = AddAsk("p", "x", Resources({"vcore": 1}), priority=priority, priority_class=known)
+    (route,) = names.enter(event)
+    assert isinstance(route, TellApp)
+    assert isinstance(route.message, AddAsks)
+    return route.message.preempts
+
+
+def test_who_may_preempt() -> None:
+    names = with_app()
+    names.enter(AddPriorityClass("meek", 1000))
+    names.enter(AddPriorityClass("high", 1000, preempts=True))
+
+    asked = [(None, "high"), (1000, "high"), (None, "meek"), (1000, None), (None, None)]
+    assert [preempts(names, *one) for one in asked] == [True, True, False, False, False]
+    assert preempts(names, None, "system-cluster-critical")
+    assert preempts(names, None, "system-node-critical")
+
+
+def test_a_class_cannot_be_defined_twice() -> None:
+    names = Names()
+    names.enter(AddPriorityClass("high", 1000))
+
+    assert names.refused(AddPriorityClass("high", 7)) == "name: 'high' is already a priority class"
+
+
+# Access
+
+
+def test_who_is_admitted() -> None:
+    config = configuration(
+        queue("a", queue("b"), submitacl="alice devs"), queue("c", adminacl="*"), queue("d")
+    )
+    names = Names(config)
+    names.enter(AddApp("p1", "a.b", user="alice"))
+    names.enter(AddApp("p2", "a.b", user="bob", groups=("x", "devs")))
+    names.enter(AddApp("p3", "c"))
+
+    assert names.refused(AddApp("p4", "a.b", user="bob")).startswith("user: 'a.b' does not admit")
+    assert names.refused(AddApp("p4", "a.b", groups=("devs",))).startswith("queue: 'a.b' does not")
+    assert "'carol'" in names.refused(AddApp("p4", "d", user="carol"))
+
+
+def test_without_any_list_everybody_is_admitted() -> None:
+    assert Names(configuration(queue("a", submitacl=" "))).add_app("p", "a")
+
+
+def test_a_queue_that_is_not_made_for_somebody_refused() -> None:
+    names = Names(configuration(queue("a", parent="true", submitacl="alice")))
+
+    names.refused(AddApp("p", "a.x.y", user="bob"))
+    assert names.paths() == ["root", "root.a"]
+
+
+# Queues made on the fly
+
+
+def test_missing_queues_are_made_and_go_with_their_last_application() -> None:
+    names = Names()
+    assert short(names.add_app("p", "X.y.Z")) == [
+        "+2 root.x",
+        "+3 root.x.y",
+        "+4 root.x.y.z",
+        "+app 1",
+        "app 1 Enlist",
+    ]
+    names.add_app("q", "x.other")
+
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss", "4 Retire", "3 Retire"]
+    assert short(names.enter(RemoveApp("q"))) == ["app 2 Dismiss", "5 Retire", "2 Retire"]
+    assert names.paths() == ["root"]
+
+
+def test_a_queue_goes_when_its_last_application_completes() -> None:
+    names = Names()
+    names.add_app("p", "x")
+
+    assert short(names.directory.complete(1)) == ["2 Retire"]
+    assert names.directory.completed.seen() == {"p"}
+
+
+def test_a_path_that_comes_again_is_another_queue() -> None:
+    names = Names()
+    names.add_app("p", "x")
+    names.enter(RemoveApp("p"))
+
+    assert short(names.add_app("p", "x")) == ["+3 root.x", "+app 3", "app 3 Enlist"]
+
+
+def test_only_the_leaf_gets_the_nearest_template_whole() -> None:
+    template = {"maxapplications": "3", "properties": {"application.sort.policy": "fair"}}
+    far = {"maxapplications": "9"}
+    names = Names(
+        configuration(
+            queue(
+                "a",
+                queue("b", parent="true", childtemplate=template),
+                parent="true",
+                childtemplate=far,
+            )
+        )
+    )
+    names.add_app("p", "a.b.c.d")
+    names.add_app("q", "a.e")
+
+    made = {path: entry.config for path, entry in names.directory.queues.items()}
+    assert made["root.a.b.c"].max_applications == 0
+    assert made["root.a.b.c.d"].max_applications == 3
+    assert made["root.a.b.c.d"].settings.sort_policy is SortPolicy.FAIR
+    assert made["root.a.e"].max_applications == 9
+
+
+# Configurations
+
+
+def test_the_same_configuration_tells_nobody_anything() -> None:
+    config = configuration(queue("a", queue("b")), queue("c"))
+
+    assert Names(config).enter(Configure(config)) == []
+
+
+def test_a_configuration_changes_what_it_names() -> None:
+    names = Names(configuration(queue("a"), queue("b")))
+    routes = names.enter(Configure(configuration(queue("a", maxapplications="1"), queue("c"))))
+
+    assert short(routes) == ["1 SetQueue", "3 Retire", "2 SetQueue", "+4 root.c"]
+    assert names.directory.queues["root.a"].config.max_applications == 1
+
+
+def test_a_queue_that_vanishes_while_in_use_drains_and_goes_when_empty() -> None:
+    names = Names(configuration(queue("a", queue("b")), queue("c")))
+    names.add_app("p", "a.b")
+    routes = names.enter(Configure(configuration(queue("c"))))
+
+    assert [line for line in short(routes) if line[0] != "1"] == ["3 SetQueue", "2 SetQueue"]
+    assert names.draining() == ["root.a", "root.a.b"]
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss", "3 Retire", "2 Retire"]
+
+
+def test_a_draining_queue_keeps_its_settings() -> None:
+    names = Names(configuration(queue("a", maxapplications="7")))
+    names.add_app("p", "a")
+    before = names.directory.queues["root.a"].config
+    routes = names.enter(Configure(configuration()))
+
+    assert routes[-1] == TellQueue(2, SetQueue(before, draining=True))
+    assert names.enter(Configure(configuration())) == []
+
+
+@pytest.mark.parametrize("path", ["a", "a.b", "a.b.c", "a.made"])
+def test_a_draining_queue_takes_no_application(path: str) -> None:
+    names = Names(configuration(queue("a", queue("b", parent="true"), parent="true")))
+    names.add_app("p", "a.b.c")
+    names.enter(Configure(configuration()))
+
+    assert names.refused(AddApp("q", path)) == (
+        f"queue: {path!r} is draining and takes no new application"
+    )
+
+
+def test_a_queue_that_comes_back_is_active_again() -> None:
+    config = configuration(queue("a"))
+    names = Names(config)
+    names.add_app("p", "a")
+    names.enter(Configure(configuration()))
+    before = names.directory.queues["root.a"].key
+    routes = names.enter(Configure(config))
+
+    assert f"{before} SetQueue" in short(routes)
+    assert names.draining() == []
+    names.add_app("q", "a")
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss"]
+
+
+def test_a_child_that_drains_alone_leaves_its_parent_active() -> None:
+    names = Names(configuration(queue("a", queue("b"), queue("c"))))
+    names.add_app("p", "a.b")
+    names.enter(Configure(configuration(queue("a", queue("c")))))
+
+    assert names.draining() == ["root.a.b"]
+    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss", "3 Retire"]
+
+
+def test_dynamic_queues_outlast_a_configuration() -> None:
+    names = Names(configuration(queue("a", parent="true")))
+    names.add_app("p", "a.x")
+    made = names.directory.queues["root.a.x"].config
+    names.enter(Configure(configuration(queue("a", parent="true", properties={"x": "y"}))))
+
+    entry = names.directory.queues["root.a.x"]
+    assert (entry.config, entry.dynamic, entry.draining) == (made, True, False)
+
+
+def test_a_dynamic_queue_that_a_configuration_names_is_there_to_stay() -> None:
+    names = Names()
+    names.add_app("p", "x")
+    names.enter(Configure(configuration(queue("x", maxapplications="2"))))
+    names.enter(RemoveApp("p"))
+
+    assert names.paths() == ["root", "root.x"]
+    assert names.directory.queues["root.x"].config.max_applications == 2
+
+
+def test_below_a_draining_parent_dynamic_queues_keep_it() -> None:
+    names = Names(configuration(queue("a", parent="true")))
+    names.add_app("p", "a.x")
+    names.enter(Configure(configuration()))
+    assert names.draining() == ["root.a"]
+
+    assert short(names.directory.complete(1)) == ["3 Retire", "2 Retire"]
+
+
+def test_a_leaf_with_applications_cannot_become_a_parent() -> None:
+    names = Names(configuration(queue("a"), queue("b")))
+    names.add_app("p", "a")
+
+    message = names.refused(Configure(configuration(queue("a", queue("c")), queue("d"))))
+    assert message == "config: 'root.a' has applications and cannot become a parent"
+
+
+def test_a_leaf_without_applications_can() -> None:
+    names = Names(configuration(queue("a")))
+    names.add_app("p", "a")
+    names.enter(RemoveApp("p"))
+    names.enter(Configure(configuration(queue("a", queue("c")))))
+
+    assert short(names.add_app("p", "a.c")) == ["+app 4", "app 4 Enlist"]
+
+
+def test_a_parent_with_children_cannot_become_a_leaf() -> None:
+    names = Names(configuration(queue("a", parent="true")))
+    names.add_app("p", "a.x")
+
+    message = names.refused(Configure(configuration(queue("a"))))
+    assert message == "config: 'root.a' has children and cannot become a leaf"
+
+
+def test_a_parent_without_children_can() -> None:
+    names = Names(configuration(queue("a", parent="true")))
+    names.enter(Configure(configuration(queue("a"))))
+
+    assert short(names.add_app("p", "a")) == ["+app 2", "app 2 Enlist"]

@@ -1,0 +1,359 @@
+"""The register of gangs: what defines one, and who may come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+
+import pytest
+
+from muster_core.admission.gang_registry import GangRegister, GangRoute, StartGang, TellGang
+from muster_core.errors import RefusedError
+from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, GangMode
+from muster_core.owners.messages.asks import Origin
+from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, UndefineGang
+from muster_core.snapshots import AskPlace
+
+NAME = "default/g"
+
+
+class Registry:
+    """A register, and what the admission would ask of it."""
+
+    def __init__(self) -> None:
+        self.register = GangRegister()
+        self._seq = count(1)
+
+    def came(self, routes: Iterable[GangRoute]) -> list[object]:
+        """Give what the gang is told, in short: a number stands for members that come."""
+        told: list[object] = []
+        for route in routes:
+            match route:
+                case StartGang():
+                    assert route.name == NAME
+                    told.append("start")
+                case TellGang(message=JoinGang() as joined):
+                    told.append(len(joined.members))
+                case TellGang(message=DefineGang() as defined):
+                    told.append((defined.definition, defined.creation))
+                case TellGang(message=UndefineGang()):
+                    told.append("undefined")
+                case _:
+                    raise AssertionError(route)
+        self.register.check()
+        return told
+
+    def join(self, *names: str, **fields: object) -> list[object]:
+        says = said(**fields)
+        self.register.check_join(NAME, says, "annotations")
+        members = tuple(member(name) for name in names)
+        origin = Origin(next(self._seq))
+        return self.came(self.register.join(NAME, members, AskPlace.PENDING, says, origin))
+
+    def define(self, *, update: bool = False, **fields: object) -> list[object]:
+        says, seq = said(**fields), next(self._seq)
+        return self.came(self.register.define(NAME, says, seq, "gang", update=update))
+
+    def remove(self) -> list[object]:
+        next(self._seq)
+        return self.came(self.register.remove(NAME, "gang"))
+
+    def leave(self, *names: str) -> list[object]:
+        told = [one for name in names for one in self.register.leave(NAME, member(name))]
+        entry = self.register.gangs[NAME]
+        if entry.definition is None and not entry.members:
+            self.register.gone(NAME)
+        return self.came(told)
+
+    def definition(self) -> GangDefinition | None:
+        return self.register.gangs[NAME].definition
+
+    def min_member(self) -> int | None:
+        definition = self.definition()
+        return None if definition is None else definition.min_member
+
+
+def member(name: str) -> MemberKey:
+    return MemberKey(1, "app", name)
+
+
+def said(**fields: object) -> GangFields:
+    return GangFields(**fields) if fields else NOTHING_SAID  # type: ignore[arg-type]
+
+
+# What defines a gang
+
+
+def test_members_that_come_before_their_gang_wait_in_a_placeholder() -> None:
+    here = Registry()
+
+    assert here.join("a", "b") == ["start", 2]
+    assert here.definition() is None
+
+
+def test_an_object_defines_it_at_its_position() -> None:
+    here = Registry()
+    here.join("a")
+
+    assert here.define(min_member=3) == [(GangDefinition(3, 3), 2)]
+
+
+def test_annotations_define_it_before_the_member_comes() -> None:
+    here = Registry()
+
+    assert here.join("a", min_member=3, total=4) == ["start", (GangDefinition(3, 4), 1), 1]
+
+
+def test_annotations_without_the_number_do_not_define_it() -> None:
+    here = Registry()
+
+    assert here.join("a", total=4) == ["start", 1]
+    assert here.join("b", min_member=2) == [(GangDefinition(2, 4), 2), 1]
+
+
+def test_annotations_override_the_object_field_by_field() -> None:
+    here = Registry()
+    here.define(min_member=3, wait_us=5, mode=GangMode.NON_STRICT, groups=("default/h",))
+    here.join("a", min_member=2, wait_us=9, groups=())
+
+    assert here.definition() == GangDefinition(2, 2, GangMode.NON_STRICT, 9)
+
+
+def test_creation_is_where_it_was_first_defined() -> None:
+    here = Registry()
+    here.define(min_member=3)
+
+    assert here.join("a", min_member=2) == [(GangDefinition(2, 2), 1), 1]
+
+
+def test_it_is_told_only_of_what_has_changed() -> None:
+    here = Registry()
+    here.define(min_member=3)
+
+    assert here.join("a", min_member=3) == [1]
+    assert here.define(min_member=3, update=True) == []
+
+
+def test_annotations_stay_while_there_are_members() -> None:
+    here = Registry()
+    here.define(min_member=3)
+    here.join("a", min_member=2)
+    here.join("b")
+    here.leave("a")
+    assert here.min_member() == 2
+
+    assert here.leave("b") == [(GangDefinition(3, 3), 1)]
+
+
+def test_a_gang_that_only_annotations_define_goes_with_its_members() -> None:
+    here = Registry()
+    here.join("a", min_member=2)
+
+    assert here.leave("a") == ["undefined"]
+    assert here.register.gangs == {}
+
+
+def test_one_that_comes_again_has_another_key_and_creation() -> None:
+    here = Registry()
+    here.join("a", min_member=2)
+    before = here.register.gangs[NAME].key
+    here.leave("a")
+
+    assert here.join("a", min_member=2) == ["start", (GangDefinition(2, 2), 2), 1]
+    assert here.register.gangs[NAME].key != before
+
+
+def test_the_object_of_a_gang_that_annotations_define_keeps_its_creation() -> None:
+    here = Registry()
+    here.join("a", min_member=2)
+
+    assert here.define(min_member=5) == []
+    assert here.leave("a") == [(GangDefinition(5, 5), 1)]
+
+
+# One object
+
+
+def test_a_gang_has_one_object() -> None:
+    here = Registry()
+    here.define(min_member=3)
+
+    with pytest.raises(RefusedError, match=r"^gang: 'default/g' is already a gang$"):
+        here.define(min_member=3)
+
+
+def test_an_object_that_is_applied_again_replaces_the_one_before_wholly() -> None:
+    here = Registry()
+    here.define(min_member=3, wait_us=5)
+
+    assert here.define(update=True, min_member=4) == [(GangDefinition(4, 4), 1)]
+
+
+# Removal
+
+
+def test_what_is_not_defined_cannot_be_removed() -> None:
+    here = Registry()
+    here.join("a")
+
+    with pytest.raises(RefusedError, match=r"^gang: 'default/g' is no gang that is defined$"):
+        here.remove()
+
+
+def test_a_removal_forgets_annotations_too() -> None:
+    here = Registry()
+    here.define(min_member=3)
+    here.join("a", min_member=2)
+
+    assert here.remove() == ["undefined"]
+    assert here.join("b") == [1]
+    assert here.definition() is None
+
+
+@pytest.mark.parametrize("again", ["object", "annotations"])
+def test_defined_anew_the_annotations_of_those_present_count_again(again: str) -> None:
+    here = Registry()
+    here.join("a", min_member=2, wait_us=7)
+    here.join("gone", total=9)
+    here.leave("gone")
+    here.remove()
+    if again == "object":
+        here.define(min_member=5)
+    else:
+        here.join("b", min_member=2)
+
+    assert here.definition() == GangDefinition(2, 2, wait_us=7)
+    assert here.register.gangs[NAME].creation == 4
+
+
+def test_a_removed_gang_without_members_is_gone() -> None:
+    here = Registry()
+    here.define(min_member=3)
+    here.join("a")
+    here.remove()
+    here.leave("a")
+
+    assert here.register.gangs == {}
+
+
+# Disagreement
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({"min_member": 2}, {"min_member": 3}, "min-available 3 disagrees with 2"),
+        ({"total": 2}, {"total": 3}, "total-number 3 disagrees with 2"),
+        (
+            {"mode": GangMode.STRICT},
+            {"mode": GangMode.NON_STRICT},
+            "mode NonStrict disagrees with Strict",
+        ),
+        ({"wait_us": 2}, {"wait_us": 3}, "waiting-time 3 disagrees with 2"),
+        ({"groups": ("a/b",)}, {"groups": ()}, "groups none disagrees with a/b"),
+    ],
+)
+def test_members_that_disagree_are_refused(
+    first: dict[str, object], second: dict[str, object], message: str
+) -> None:
+    here = Registry()
+    here.join("a", **first)
+
+    with pytest.raises(RefusedError, match=f"^annotations: {message}"):
+        here.join("b", **second)
+
+
+def test_what_one_does_not_say_does_not_disagree() -> None:
+    here = Registry()
+    here.join("a", min_member=2)
+    here.join("b", total=4)
+    here.join("c")
+
+    assert here.definition() == GangDefinition(2, 4)
+
+
+def test_those_that_are_gone_bind_nobody() -> None:
+    here = Registry()
+    here.join("a", min_member=2)
+    here.join("b")
+    here.leave("a")
+    here.join("c", min_member=3)
+
+    assert here.min_member() == 3
+
+
+def test_two_that_say_the_same_count_until_both_are_gone() -> None:
+    here = Registry()
+    here.join("a", "b", min_member=2)
+    here.leave("a")
+
+    with pytest.raises(RefusedError, match="disagrees with 2"):
+        here.join("c", min_member=3)
+
+
+def test_no_disagreement_with_the_object() -> None:
+    here = Registry()
+    here.define(min_member=2)
+    here.join("a", min_member=3)
+
+    assert here.min_member() == 3
+
+
+# Totals
+
+
+def test_a_total_below_what_another_source_needs_is_refused() -> None:
+    here = Registry()
+    here.define(min_member=3, total=4)
+
+    with pytest.raises(RefusedError, match=r"^annotations: .* total 4 .* min_member 5$"):
+        here.join("a", min_member=5)
+    with pytest.raises(RefusedError, match=r"^annotations: .* total 2 .* min_member 3$"):
+        here.join("a", total=2)
+
+
+def test_an_object_whose_total_does_not_go_with_the_annotations_is_refused() -> None:
+    here = Registry()
+    here.join("a", min_member=5)
+
+    with pytest.raises(RefusedError, match=r"^gang: .* total 4 .* min_member 5$"):
+        here.define(min_member=3, total=4)
+    assert here.define(min_member=3, total=5) == []
+
+
+# All or nothing
+
+
+def test_a_member_that_is_undone_was_never_there() -> None:
+    here = Registry()
+    here.join("a", min_member=2)
+    undo = here.register.save(NAME, (member("b"),))
+    here.join("b", min_member=2, total=4)
+    undo()
+    here.register.check()
+
+    entry = here.register.gangs[NAME]
+    assert (entry.definition, list(entry.members)) == (GangDefinition(2, 2), [member("a")])
+    assert here.join("c", total=5) == [(GangDefinition(2, 5), 1), 1]
+
+
+def test_a_gang_that_is_undone_was_never_there() -> None:
+    here = Registry()
+    undo = here.register.save(NAME, (member("a"),))
+    here.join("a", min_member=2)
+    undo()
+
+    assert here.register.gangs == {}
+
+
+def test_a_removal_that_is_undone_did_not_happen() -> None:
+    here = Registry()
+    here.define(min_member=3)
+    here.join("a", min_member=2)
+    undo = here.register.save(NAME)
+    here.remove()
+    undo()
+    here.register.check()
+
+    assert here.min_member() == 2
+    assert here.leave("a") == [(GangDefinition(3, 3), 1)]

@@ -1,0 +1,357 @@
+"""The nodes in their order, and what fits where."""
+
+from __future__ import annotations
+
+import attrs
+
+from muster_core.config.model import NodeSortPolicy
+from muster_core.resources import Resources
+from muster_core.structures.ranking import BLOCK_SIZE
+from muster_core.structures.shapes import KEPT_IDLE
+from tests.core.building import shape
+from tests.core.nodes.node_index import Nodes
+
+EVEN = (("memory", 1.0), ("vcore", 1.0))
+ONE = Resources({"vcore": 1})
+
+
+def test_without_nodes_nothing_is_found() -> None:
+    assert Nodes().find(shape(vcore=1)) is None
+
+
+def test_equal_scores_are_told_apart_by_code_point() -> None:
+    nodes = Nodes()
+    nodes.add("n10", "n2", "é", "Z", "a", vcore=4)
+
+    assert nodes.order() == ["Z", "a", "n10", "n2", "é"]
+    assert nodes.find(shape(vcore=1)) == "Z"
+
+
+def test_fair_takes_the_least_utilised() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", "c", vcore=4)
+    nodes.take("a", vcore=2)
+    nodes.take("b", vcore=1)
+
+    assert nodes.order() == ["c", "b", "a"]
+
+
+def test_binpacking_takes_the_most_utilised() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", "c", vcore=4)
+    nodes.take("b", vcore=3)
+    nodes.index.configure(NodeSortPolicy.BINPACKING, EVEN)
+
+    assert nodes.order() == ["b", "a", "c"]
+    assert nodes.find(shape(vcore=2)) == "a"
+
+
+def test_types_that_a_node_lacks_are_not_in_its_average() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    nodes.add("b", vcore=4, memory=4)
+    nodes.take("a", vcore=1)
+    nodes.take("b", vcore=1)
+
+    assert nodes.order() == ["b", "a"]
+
+
+def test_weights_make_the_order() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4, memory=4, gpu=4)
+    nodes.take("a", vcore=2)
+    nodes.take("b", memory=1, gpu=4)
+    assert nodes.order() == ["b", "a"]
+
+    nodes.index.configure(NodeSortPolicy.FAIR, (("gpu", 1.0),))
+    assert nodes.order() == ["a", "b"]
+
+
+def test_with_weights_of_zero_only_the_names_count() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4)
+    nodes.take("a", vcore=4)
+    nodes.index.configure(NodeSortPolicy.FAIR, (("memory", 0.0), ("vcore", 0.0)))
+
+    assert nodes.order() == ["a", "b"]
+    assert nodes.find(shape(vcore=1)) == "b"
+
+
+def test_a_node_without_capacity() -> None:
+    nodes = Nodes()
+    nodes.add("a")
+
+    assert nodes.order() == ["a"]
+    assert nodes.find(shape(vcore=1)) is None
+
+
+def test_the_first_that_fits_is_taken() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=1)
+    nodes.add("b", vcore=2, gpu=1)
+    nodes.add("c", vcore=4)
+
+    assert nodes.find(shape(vcore=1)) == "a"
+    assert nodes.find(shape(vcore=2)) == "b"
+    assert nodes.find(shape(vcore=3)) == "c"
+    assert nodes.find(shape(vcore=1, gpu=2)) is None
+
+
+def test_selector_and_required_node() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4)
+    nodes.add("c", vcore=4, attributes={"zone": "x"})
+
+    assert nodes.find(shape("b", vcore=1)) == "b"
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=1)) == "c"
+    assert nodes.find(shape("b", [("zone", "x")], vcore=1)) is None
+
+
+def test_new_attributes_change_what_matches() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, attributes={"zone": "x"})
+    wanted = shape(selector=[("zone", "x")], vcore=1)
+    assert nodes.find(wanted) == "a"
+
+    nodes.update("a", attributes={"zone": "y"})
+    assert nodes.find(wanted) is None
+    nodes.index.check()
+
+
+def test_an_unschedulable_node_takes_nothing_but_counts_in_the_total() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, schedulable=False)
+    assert nodes.find(shape(vcore=1)) is None
+    assert nodes.index.total == {"vcore": 4}
+
+    nodes.update("a", schedulable=True)
+    assert nodes.find(shape(vcore=1)) == "a"
+
+
+def test_capacity_below_use_evicts_nobody_and_takes_nothing() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, memory=4)
+    nodes.take("a", vcore=3)
+    nodes.update("a", vcore=2, memory=4)
+
+    assert nodes.index.nodes["a"].used == {"vcore": 3}
+    assert nodes.find(shape(vcore=1)) is None
+    assert nodes.find(shape(memory=4)) == "a"
+    assert nodes.index.total == {"vcore": 2, "memory": 4}
+
+
+def test_a_type_that_goes_while_in_use() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, gpu=1)
+    node = nodes.take("a", gpu=1)
+    nodes.update("a", vcore=4)
+    assert nodes.index.total == {"vcore": 4}
+
+    nodes.index.give_back(node, Resources({"gpu": 1}), (1, "x"))
+    assert nodes.find(shape(gpu=1)) is None
+    assert nodes.order() == ["a"]
+
+
+def test_an_update_of_nothing_changes_nothing() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4, attributes={"zone": "x"})
+    before = attrs.asdict(nodes.index.nodes["a"])
+    nodes.update("a")
+
+    assert attrs.asdict(nodes.index.nodes["a"]) == before | {"version": 2}
+
+
+def test_who_is_on_a_node_is_known() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    node = nodes.take("a", (7, "x"), vcore=1)
+    nodes.take("a", (7, "y"), vcore=1)
+    nodes.take("a", (8, "x"), vcore=1)
+    assert list(node.held) == [(7, "x"), (7, "y"), (8, "x")]
+
+    nodes.index.give_back(node, ONE, (7, "x"))
+    nodes.index.give_back(node, ONE, (7, "y"))
+    assert (list(node.held), node.used) == ([(8, "x")], {"vcore": 1})
+
+
+def test_a_change_gives_a_node_another_version() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", vcore=4)
+    a, b = nodes.index.nodes["a"], nodes.index.nodes["b"]
+    other, versions = b.version, [a.version]
+    nodes.take("a", vcore=1)
+    versions.append(a.version)
+    nodes.update("a", schedulable=False)
+    versions.append(a.version)
+    nodes.index.touch(a)
+    versions.append(a.version)
+
+    assert len(set(versions)) == 4
+    assert b.version == other
+
+
+def test_which_nodes_have_changed_is_known_until_somebody_takes_note() -> None:
+    nodes = Nodes()
+    nodes.add("a", "b", "c", vcore=4)
+    assert [node.name for node in nodes.index.touched] == ["a", "b", "c"]
+    nodes.index.touched.clear()
+    node = nodes.take("b", vcore=1)
+    assert [node.name for node in nodes.index.touched] == ["b"]
+    nodes.index.touched.clear()
+    nodes.index.give_back(node, ONE, (1, "x"))
+    lost = nodes.index.remove("c")
+    assert list(nodes.index.touched) == [node]
+    nodes.index.touched.clear()
+    nodes.index.put_back(lost)
+
+    assert list(nodes.index.touched) == [lost]
+
+
+def test_every_change_is_counted() -> None:
+    nodes = Nodes()
+    counted = [nodes.index.changes]
+
+    def count() -> None:
+        counted.append(nodes.index.changes)
+
+    nodes.add("a", vcore=4)
+    count()
+    node = nodes.take("a", vcore=1)
+    count()
+    nodes.index.give_back(node, ONE, (1, "x"))
+    count()
+    nodes.update("a", vcore=5)
+    count()
+    nodes.index.configure(NodeSortPolicy.BINPACKING, EVEN)
+    count()
+    nodes.index.put_back(nodes.index.remove("a"))
+    count()
+
+    assert counted == sorted(set(counted))
+    nodes.find(shape(vcore=1))
+    assert nodes.index.changes == counted[-1]
+
+
+def test_what_was_on_a_lost_node_can_be_given_back() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    nodes.take("a", vcore=1)
+    lost = nodes.index.remove("a")
+    nodes.index.give_back(lost, ONE, (1, "x"))
+
+    assert not lost.present
+    assert (lost.used, nodes.index.total, nodes.order()) == ({}, {}, [])
+
+
+def test_a_node_that_is_put_back_is_what_it_was() -> None:
+    nodes = Nodes()
+    nodes.add("n", attributes={"zone": "x"}, vcore=3)
+    nodes.take("n", vcore=2)
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=1)) == "n"
+    lost = nodes.index.remove("n")
+    assert nodes.find(shape(vcore=1)) is None
+    nodes.index.put_back(lost)
+    nodes.index.check()
+
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=1)) == "n"
+    assert (lost.present, lost.used, nodes.index.total) == (True, {"vcore": 2}, {"vcore": 3})
+
+
+def test_a_change_that_is_undone() -> None:
+    nodes = Nodes()
+    nodes.add("n", attributes={"zone": "x"}, vcore=3)
+    undo = nodes.index.save("n")
+    nodes.update("n", attributes={}, schedulable=False, vcore=1)
+    assert nodes.find(shape(vcore=1)) is None
+    undo()
+    nodes.index.check()
+
+    assert nodes.find(shape(selector=[("zone", "x")], vcore=3)) == "n"
+    assert nodes.index.total == {"vcore": 3}
+
+
+def test_room_is_counted_anew_for_a_bit_that_has_another_shape() -> None:
+    nodes = Nodes()
+    nodes.add("n", vcore=8)
+    nodes.find(shape(vcore=1))
+    bit = nodes.shapes.find(shape(vcore=1))
+    assert bit is not None
+    assert nodes.index.room_for(bit, 99) == 8
+    for amount in range(2 * KEPT_IDLE):
+        nodes.find(shape(vcore=100 + amount))
+    forgotten = nodes.shapes.forget_idle()
+    nodes.index.shapes_forgotten(forgotten)
+    assert bit in forgotten
+    for amount in forgotten[:0:-1]:  # What was given back last is used first.
+        nodes.find(shape(gpu=amount))
+    assert nodes.find(shape(vcore=4)) == "n"
+
+    assert nodes.shapes.find(shape(vcore=4)) == bit
+    assert nodes.index.room_for(bit, 99) == 2
+
+
+def test_a_node_of_the_same_name_is_another_one() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=4)
+    nodes.take("a", vcore=4)
+    lost = nodes.index.remove("a")
+    nodes.add("a", vcore=4)
+    nodes.index.give_back(lost, Resources({"vcore": 4}), (1, "x"))
+
+    assert nodes.index.nodes["a"].used == {}
+    assert nodes.find(shape(vcore=4)) == "a"
+
+
+def test_a_shape_that_is_forgotten_leaves_no_trace() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=1000)
+    for amount in range(2 * KEPT_IDLE):
+        nodes.find(shape(vcore=amount + 1))
+    forgotten = nodes.shapes.forget_idle()
+    nodes.index.shapes_forgotten(forgotten)
+    nodes.index.check()
+
+    assert nodes.find(shape(gpu=1)) is None
+    assert nodes.shapes.find(shape(gpu=1)) == forgotten[-1]
+
+
+def test_hundreds_of_nodes_stay_in_order() -> None:
+    nodes = Nodes()
+    names = [f"n{number:03}" for number in range(5 * BLOCK_SIZE)]
+    nodes.add(*reversed(names), vcore=10)
+    for number, name in enumerate(names):
+        if number % 11:
+            nodes.take(name, vcore=number % 11)
+
+    expected = sorted(names, key=lambda name: (int(name[1:]) % 11, name))
+    assert nodes.order() == expected
+
+
+def test_hundreds_of_nodes_fill_up_and_empty_again() -> None:
+    nodes = Nodes()
+    nodes.add(*(f"n{number:03}" for number in range(3 * BLOCK_SIZE)), vcore=2)
+    found: list[str] = []
+    while (name := nodes.find(shape(vcore=2))) is not None:
+        found.append(name)
+        nodes.take(name, vcore=2)
+    assert found == sorted(nodes.index.nodes)
+
+    nodes.index.give_back(nodes.index.nodes["n100"], Resources({"vcore": 2}), (1, "x"))
+    assert nodes.find(shape(vcore=2)) == "n100"
+    for name in found:
+        nodes.index.remove(name)
+    assert nodes.order() == []
+
+
+def test_full_nodes_at_the_front_are_passed_over() -> None:
+    nodes = Nodes()
+    nodes.add(*(f"n{number:03}" for number in range(4 * BLOCK_SIZE)), vcore=1, gpu=1)
+    nodes.index.configure(NodeSortPolicy.BINPACKING, EVEN)
+    found: list[str] = []
+    while (name := nodes.find(shape(vcore=1))) is not None:
+        found.append(name)
+        nodes.take(name, vcore=1)
+        assert nodes.find(shape(gpu=1)) == "n000"
+    nodes.index.check()
+
+    assert found == sorted(nodes.index.nodes)

@@ -1,0 +1,476 @@
+"""The machine that owns an application."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from muster_core.decisions import Decision, Kind, Reason
+from muster_core.owners.messages.from_applications import (
+    AppReport,
+    Entered,
+    Freed,
+    Pending,
+    Values,
+    Withdrawn,
+)
+from muster_core.owners.messages.to_applications import (
+    AddAsks,
+    Complete,
+    Dismiss,
+    Enlist,
+    LoseNode,
+    ReleaseAsk,
+    TimeUp,
+    WithdrawAsk,
+)
+from muster_core.resources import Resources
+from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
+from muster_core.structures.shapes import Shape
+from muster_core.structures.steps import all_at_once
+from muster_core.values.lifecycle import AppState
+from muster_core.values.priority import MAX_PRIORITY
+from tests.core.building import wish
+from tests.core.owners.applications import Application, said, told
+
+
+def test_an_application_begins_as_new() -> None:
+    app = Application()
+    report = app.tell(Enlist(app.origin()))
+
+    assert app.state() is AppState.NEW
+    assert said(report) == [Decision(Kind.APP_STATE, app="app", queue="root.a", state="New")]
+    assert report.values == Values(None, {}, {})
+    assert not report.gone
+
+
+def test_its_first_ask_makes_it_accepted() -> None:
+    app = Application()
+    report = app.add(wish(name="x", priority=7, vcore=5))
+
+    (entered, _, pending) = report.actions
+    assert isinstance(pending, Pending)
+    assert [(ask.name, ask.priority) for ask in pending.asks] == [("x", 7)]
+    assert entered == Entered(AppState.ACCEPTED)
+    assert report.values == Values(7, {"vcore": 5}, {})
+
+
+def test_its_second_ask_says_nothing() -> None:
+    app = Application()
+    app.add(wish(name="x"))
+    report = app.add(wish(name="y"))
+
+    assert [type(action) for action in report.actions] == [Pending]
+    assert report.values.pending == {"vcore": 2}
+
+
+def test_the_members_of_a_count() -> None:
+    app = Application()
+    report = app.add(wish(name="x", count=3, vcore=2))
+
+    (pending,) = (action for action in report.actions if isinstance(action, Pending))
+    asks = pending.asks
+    assert [ask.name for ask in asks] == ["x-0", "x-1", "x-2"]
+    assert [ask[:5] for ask in asks] == [
+        (0, 10, "", 10, 0),
+        (0, 10, "", 10, 1),
+        (0, 10, "", 10, 2),
+    ]
+    assert report.values.pending == {"vcore": 6}
+
+
+def test_a_count_of_one_is_numbered_too() -> None:
+    app = Application()
+    app.add(wish(name="x", count=1))
+
+    assert list(app.asks) == ["x-0"]
+
+
+def test_an_ask_carries_what_it_needs_of_a_node() -> None:
+    app = Application()
+    event = wish(name="x", node="n", selector={"z": "1", "a": "2"}, run_for_us=9, vcore=1)
+    app.add(event)
+
+    ask = app.asks["x"]
+    assert ask.shape == Shape(Resources({"vcore": 1}), (("a", "2"), ("z", "1")), "n")
+    assert ask.run_for_us == 9
+
+
+def test_asks_are_ordered_by_priority_then_submission() -> None:
+    app = Application()
+    for name, priority in (("a", 1), ("b", 5), ("c", 1), ("d", MAX_PRIORITY)):
+        app.add(wish(name=name, priority=priority))
+
+    assert sorted(app.asks, key=lambda name: app.asks[name]) == ["d", "b", "a", "c"]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_name_that_is_in_use_is_refused_with_all_of_its_count(number: int) -> None:
+    app = Application()
+    app.add(wish(name=f"x-{number}"))
+
+    message = app.refused(AddAsks(app.origin(), wish(name="x", count=3), 0))
+    assert message == f"ask: 'x-{number}' is already an ask of application 'app'"
+
+
+def test_the_name_of_a_bound_ask_is_in_use() -> None:
+    app = Application()
+    app.add(wish(name="x"))
+    app.commit("x")
+
+    assert "'x' is already" in app.refused(AddAsks(app.origin(), wish(name="x"), 0))
+
+
+def test_a_first_ask_that_is_refused_does_not_make_it_accepted() -> None:
+    app = Application()
+    app.add(wish(name="x-1"))
+    app.withdraw("x-1")
+    app.add(wish(name="x-1"))
+
+    assert "ask:" in app.refused(AddAsks(app.origin(), wish(name="x", count=2), 9))
+
+
+def test_commits_bind_and_change_the_state() -> None:
+    app = Application()
+    app.add(wish(count=3, vcore=2))
+    assert app.state() is AppState.ACCEPTED
+    app.commit("x-0")
+    assert app.state() is AppState.STARTING
+    app.commit("x-1", "x-2")
+
+    assert app.state() is AppState.RUNNING
+    assert app.close().values == Values(None, {}, {"vcore": 6})
+
+
+def test_a_commit_is_not_answered() -> None:
+    app = Application()
+    app.add(wish())
+    app.commit("x")
+
+    assert (app.close().actions, app.close().credits) == ((), 0)
+
+
+def test_skipping_starting() -> None:
+    app = Application(skip_starting=True)
+    app.add(wish())
+    app.commit("x")
+
+    assert app.state() is AppState.RUNNING
+
+
+def test_withdrawing_a_pending_ask() -> None:
+    app = Application()
+    app.add(wish(count=2))
+    report = app.withdraw("x-0")
+
+    assert told(report) == ["released x-0 removed"]
+    assert isinstance(report.actions[0], Withdrawn)
+    assert report.values.pending == {"vcore": 1}
+
+
+def test_the_last_ask_that_goes_makes_it_completing() -> None:
+    app = Application()
+    app.add(wish())
+    report = app.withdraw("x")
+
+    assert told(report) == ["released x removed", "Completing"]
+    assert app.state() is AppState.COMPLETING
+
+
+def test_releasing_a_bound_ask() -> None:
+    app = Application()
+    app.add(wish(count=2))
+    (held, _) = app.commit("x-0", "x-1")
+    report = app.release("x-0")
+
+    assert told(report) == ["released x-0 n completed"]
+    assert report.actions[0] == Freed(held)
+    assert report.values == Values(None, {}, {"vcore": 1})
+
+
+def test_an_ask_that_comes_while_completing_makes_it_running() -> None:
+    app = Application()
+    app.add(wish())
+    app.commit("x")
+    app.release("x")
+    assert app.state() is AppState.COMPLETING
+    app.add(wish())
+
+    assert app.state() is AppState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        ("x-1", "ask: 'x-1' of application 'app' is not bound; use remove_ask"),
+        ("y", "ask: 'y' is no ask of application 'app'"),
+    ],
+)
+def test_only_a_bound_ask_can_be_released(ask: str, message: str) -> None:
+    app = Application()
+    app.add(wish(count=2))
+    app.commit("x-0")
+
+    assert app.refused(ReleaseAsk(app.origin(), ask)) == message
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        ("x-0", "ask: 'x-0' of application 'app' is not pending; release it"),
+        ("y", "ask: 'y' is no ask of application 'app'"),
+    ],
+)
+def test_only_a_pending_ask_can_be_withdrawn(ask: str, message: str) -> None:
+    app = Application()
+    app.add(wish(count=2))
+    app.commit("x-0")
+
+    assert app.refused(WithdrawAsk(app.origin(), ask)) == message
+
+
+def test_an_allocation_that_completes_by_itself() -> None:
+    app = Application()
+    app.add(wish(run_for_us=5))
+    app.commit("x")
+
+    assert told(app.tell(Complete(app.origin(), "x"))) == ["released x n completed", "Completing"]
+
+
+def test_a_lost_node_makes_its_asks_pending_again_in_bind_order() -> None:
+    app = Application()
+    app.add(wish(count=3, priority=4))
+    app.commit("x-2", "x-0", node="lost")
+    app.commit("x-1", node="other")
+    report = app.tell(LoseNode(app.origin(), "lost"))
+
+    assert told(report) == ["released x-2 lost node_lost", "released x-0 lost node_lost"]
+    assert report.values == Values(4, {"vcore": 2}, {"vcore": 1})
+    assert app.state() is AppState.RUNNING
+
+
+def test_an_ask_that_lost_its_node_keeps_its_place_in_the_order() -> None:
+    app = Application()
+    app.add(wish())
+    before = app.asks["x"]
+    app.commit("x")
+    app.tell(LoseNode(app.origin(), "n"))
+
+    assert (app.asks["x"], app.was_bound["x"]) == (before, True)
+
+
+def test_very_many_asks_go_in_steps_as_they_would_at_once() -> None:
+    at_once, in_steps = Application(), Application()
+    for app in (at_once, in_steps):
+        app.add(wish(count=2_000))
+        app.commit("x-7", "x-3")
+    report = at_once.tell(Dismiss(at_once.origin()))
+    dismiss = Dismiss(in_steps.origin())
+
+    assert in_steps.machine.is_long(dismiss)
+    assert len(list(in_steps.machine.steps(dismiss))) > 20
+    assert in_steps.close() == report
+
+
+def test_what_is_not_long_is_done_in_one_step() -> None:
+    app = Application()
+    request = AddAsks(app.origin(), wish(), 0)
+
+    assert not app.machine.is_long(request)
+    assert all_at_once(app.machine.steps(request)) is None
+    assert [ask.name for ask in app.machine.snapshot().asks] == ["x"]
+    assert not app.machine.is_long(Dismiss(app.origin()))
+
+
+def test_a_node_on_which_it_has_nothing() -> None:
+    app = Application()
+    app.add(wish())
+    app.commit("x")
+
+    assert app.tell(LoseNode(app.origin(), "other")).actions == ()
+
+
+def test_time_makes_starting_running_and_completing_completed() -> None:
+    app = Application()
+    app.add(wish())
+    app.commit("x")
+    report = app.tell(TimeUp(app.origin(), AppState.STARTING))
+    assert (told(report), report.gone) == (["Running"], False)
+
+    app.release("x")
+    report = app.tell(TimeUp(app.origin(), AppState.COMPLETING))
+    assert (told(report), report.gone) == (["Completed"], True)
+
+
+def test_a_timer_of_a_state_that_has_ended_does_nothing() -> None:
+    app = Application()
+    app.add(wish())
+    app.commit("x")
+    report = app.tell(Complete(app.origin(), "x"), TimeUp(app.origin(), AppState.STARTING))
+
+    assert app.state() is AppState.COMPLETING
+    assert not report.gone
+
+
+def test_dismissal_releases_everything_in_order_of_submission() -> None:
+    app = Application()
+    app.add(wish(name="a", priority=1))
+    app.add(wish(name="b", count=2, priority=9))
+    app.add(wish(name="c", priority=5))
+    app.commit("c", "b-1")
+    report = app.tell(Dismiss(app.origin()))
+
+    assert told(report) == [
+        "released a removed",
+        "released b-0 removed",
+        "released b-1 n removed",
+        "released c n removed",
+    ]
+    assert report.gone
+    assert report.values == Values(None, {}, {})
+
+
+def test_a_report_answers_every_request_once() -> None:
+    app = Application()
+    report = app.tell(
+        Enlist(app.origin()),
+        AddAsks(app.origin(), wish(name="x"), 0),
+        AddAsks(app.origin(), wish(name="x"), 0),
+        WithdrawAsk(app.origin(), "x"),
+    )
+
+    assert (report.credits, report.epoch) == (4, 1)
+    assert told(report) == ["New", "Accepted", "rejected", "released x removed", "Completing"]
+    assert app.close() == attrs.evolve(report, epoch=2, credits=0, actions=())
+
+
+def test_sums_may_be_more_than_one_quantity_can_be() -> None:
+    app = Application()
+    app.add(wish(count=3, memory=2**63 - 1))
+    app.commit("x-0", "x-1")
+
+    assert app.machine.values().allocated == {"memory": 2 * (2**63 - 1)}
+
+
+def test_the_snapshot_shows_every_ask_in_its_place() -> None:
+    app = Application()
+    app.add(wish(count=2, priority=3))
+    app.commit("x-0")
+    one = Resources({"vcore": 1})
+
+    assert app.machine.snapshot() == AppSnapshot(
+        name="app",
+        queue="root.a",
+        state=AppState.STARTING,
+        priority=3,
+        asks=(
+            AskSnapshot("x-1", AskPlace.PENDING, 3, one),
+            AskSnapshot("x-0", AskPlace.BOUND, 3, one, "n"),
+        ),
+    )
+
+
+@attrs.define
+class PlainAsk:
+    priority: int
+    vcore: int
+    node: str | None = None
+
+
+class Applications(RuleBasedStateMachine):
+    """An application beside a plain dictionary of its asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.app = Application()
+        self.plain: dict[str, PlainAsk] = {}
+        self.rejections = 0
+
+    def names(self, *, bound: bool) -> list[str]:
+        return [name for name, ask in self.plain.items() if (ask.node is not None) == bound]
+
+    def heard(self, report: AppReport, *, refused: bool) -> None:
+        assert (Kind.REJECTED in [decision.kind for decision in said(report)]) == refused
+
+    @rule(
+        name=st.sampled_from("abc"),
+        members=st.none() | st.integers(1, 3),
+        priority=st.integers(-1, 2),
+        vcore=st.integers(1, 3),
+    )
+    def add(self, name: str, members: int | None, priority: int, vcore: int) -> None:
+        names = [name] if members is None else [f"{name}-{number}" for number in range(members)]
+        clash = any(one in self.plain for one in names)
+        report = self.app.add(wish(name=name, count=members, priority=priority, vcore=vcore))
+        self.heard(report, refused=clash)
+        if not clash:
+            self.plain |= {one: PlainAsk(priority, vcore) for one in names}
+
+    @rule(data=st.data(), node=st.sampled_from(["n", "m"]))
+    def bind(self, data: st.DataObject, node: str) -> None:
+        names = self.names(bound=False)
+        chosen = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+        self.app.commit(*chosen, node=node)
+        for name in chosen:
+            self.plain[name].node = node
+
+    @rule(name=st.sampled_from(["a", "b-0", "c-1"]))
+    def withdraw(self, name: str) -> None:
+        there = name in self.names(bound=False)
+        self.heard(self.app.withdraw(name), refused=not there)
+        if there:
+            del self.plain[name]
+
+    @precondition(lambda self: self.names(bound=True))
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.names(bound=True)))
+        self.heard(self.app.release(name), refused=False)
+        del self.plain[name]
+
+    @rule(name=st.sampled_from(["a", "b-0", "c-1"]))
+    def undo(self, name: str) -> None:
+        there = name in self.names(bound=True)
+        self.heard(self.app.undo(name), refused=not there)
+        if there:
+            self.plain[name].node = None
+
+    @rule(name=st.sampled_from(["a", "b-0", "c-1"]), times=st.integers(1, 2))
+    def spoil(self, name: str, times: int) -> None:
+        self.heard(self.app.spoil(name, times), refused=name not in self.plain)
+
+    @rule(node=st.sampled_from(["n", "m"]))
+    def lose_node(self, node: str) -> None:
+        lost = [name for name, ask in self.plain.items() if ask.node == node]
+        report = self.app.tell(LoseNode(self.app.origin(), node))
+        assert sorted(decision.ask or "" for decision in said(report)) == sorted(lost)
+        assert all(decision.reason is Reason.NODE_LOST for decision in said(report))
+        for name in lost:
+            self.plain[name].node = None
+
+    @rule()
+    def time_passes(self) -> None:
+        if self.app.state() is not AppState.COMPLETING:
+            self.app.tell(TimeUp(self.app.origin(), self.app.state()))
+
+    @invariant()
+    def agrees(self) -> None:
+        self.app.machine.check()
+        shown = self.app.machine.snapshot()
+        assert {ask.name: ask.node for ask in shown.asks} == {
+            name: ask.node for name, ask in self.plain.items()
+        }
+        pending = [self.plain[name] for name in self.names(bound=False)]
+        assert shown.priority == max((ask.priority for ask in pending), default=None)
+        values = self.app.machine.values()
+        assert values.pending.get("vcore", 0) == sum(ask.vcore for ask in pending)
+
+    @invariant()
+    def completes_only_without_asks(self) -> None:
+        without = (AppState.NEW, AppState.COMPLETING)
+        assert (self.app.state() in without) == (not self.plain)
+
+
+TestApplications = Applications.TestCase

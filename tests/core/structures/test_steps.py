@@ -1,0 +1,75 @@
+"""Long work in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from muster_core.decisions import Decision
+from muster_core.structures.steps import (
+    PART,
+    SIZE,
+    Driven,
+    Steps,
+    all_at_once,
+    in_order,
+    in_pauses,
+    in_pieces,
+)
+
+
+def test_all_steps_are_taken_and_what_comes_of_them_is_given() -> None:
+    done: list[int] = []
+
+    def work() -> Steps[str]:
+        for number in range(3):
+            done.append(number)
+            yield
+        return "done"
+
+    assert all_at_once(work()) == "done"
+    assert done == [0, 1, 2]
+
+
+def test_what_a_step_raises_is_raised() -> None:
+    def work() -> Steps[None]:
+        yield
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - there is nothing to match
+        all_at_once(work())
+
+
+@pytest.mark.parametrize("size", [0, 1, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE])
+def test_pieces_are_everything_in_order_and_none_is_empty_or_too_large(size: int) -> None:
+    pieces = list(in_pieces(range(size)))
+
+    assert [thing for piece in pieces for thing in piece] == list(range(size))
+    assert all(0 < len(piece) <= SIZE for piece in pieces)
+    assert len(pieces) == -(-size // SIZE)
+
+
+@pytest.mark.parametrize("number", [0, 1, PART, PART + 1, 5 * PART])
+def test_things_are_sorted_with_a_pause_now_and_then(number: int) -> None:
+    names = [str(7 * place % 10007) for place in range(number)]
+    steps = Driven(in_order(names, str))
+    pauses = sum(1 for _ in steps)
+
+    assert steps.value == sorted(names)
+    assert pauses == -(-number // PART) + -(-number // SIZE)
+
+
+def test_in_a_pause_of_rounds_nothing_is_decided() -> None:
+    def work() -> Steps[str]:
+        yield
+        yield
+        return "done"
+
+    came: list[str] = []
+
+    def lists() -> Iterator[list[Decision]]:
+        came.append((yield from in_pauses(work())))
+
+    assert list(lists()) == [[], []]
+    assert came == ["done"]

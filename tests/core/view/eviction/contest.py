@@ -1,0 +1,214 @@
+"""Trees in which some want what others have, and short ways to ask who could take what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from typing_extensions import override
+
+from muster_core.config.model import QueueConfig
+from muster_core.coordinator.coordinator import Outcome
+from muster_core.events import AddAsk, AddNode, AddPriorityClass, Event
+from muster_core.owners.messages.asks import Ask
+from muster_core.owners.messages.to_applications import CommitApp
+from muster_core.resources import Resources
+from muster_core.structures.steps import all_at_once
+from muster_core.view.eviction.claims import PreemptionScope, ReclaimScope, claimant_of
+from muster_core.view.eviction.eligibility import Scope
+from muster_core.view.eviction.plans import Plan, Planner
+from muster_core.view.eviction.victim_index import Standings
+from muster_core.view.eviction.victims import Victim, victim_of
+from muster_core.view.state.view_state import ViewState
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.leaf import LeafView
+from tests.core.admission.objects import story
+from tests.core.building import Queue, configuration, queue
+from tests.core.tree import Tree
+from tests.core.view.helpers import props
+
+Amounts = Mapping[str, int]
+
+NONE: frozenset[str] = frozenset()
+
+SIX: Amounts = {"vcore": 6}
+
+
+def share(
+    name: str,
+    *children: Queue,
+    guaranteed: Amounts | None = None,
+    most: Amounts | None = None,
+    **properties: str,
+) -> Queue:
+    """Give a queue with quotas in base units; ``queue_priority="1"`` is a property."""
+    return share_of(name, properties, *children, guaranteed=guaranteed, most=most)
+
+
+def share_of(
+    name: str,
+    properties: Mapping[str, str],
+    *children: Queue,
+    guaranteed: Amounts | None = None,
+    most: Amounts | None = None,
+) -> Queue:
+    """Give a queue as :func:`share` does, with properties that are known already."""
+    resources = {"guaranteed": _written(guaranteed or {}), "max": _written(most or {})}
+    return queue(name, *children, resources=resources, properties=props(**properties))
+
+
+def _written(amounts: Amounts) -> dict[str, str]:
+    return {
+        name: f"{amount}m" if name == "vcore" else f"{amount}" for name, amount in amounts.items()
+    }
+
+
+def urgent(app: str, name: str = "x", **amounts: int) -> AddAsk:
+    """Give the event of an ask of priority 10 that may preempt."""
+    return AddAsk(app, name, Resources(amounts or {"vcore": 1}), priority_class="high")
+
+
+class Contest(Tree):
+    """A tree, what it could take, and what its last batch told the owners."""
+
+    outcome: Outcome
+
+    @override
+    def check_room(self, outcome: Outcome) -> None:
+        super().check_room(outcome)
+        self.outcome = outcome
+
+    @property
+    def state(self) -> ViewState:
+        state: ViewState = vars(self.conductor.view)["_state"]
+        return state
+
+    def tell(self, *events: Event) -> list[str]:
+        """End the batch after these events; give what became of asks and gangs."""
+        said = story(self.settle(*events))
+        self.check()
+        return said
+
+    def wait(self, seconds: float) -> list[str]:
+        """Let time pass up to and including an instant; give what became of asks and gangs."""
+        before = len(self.log)
+        self.pass_time(round(seconds * 1_000_000) + 1)
+        self.check()
+        return story([one.decision for one in self.log[before:]])
+
+    def app(self, name: str) -> ViewApp:
+        return self.state.apps[self.conductor.directory.locate(name) or 0]
+
+    def told(self, name: str) -> CommitApp | None:
+        """Give what an application was told at the end of the batch, or None if nothing."""
+        return self.outcome.apps.get(self.app(name).identity.key)
+
+    def leaf(self, path: str) -> LeafView:
+        (found,) = [one for one in self.state.queues.values() if one.config.path == f"root.{path}"]
+        assert isinstance(found, LeafView)
+        return found
+
+    def ask(self, name: str) -> tuple[ViewApp, Ask]:
+        """Give a pending ask: ``application/ask``."""
+        owner, _, ask = name.partition("/")
+        return self.app(owner), self.app(owner).pending[ask]
+
+    def bit(self, name: str) -> int:
+        return self.state.shapes.find(self.ask(name)[1].shape) or 0
+
+    def victim(self, name: str) -> Victim:
+        owner, _, ask = name.partition("/")
+        return victim_of(self.state, self.app(owner).identity.key, ask)
+
+    def victims(self, names: str) -> tuple[Victim, ...]:
+        return tuple(map(self.victim, names.split()))
+
+    def reclaim(self, name: str, exempt: frozenset[str] = NONE) -> ReclaimScope:
+        app, ask = self.ask(name)
+        claimant = claimant_of(self.state.leaf_of(app), ask)
+        assert claimant is not None
+        return ReclaimScope(self.state, app, ask, exempt, claimant)
+
+    def preempt(self, name: str, exempt: frozenset[str] = NONE) -> PreemptionScope:
+        app, ask = self.ask(name)
+        return PreemptionScope(self.state, app, ask, exempt)
+
+    def standings(self) -> Standings:
+        """Look at all nodes, and leave no trace of that."""
+        touched = self.state.nodes.touched
+        before = dict(touched)
+        touched.update(dict.fromkeys(self.state.nodes.nodes.values()))
+        standings = Standings(self.state)
+        all_at_once(standings.refresh())
+        all_at_once(standings.look())
+        touched.update(before)
+        return standings
+
+    def plan(self, scope: Scope) -> Plan | None:
+        planner = Planner(self.state, self.standings())
+        return all_at_once(planner.find(scope, self.state.shapes.find(scope.ask.shape) or 0))
+
+    def planned(self, scope: Scope) -> str | None:
+        """Give the best plan in short: ``n1: b/x b/y``."""
+        plan = self.plan(scope)
+        return None if plan is None else f"{plan.node.name}: {names(plan.victims)}"
+
+
+def names(victims: tuple[Victim, ...]) -> str:
+    return " ".join(f"{one.app.identity.name}/{one.allocation.ask.name}" for one in victims)
+
+
+def contest(*queues: Queue, **nodes: int) -> Contest:
+    """Give a tree with an application in each leaf, which is named like its leaf.
+
+    Whoever wants to take something has to wait for an hour, unless a queue says otherwise.
+
+    Args:
+        queues: The queues below root.
+        nodes: How many millicores each node has.
+    """
+    return contest_with(queues, nodes)
+
+
+def at_once(*queues: Queue, **nodes: int) -> Contest:
+    """Give a tree as :func:`contest` does, in which nobody has to wait to take anything."""
+    return contest_with(queues, nodes, delay="0s")
+
+
+def contest_with(
+    queues: Sequence[Queue], nodes: Amounts, *, delay: str = "1h", enabled: bool = True
+) -> Contest:
+    """Give a tree with another delay, or without preemption."""
+    preemption = {"enabled": "true" if enabled else "false"}
+    config = configuration(*queues, props={"preemption.delay": delay}, preemption=preemption)
+    made = Contest(config)
+    for leaf in _leaves(config.root):
+        made.add_app(leaf.name, leaf.path)
+    made.enter(AddPriorityClass("high", 10, preempts=True))
+    made.settle(*(AddNode(name, Resources({"vcore": vcore})) for name, vcore in nodes.items()))
+    return made
+
+
+def tree_of(said: Mapping[str, Mapping[str, str]] | None = None, **guaranteed: Amounts) -> Contest:
+    """Give a tree with ``a`` and ``b`` below ``p``, and ``p`` and ``d`` below ``q``, beside ``c``.
+
+    The ask ``a/x`` is pending there.
+
+    Args:
+        said: The properties of queues, by name.
+        guaranteed: What queues are guaranteed; ``a`` six millicores if none is given.
+    """
+    quotas: Mapping[str, Amounts] = guaranteed or {"a": SIX}
+
+    def make(name: str, *children: Queue) -> Queue:
+        return share_of(name, (said or {}).get(name, {}), *children, guaranteed=quotas.get(name))
+
+    made = contest(make("q", make("p", make("a"), make("b")), make("d")), make("c"))
+    made.tell(urgent("a", "x"))
+    return made
+
+
+def _leaves(config: QueueConfig) -> Iterator[QueueConfig]:
+    if not config.is_parent:
+        yield config
+    for child in config.children:
+        yield from _leaves(child)

@@ -1,0 +1,319 @@
+"""How victims go, and how that is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, strategies as st
+
+from muster_core.decisions import Decision, Kind, Reason
+from muster_core.events import AddAsk
+from muster_core.gangs.states import GangState
+from muster_core.values.lifecycle import AppState
+from muster_core.view.eviction.evictions import Evictions, leave_out_detours
+from muster_core.view.placement.placements import Moves
+from tests.core.admission.objects import LOOSE, gang, members
+from tests.core.building import wish
+from tests.core.view.eviction.contest import SIX, Contest, at_once, contest, share
+
+NOW_US = 7_000_000
+
+
+def holding() -> Contest:
+    """Give ``b`` with a plain ask, a satisfied gang, a waiting member, and one that is to park.
+
+    The last one is bound as one of a gang that has timed out since.
+    """
+    made = contest(share("a", guaranteed=SIX), share("p", share("b")), n=9)
+    made.tell(wish("b", "plain", 4, vcore=2))
+    made.tell(gang("g", 2), members("g", "m", 2, app="b"))
+    made.tell(gang("h", 2, mode=LOOSE), members("h", "w", 2, app="b", vcore=3))
+    return made
+
+
+def evictions(made: Contest) -> tuple[Evictions, Moves]:
+    moves = Moves(made.state)
+    return Evictions(made.state, moves), moves
+
+
+def shown(made: Contest) -> Mapping[str, object]:
+    """Give all that the view says of ``b``, its queues and its node."""
+    app, leaf, node = made.app("b"), made.leaf("p.b"), made.state.nodes.nodes["n"]
+    gangs = made.state.gangs.values()
+    return {
+        "places": [set(app.pending), set(app.parked), set(app.waiting), set(app.bound)],
+        "app": (dict(app.allocated), dict(app.pending_total), app.state),
+        "pending": dict(leaf.pending),
+        "queues": [(dict(one.pending), dict(one.allocated)) for one in leaf.upward()],
+        "node": (dict(node.used), set(node.held)),
+        "gangs": [
+            (set(one.waiting), set(one.bound), set(one.parked), one.pending, one.state)
+            for one in gangs
+        ],
+        "since": dict(leaf.since),
+    }
+
+
+VICTIMS = ("plain", "m-0", "w-0")
+
+
+@pytest.mark.parametrize("name", VICTIMS)
+def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
+    made = holding()
+    victim, app = made.victim(f"b/{name}"), made.app("b")
+    amount = victim.allocation.ask.resources["vcore"]
+    used = victim.node.used["vcore"]
+    pending = [one.pending.get("vcore", 0) for one in made.leaf("p.b").upward()]
+    evictions(made)[0].unseat(victim)
+
+    assert name in app.pending
+    assert name not in {*app.bound, *app.waiting}
+    assert victim.node.used["vcore"] == used - amount
+    assert (app.identity.key, name) not in victim.node.held
+    leaf = made.leaf("p.b")
+    assert [one.allocated["vcore"] for one in leaf.upward()] == [used - amount] * 3
+    assert [one.pending["vcore"] for one in leaf.upward()] == [one + amount for one in pending]
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in VICTIMS), ("m-0", "m-1"), VICTIMS])
+def test_to_undo_it_leaves_no_trace(names: tuple[str, ...]) -> None:
+    made = holding()
+    (evicts, moves), before = evictions(made), shown(made)
+    victims = [made.victim(f"b/{name}") for name in names]
+    for victim in victims:
+        evicts.unseat(victim)
+    assert shown(made) != before
+    for victim in reversed(victims):
+        evicts.reseat(victim)
+    moves.list_apps()
+    made.state.refresh()
+
+    assert shown(made) == before
+    made.check()
+
+
+def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
+    made = holding()
+    victim = made.victim("b/m-0")
+    assert victim.gang is not None
+    victim.gang.state = GangState.TIMED_OUT
+    (evicts, _), before = evictions(made), shown(made)
+    evicts.unseat(victim)
+    assert set(made.app("b").parked) == {"m-0"}
+    assert list(victim.gang.parked) == [(made.app("b").identity.key, "m-0")]
+    assert shown(made)["pending"] == before["pending"]
+    evicts.reseat(victim)
+
+    assert shown(made) == before
+
+
+# For good
+
+
+def evicted(made: Contest, *names: str, reason: Reason = Reason.RECLAIMED) -> list[Decision]:
+    evicts, _ = evictions(made)
+    return [evicts.evict(made.victim(name), reason, "why", NOW_US) for name in names]
+
+
+@pytest.mark.parametrize("reason", [Reason.RECLAIMED, Reason.PREEMPTED])
+def test_what_is_said(reason: Reason) -> None:
+    (said,) = evicted(holding(), "b/m-1", reason=reason)
+
+    assert said == Decision(
+        Kind.RELEASED,
+        app="b",
+        ask="m-1",
+        node="n",
+        queue="root.p.b",
+        gang="default/g",
+        reason=reason,
+        message="why",
+    )
+
+
+def test_the_delay_of_a_bound_ask_begins_anew() -> None:
+    made = holding()
+    evicted(made, "b/plain", "b/w-0")
+
+    assert made.app("b").since_us == {"plain": NOW_US}
+
+
+def gang_states(made: Contest, *names: str) -> list[GangState]:
+    return [made.state.gangs[f"default/{name}"].state for name in names]
+
+
+def test_the_loss_of_the_last_bound_member_ends_what_a_gang_had() -> None:
+    made = holding()
+    evicted(made, "b/m-0")
+    assert gang_states(made, "g") == [GangState.SATISFIED]
+    evicted(made, "b/m-1")
+
+    assert gang_states(made, "g") == [GangState.GATHERING]
+
+
+def test_the_loss_of_all_waiting_members_is_none_of_bound_ones() -> None:
+    made = holding()
+    evicted(made, "b/w-0")
+
+    assert gang_states(made, "g", "h") == [GangState.SATISFIED, GangState.GATHERING]
+
+
+def test_what_was_bound_before_this_batch_counts_for_the_state() -> None:
+    made = holding()
+    assert made.app("b").state is AppState.RUNNING
+    evicted(made, "b/plain", "b/m-0", "b/m-1")
+
+    assert made.app("b").state is AppState.RUNNING
+
+
+# In one batch
+
+
+def rivals(**nodes: int) -> Contest:
+    """Give ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
+    leaf = share("b", queue_priority="1")
+    return at_once(share("a", guaranteed={"vcore": 1}), leaf, **nodes)
+
+
+def states(made: Contest, *events: AddAsk) -> list[str]:
+    """Give the states of ``b`` that a batch says."""
+    return [one.state or "" for one in made.settle(*events) if one.app == "b" and one.state]
+
+
+def test_a_bind_that_is_taken_in_its_batch_counts_for_no_state() -> None:
+    made = rivals(n=1)
+
+    assert states(made, wish("b"), wish("a")) == ["Accepted"]
+    assert made.bound() == ["b/x n", "a/x n"]
+    assert made.app("b").state is AppState.ACCEPTED
+    made.check()
+
+
+def test_one_bind_is_left_of_two_whichever_is_taken() -> None:
+    for node in "mn":
+        made = rivals(m=1, n=1)
+        both = wish("b", "x", 1, node="m"), wish("b", "y", node="n")
+
+        assert states(made, *both, wish("a", node=node)) == ["Accepted", "Starting"]
+        made.check()
+
+
+def test_the_time_of_a_state_that_is_entered_again_goes_on() -> None:
+    made = rivals(m=1, n=1)
+    made.tell(wish("b", "x", node="m"))
+    made.pass_time(100_000_000)
+    assert states(made, wish("b", "y"), wish("a", node="n")) == []
+    assert made.app("b").state is AppState.STARTING
+    made.wait(299)
+    assert made.app("b").state is AppState.STARTING
+    made.wait(300)
+
+    assert made.app("b").state is AppState.RUNNING
+
+
+def test_the_delay_of_what_was_bound_and_taken_in_one_batch_goes_on() -> None:
+    made = rivals(n=1)
+    made.settle(wish("b"), wish("a"))
+
+    assert made.app("b").since_us == {}
+
+
+def test_who_was_evicted_twice_is_said_to_be_once() -> None:
+    made = holding()
+    evicts, _ = evictions(made)
+    victim = made.victim("b/w-0")
+    first = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
+    assert evicts.without_detours([first]) == [first]
+    evicts.reseat(victim)
+    second = evicts.evict(victim, Reason.RECLAIMED, "second", NOW_US)
+
+    assert evicts.without_detours([first, second]) == [first]
+    evicts.start_batch()
+    assert evicts.without_detours([first, second]) == [first, second]
+
+
+# What need not be said
+
+
+def line(text: str) -> Decision:
+    """Give a decision: ``released b/x preempted``."""
+    kind, ask, *reason = text.split()
+    return Decision(
+        Kind(kind), app=ask[0], ask=ask[2:], reason=Reason(reason[0]) if reason else None
+    )
+
+
+def test_one_eviction_of_each_is_left_as_it_is() -> None:
+    lines = ["released b/x reclaimed", "assigned a/y", "bound a/y", "released b/z preempted"]
+    decisions = [line(text) for text in lines]
+
+    assert leave_out_detours(decisions) == decisions
+
+
+def test_what_an_ask_had_before_it_was_first_evicted_is_said() -> None:
+    decisions = [line(text) for text in ("assigned b/x", "bound b/x", "released b/x preempted")]
+
+    assert leave_out_detours(decisions) == decisions
+
+
+def test_a_second_eviction_goes_with_what_led_to_it() -> None:
+    decisions = [
+        line("released b/x preempted"),
+        line("assigned a/y"),
+        line("assigned b/x"),
+        line("waiting b/x"),
+        line("bound a/y"),
+        line("released b/x reclaimed"),
+        line("assigned b/x"),
+        line("bound b/x"),
+    ]
+
+    assert leave_out_detours(decisions) == [decisions[position] for position in (0, 1, 4, 6, 7)]
+
+
+def test_what_was_released_otherwise_is_said() -> None:
+    decisions = [
+        line("released b/x preempted"),
+        line("assigned b/x"),
+        line("released b/x bind_failed"),
+        line("assigned b/x"),
+        line("released b/x preempted"),
+    ]
+
+    assert leave_out_detours(decisions) == decisions[:3]
+
+
+def test_the_same_name_in_another_application_is_another_ask() -> None:
+    decisions = [line("released b/x preempted"), line("released c/x preempted")]
+
+    assert leave_out_detours(decisions) == decisions
+
+
+LINES = st.builds(
+    "{} {}".format,
+    st.sampled_from(["assigned", "waiting", "bound", "released-preempted", "released-deadlock"]),
+    st.sampled_from(["a/x", "b/x", "b/y"]),
+)
+
+
+@given(st.lists(LINES))
+def test_nobody_is_said_to_be_evicted_twice_and_all_else_stays(lines: list[str]) -> None:
+    decisions = [
+        line(f"{kind.partition('-')[0]} {ask} {kind.partition('-')[2]}")
+        for kind, ask in (text.split() for text in lines)
+    ]
+    kept = leave_out_detours(decisions)
+
+    for key in ("a/x", "b/x", "b/y"):
+        before, after = (
+            [one for one in found if f"{one.app}/{one.ask}" == key] for found in (decisions, kept)
+        )
+        evictions = [one for one in before if one.reason is Reason.PREEMPTED]
+        assert [one for one in after if one.reason is Reason.PREEMPTED] == evictions[:1]
+        # What is left out ends with an eviction.
+        last = max((at for at, one in enumerate(before) if one.reason), default=-1)
+        assert after[len(after) - len(before[last + 1 :]) :] == before[last + 1 :]
+        assert [one for one in after if one.reason is Reason.DEADLOCK] == [
+            one for one in before if one.reason is Reason.DEADLOCK
+        ]

@@ -1,0 +1,367 @@
+"""Who may take something from others, and in which order."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from muster_core.config.model import Configuration
+from muster_core.events import (
+    AddPriorityClass,
+    Configure,
+    Event,
+    FailBind,
+    RemoveAsk,
+    UpdateNode,
+)
+from muster_core.view.eviction.action import Preemption, Reclaim
+from muster_core.view.eviction.preemptors import Means
+from tests.core.admission.objects import LOOSE, gang, members
+from tests.core.building import Queue, configuration, wish
+from tests.core.view.eviction.contest import Contest, contest, contest_with, share, share_of, urgent
+
+HOUR_US = 3600 * 1_000_000
+MUCH = {"vcore": 9}
+STRICT_ORDER = {"application_sort_blocking": "enabled"}
+
+
+def asked(made: Contest, means: Means, now_us: int = HOUR_US) -> list[str]:
+    """Give who is looked at, if nobody can take anything."""
+    found: list[str] = []
+    for asker in means.askers(now_us):
+        if asker is None:
+            continue
+        app, ask = asker
+        found.append(f"{app.identity.name}/{ask.name}")
+        gang = None if ask.gang is None else made.state.gangs[ask.gang]
+        if gang is not None and not gang.satisfied:
+            means.group_in_vain(made.state.book.group_of(gang))
+        else:
+            means.in_vain(app, ask, made.state.shapes.find(ask.shape) or 0)
+    return found
+
+
+def reclaiming(made: Contest, now_us: int = HOUR_US) -> list[str]:
+    return asked(made, Reclaim(made.state), now_us)
+
+
+def preempting(made: Contest, now_us: int = HOUR_US) -> list[str]:
+    return asked(made, Preemption(made.state), now_us)
+
+
+def rich(name: str, delay: str = "1h", *, blocking: bool = False, **properties: str) -> Queue:
+    """Give a leaf that is guaranteed much."""
+    said = {"preemption_delay": delay, **properties}
+    return share_of(name, said | (STRICT_ORDER if blocking else {}), guaranteed=MUCH)
+
+
+# Who
+
+
+def test_nobody_where_nothing_is_pending() -> None:
+    made = contest(rich("a"), n=1)
+    made.tell(urgent("a"))
+
+    assert (reclaiming(made), preempting(made)) == ([], [])
+
+
+def test_who_reclaims_has_a_queue_that_is_owed_something() -> None:
+    made = contest(rich("a"), share("b"), share("p", share("c"), guaranteed={"vcore": 2}))
+    made.tell(*(wish(app, f"x{vcore}", vcore=vcore) for app in "abc" for vcore in (1, 3)))
+    made.tell(wish("a", "big", vcore=10), wish("a", "other", memory=1))
+
+    assert reclaiming(made) == ["a/x1", "a/x3", "c/x1"]
+
+
+def test_who_preempts_has_a_class_that_says_so() -> None:
+    made = contest(share("a"))
+    made.tell(AddPriorityClass("meek", 20), AddPriorityClass("mild", 5, preempts=True))
+    for number, name in enumerate(("meek", "mild", "high")):
+        event = wish("a", name, vcore=number + 1)
+        made.tell(attrs.evolve(event, priority_class=name))
+    made.tell(wish("a", "number", 30))
+
+    assert preempting(made) == ["a/high", "a/mild"]
+
+
+@pytest.mark.parametrize("policy", ["fence", "disabled"])
+def test_a_leaf_that_may_not_take_anything(policy: str) -> None:
+    made = contest(rich("a", preemption_policy=policy))
+    made.tell(urgent("a"))
+
+    assert reclaiming(made) == preempting(made) == (["a/x"] if policy == "fence" else [])
+
+
+def test_a_partition_without_preemption() -> None:
+    made = contest_with([rich("a")], {}, enabled=False)
+    made.tell(urgent("a"))
+
+    assert (reclaiming(made), preempting(made)) == ([], [])
+
+
+def test_only_asks_whose_delay_is_over() -> None:
+    made = contest(rich("a"), rich("b", "2h"))
+    made.tell(urgent("a", "early"), urgent("b"))
+    made.pass_time(5)
+    made.tell(urgent("a", "late"))
+
+    for asks in (reclaiming, preempting):
+        assert asks(made, HOUR_US - 1) == []
+        assert asks(made, HOUR_US) == ["a/early"]
+        assert asks(made, 2 * HOUR_US) == ["a/early", "b/x"]
+
+
+def test_an_ask_behind_one_whose_delay_runs_is_found() -> None:
+    made = contest(rich("a"))
+    made.tell(urgent("a", "old"))
+    made.pass_time(5)
+    made.tell(attrs.evolve(urgent("a", "new", vcore=2), priority=10))
+    made.tell(wish("a", "newer", 99))
+
+    assert reclaiming(made, HOUR_US) == ["a/old"]
+
+
+def test_of_asks_that_are_alike_one_speaks_for_all() -> None:
+    made = contest(rich("a"))
+    made.tell(wish("a", "x", count=5), wish("a", "y", vcore=2), wish("a", "z", 7))
+
+    assert reclaiming(made) == ["a/z", "a/y"]
+
+
+def test_asks_of_different_priorities_preempt_differently() -> None:
+    made = contest(share("a"))
+    made.tell(AddPriorityClass("mild", 5, preempts=True), urgent("a", "x"), urgent("a", "y"))
+    made.tell(attrs.evolve(wish("a", "z"), priority_class="mild"))
+
+    assert preempting(made) == ["a/x", "a/z"]
+
+
+# In which order
+
+
+def test_queues_applications_and_asks_are_in_the_order_of_the_rounds() -> None:
+    made = contest(rich("a"), rich("b", queue_priority="1"), rich("c", priority_offset="50"))
+    made.add_app("b2", "root.b")
+    made.tell(wish("b", "x", 1), wish("b2", "y", 2, vcore=2), wish("b2", "z", 3, vcore=3))
+    made.tell(wish("a", "x"), wish("c", "x", vcore=2), wish("c", "y"))
+
+    assert reclaiming(made) == ["b2/z", "b2/y", "b/x", "c/x", "c/y", "a/x"]
+
+
+def test_overused_queues_are_included() -> None:
+    made = contest(share("p", rich("a"), most={"vcore": 10}), share("b", most={"vcore": 0}), n=20)
+    made.tell(urgent("b"))
+
+    assert preempting(made) == ["b/x"]
+
+
+def test_of_a_blocking_leaf_only_the_first() -> None:
+    made = contest(rich("a", blocking=True), rich("b"))
+    made.add_app("a2", "root.a")
+    made.tell(wish("a", "x"), wish("a", "y", 1, vcore=2), wish("a2", "z", vcore=3), wish("b"))
+
+    assert reclaiming(made) == ["a/y", "b/x"]
+
+
+def test_the_first_of_a_blocking_leaf_though_it_may_take_nothing() -> None:
+    made = contest(rich("a", blocking=True))
+    made.tell(wish("a", "x"), wish("a", "big", 1, vcore=99))
+
+    assert reclaiming(made) == []
+
+
+@pytest.mark.parametrize("defined", [False, True])
+def test_a_member_that_is_refused_does_not_block(defined: bool) -> None:
+    made = contest(rich("a", blocking=True))
+    if defined:
+        made.tell(gang("g", 2))
+    made.tell(members("g", "m", app="a", priority=5), wish("a", "x"))
+
+    assert reclaiming(made) == ["a/x"]
+
+
+def test_applications_that_do_not_compete_are_left_out() -> None:
+    made = contest(rich("a", application_sort_policy="stateaware"))
+    made.add_app("a2", "root.a")
+    made.tell(wish("a2", "x", 5), wish("a", "y", vcore=2))
+
+    assert reclaiming(made) == ["a2/x"]
+
+
+# Groups
+
+
+def test_a_group_has_its_turn_with_its_first_member() -> None:
+    made = contest(rich("a"), rich("b"))
+    made.enter(gang("g", 2, "h"), members("g", "m", app="a"), members("g", "n", app="a"))
+    made.tell(gang("h", 1), members("h", "o", app="b", priority=3), wish("a", "x", 1, vcore=2))
+
+    assert reclaiming(made) == ["b/o", "a/x"]
+
+
+def test_a_group_has_its_turn_though_its_first_member_may_take_nothing() -> None:
+    made = contest(rich("a"), share("b"))
+    made.tell(gang("g", 2), members("g", "m", app="b", priority=3), members("g", "n", app="a"))
+
+    assert reclaiming(made) == ["b/m"]
+
+
+def test_a_group_that_cannot_be_complete_has_none() -> None:
+    made = contest(rich("a"))
+    made.enter(gang("few", 3), members("few", "l", 2, app="a"))
+    made.enter(gang("lonely", 1, "nobody"), members("lonely", "m", app="a"))
+    made.tell(gang("late", 1), members("late", "n", app="a", timed_out=True))
+
+    assert reclaiming(made) == []
+
+
+def test_surplus_members_have_none() -> None:
+    made = contest(rich("a"), n=1)
+    made.enter(gang("g", 1, "h", mode=LOOSE), members("g", "m", 2, app="a"))
+    made.tell(gang("h", 1, mode=LOOSE), members("h", "o", app="a", priority=-1, vcore=5))
+    assert list(made.app("a").waiting) == ["m-0"]
+
+    assert reclaiming(made) == ["a/o"]
+
+
+def test_a_member_of_a_satisfied_gang_stands_for_itself() -> None:
+    made = contest(rich("a"), n=1)
+    made.tell(gang("g", 1), members("g", "m", 3, app="a"))
+
+    assert reclaiming(made) == ["a/m-1"]
+
+
+# In vain
+
+
+def test_what_was_found_in_vain_is_not_looked_at_again() -> None:
+    made = contest(rich("a"))
+    made.tell(urgent("a"), gang("g", 1), members("g", "m", app="a"))
+    reclaim, preempt = Reclaim(made.state), Preemption(made.state)
+
+    assert sorted(asked(made, reclaim)) == ["a/m", "a/x"]
+    assert asked(made, reclaim) == []
+    assert "a/x" in asked(made, preempt)
+    assert asked(made, preempt) == []
+
+
+def limited() -> Configuration:
+    leaf = share("a", guaranteed=MUCH, most={"vcore": 50})
+    return configuration(leaf, props={"preemption.delay": "1h"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [UpdateNode("n", schedulable=False), gang("other", 1), Configure(limited())],
+    ids=lambda event: type(event).__name__,
+)
+def test_until_anything_has_changed(change: Event) -> None:
+    made = contest(rich("a"), n=0)
+    made.tell(wish("a"))
+    reclaim = Reclaim(made.state)
+    assert asked(made, reclaim) == ["a/x"]
+    made.tell(change)
+
+    assert asked(made, reclaim) == ["a/x"]
+
+
+def test_another_ask_that_is_alike_changes_nothing() -> None:
+    made = contest(rich("a"))
+    made.tell(wish("a"))
+    reclaim = Reclaim(made.state)
+    asked(made, reclaim)
+    made.tell(wish("a", "y", 9), FailBind("a", "y"), RemoveAsk("a", "x"), wish("a", "z", vcore=2))
+
+    assert asked(made, reclaim) == ["a/z"]
+
+
+def test_until_what_was_taken_and_lost_is_forgotten() -> None:
+    made = contest(rich("a"), n=0)
+    made.tell(wish("a"))
+    reclaim, takings, found = Reclaim(made.state), made.state.takings, made.app("a").pending["x"]
+    takings.note(made.app("a").identity.key, found, "n")
+    takings.evicted(made.app("a").identity.key, found)
+    assert asked(made, reclaim) == ["a/x"]
+    assert asked(made, reclaim) == []
+    takings.forget()
+
+    assert asked(made, reclaim) == ["a/x"]
+
+
+def test_who_has_lost_what_it_had_taken_stands_for_nobody_else() -> None:
+    made = contest(rich("a"), n=0)
+    made.tell(wish("a", "first", 5), wish("a", "second"))
+    key, reclaim = made.app("a").identity.key, Reclaim(made.state)
+    found = made.app("a").pending["first"]
+    made.state.takings.note(key, found, "n")
+    made.state.takings.evicted(key, found)
+
+    assert asked(made, reclaim) == ["a/first", "a/second"]
+    assert asked(made, reclaim) == []
+
+
+def test_groups_are_looked_at_again_in_the_next_batch() -> None:
+    made = contest(rich("a"))
+    made.tell(gang("g", 2), members("g", "m", 2, app="a"))
+    reclaim = Reclaim(made.state)
+    assert asked(made, reclaim) == ["a/m-0"]
+    reclaim.start_batch()
+
+    assert asked(made, reclaim) == ["a/m-0"]
+
+
+# One ask
+
+
+def test_the_members_of_the_whole_group_are_exempt() -> None:
+    made = contest(rich("a"))
+    made.enter(gang("g", 1, "h"), gang("h", 1), gang("i", 1), wish("a", "x"))
+    made.tell(members("g", "m", app="a", vcore=50))
+    reclaim = Reclaim(made.state)
+
+    assert reclaim.exempt(made.ask("a/x")[1]) == frozenset()
+    assert reclaim.exempt(made.ask("a/m")[1]) == {"default/g", "default/h"}
+
+
+def test_a_member_of_a_satisfied_gang_exempts_its_group() -> None:
+    made = contest(rich("a"), n=1)
+    made.tell(gang("g", 1), members("g", "m", 2, app="a", vcore=1))
+
+    assert Preemption(made.state).exempt(made.ask("a/m-1")[1]) == {"default/g"}
+
+
+def test_who_is_ready() -> None:
+    made = contest(rich("a"), share("b"))
+    made.tell(wish("a"), urgent("b"), wish("b", "y"))
+    reclaim, preempt = Reclaim(made.state), Preemption(made.state)
+
+    ready = [
+        [means.is_ready(*made.ask(name), now_us) for name in ("a/x", "b/x", "b/y")]
+        for means in (reclaim, preempt)
+        for now_us in (HOUR_US - 1, HOUR_US)
+    ]
+    assert ready == [
+        [False, False, False],
+        [True, True, False],
+        [False, False, False],
+        [False, True, False],
+    ]
+
+
+def test_a_queue_that_is_owed_nothing_gives_no_scope() -> None:
+    made = contest(rich("a"), share("b"))
+    made.tell(wish("a"), wish("b"))
+    reclaim = Reclaim(made.state)
+    scope = reclaim.scope(*made.ask("a/x"))
+
+    assert reclaim.scope(*made.ask("b/x")) is None
+    assert scope is not None
+    assert scope.ask is made.ask("a/x")[1]
+
+
+def test_waiting_members_of_a_loose_gang_have_no_turn() -> None:
+    made = contest(rich("a"), n=1)
+    made.tell(gang("g", 2, mode=LOOSE), members("g", "m", 2, app="a"))
+    assert list(made.app("a").waiting) == ["m-0"]
+
+    assert reclaiming(made) == ["a/m-1"]

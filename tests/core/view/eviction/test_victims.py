@@ -1,0 +1,366 @@
+"""Who could be taken: allocations by leaf and node, in the order of victims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from muster_core.events import AddNode, Release, RemoveNode, UpdateNode
+from muster_core.nodes.node import Node
+from muster_core.owners.messages.asks import Allocation
+from muster_core.resources import Resources
+from muster_core.structures.shapes import Shape
+from muster_core.structures.steps import all_at_once
+from muster_core.view.eviction.victim_index import Standings
+from muster_core.view.eviction.victims import Standing, Victim, victim_of
+from muster_core.view.gangs.gang import ViewGang
+from muster_core.view.tree.application import ViewApp
+from tests.core.admission.objects import LOOSE, gang, members
+from tests.core.building import ask, identity, wish
+from tests.core.view.eviction.contest import Contest, contest, names, share
+
+APP = ViewApp(identity())
+NODE = Node("n", {}, {}, schedulable=True)
+
+
+def victim(
+    name: str, priority: int = 0, number: int = 1, *, member: bool = False, **amounts: int
+) -> Victim:
+    held = Allocation(
+        ask(name, priority, of=Shape(Resources(amounts or {"vcore": 1}))), "n", number
+    )
+    return Victim(APP, held, NODE, ViewGang("default/g") if member else None, bound=True)
+
+
+def standing(*victims: Victim) -> Standing:
+    made = Standing()
+    for one in sorted(victims, key=lambda one: one.place):
+        made.put(one)
+    return made
+
+
+def look(standings: Standings) -> None:
+    all_at_once(standings.refresh())
+    all_at_once(standings.look())
+
+
+def row_of(made: Contest, standings: Standings, leaf: str, *, by_priority: bool) -> list[Victim]:
+    row = all_at_once(standings.gather(made.leaf(leaf), by_priority=by_priority))
+    return list(row.in_order(by_priority=by_priority))
+
+
+def members_of(made: Contest, standings: Standings, leaf: str) -> list[Victim]:
+    return list(all_at_once(standings.gather(made.leaf(leaf), by_priority=True)).members)
+
+
+def asks_of(victims: list[Victim]) -> list[str]:
+    return [one.allocation.ask.name for one in victims]
+
+
+# One victim
+
+
+def test_the_lowest_priority_has_the_first_place_then_the_newest() -> None:
+    found = [victim("a", 1, 9), victim("b", 0, 2), victim("c", 0, 5), victim("d", -1, 1)]
+
+    assert asks_of(sorted(found, key=lambda one: one.place)) == ["d", "c", "b", "a"]
+    assert asks_of(sorted(found, key=lambda one: one.age)) == ["a", "c", "b", "d"]
+
+
+def test_a_member_is_as_old_as_its_wait() -> None:
+    held = Allocation(ask(), "n", number=9, assigned=2)
+
+    assert Victim(APP, held, NODE, None, bound=True).place == (0, -2)
+
+
+def test_a_victim_that_is_bound() -> None:
+    made = contest(share("b"), n=2)
+    made.tell(wish("b", "x"), wish("b", "y"))
+    found = made.victim("b/y")
+
+    assert (found.app, found.node.name, found.gang) == (made.app("b"), "n", None)
+    assert found.allocation is made.app("b").bound["y"][0]
+    assert (found.bound, found.parks()) == (True, False)
+
+
+def test_a_victim_that_waits() -> None:
+    made = contest(share("b"), n=1)
+    made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
+    found = made.victim("b/x-0")
+
+    assert not found.bound
+    assert found.gang is made.state.gangs["default/g"]
+    assert found.gang is not None
+    hold = found.hold()
+    kept = found.gang.waiting[found.app.identity.key, "x-0"]
+    assert (hold.app, hold.allocation, hold.node) == (kept.app, kept.allocation, kept.node)
+    assert hold.number == kept.number
+
+
+def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
+    made = contest(share("b"), n=1)
+    made.tell(gang("g", 1), members("g", "x", app="b"))
+    assert not made.victim("b/x").parks()
+    made.tell(gang("h", 1), members("h", "y", app="b", timed_out=True))
+
+    assert attrs.evolve(made.victim("b/x"), gang=made.state.gangs["default/h"]).parks()
+
+
+# What stands on one node
+
+
+def test_what_stands_there_is_in_order() -> None:
+    made = standing(victim("a", 5, 1), victim("b", 0, 2), victim("c", 0, 3), victim("d", 9, 4))
+
+    assert asks_of(made.in_order(by_priority=True)) == ["c", "b", "a", "d"]
+    assert asks_of(made.in_order(by_priority=False)) == ["d", "c", "b", "a"]
+
+
+def test_members_of_gangs_stand_by_themselves() -> None:
+    made = standing(victim("a", 1, member=True), victim("b"), victim("c", member=True))
+
+    assert asks_of(made.plain) == asks_of(made.in_order(by_priority=False)) == ["b"]
+    assert asks_of(made.members) == ["c", "a"]
+
+
+@pytest.mark.parametrize("member", [False, True])
+def test_the_lowest_priority_of_plain_asks_and_members(member: bool) -> None:
+    made = standing(victim("a", 5), victim("b", 3, member=member), victim("c", 7, member=True))
+
+    assert made.lowest() == 3
+
+
+def test_how_much_there_is_and_the_most_of_one() -> None:
+    made = standing(victim("a", vcore=3, memory=1), victim("b", member=True, vcore=2))
+
+    assert made.amounts == {"vcore": 5, "memory": 1}
+    assert made.largest == {"vcore": 3, "memory": 1}
+
+
+# What stands on all nodes
+
+
+def test_a_node_that_nobody_stands_on() -> None:
+    made = contest(share("b"), n=1)
+
+    assert made.standings().on(made.state.nodes.nodes["n"]).by_leaf() == {}
+
+
+def test_each_leaf_stands_for_itself() -> None:
+    made = contest(share("a"), share("b"), n=3)
+    made.tell(wish("a", "x"), wish("b", "y"), wish("b", "z", 1))
+    there = made.standings().on(made.state.nodes.nodes["n"]).by_leaf()
+
+    assert {key: asks_of(one.plain) for key, one in there.items()} == {
+        made.leaf("a").key: ["x"],
+        made.leaf("b").key: ["y", "z"],
+    }
+
+
+def test_those_of_a_leaf_on_all_nodes_in_one_order() -> None:
+    made = contest(share("b"), m=2, n=2)
+    for name, priority, node in (("w", 1, "n"), ("x", 0, "m"), ("y", 1, "m"), ("z", 0, "n")):
+        made.tell(wish("b", name, priority, node=node))
+    standings = made.standings()
+
+    assert asks_of(row_of(made, standings, "b", by_priority=True)) == ["z", "x", "y", "w"]
+    assert asks_of(row_of(made, standings, "b", by_priority=False)) == ["z", "y", "x", "w"]
+
+
+def test_members_of_a_leaf_on_all_nodes() -> None:
+    made = contest(share("a"), share("b"), m=1, n=3)
+    made.tell(gang("g", 2), members("g", "x", 2, app="b"), wish("b", "y"), wish("a", "z"))
+    standings = made.standings()
+
+    assert set(asks_of(members_of(made, standings, "b"))) == {"x-0", "x-1"}
+    assert members_of(made, standings, "a") == []
+
+
+def test_only_nodes_that_have_changed_are_looked_at_again() -> None:
+    made = contest(share("b"), m=1, n=1)
+    made.tell(wish("b", "x", node="m"), wish("b", "y", node="n"))
+    standings, nodes, key = Standings(made.state), made.state.nodes.nodes, made.leaf("b").key
+    look(standings)
+    before = [standings.on(nodes[name]).by_leaf()[key] for name in "mn"]
+    made.tell(Release("b", "y"), wish("b", "z", node="n"))
+    look(standings)
+
+    after = [standings.on(nodes[name]).by_leaf()[key] for name in "mn"]
+    assert [one is other for one, other in zip(before, after, strict=True)] == [True, False]
+    assert asks_of(after[1].plain) == ["z"]
+
+
+def test_a_member_that_waited_and_is_bound_now() -> None:
+    made = contest(share("b"), m=1)
+    made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
+    standings, key = Standings(made.state), made.leaf("b").key
+    node = made.state.nodes.nodes["m"]
+    look(standings)
+    assert [one.bound for one in standings.on(node).by_leaf()[key].members] == [False]
+    made.tell(AddNode("n", Resources({"vcore": 1})))
+    look(standings)
+
+    assert [one.bound for one in standings.on(node).by_leaf()[key].members] == [True]
+
+
+def test_a_node_that_is_lost_is_forgotten() -> None:
+    made = contest(share("b"), n=1)
+    made.tell(wish("b"))
+    standings, key = Standings(made.state), made.leaf("b").key
+    look(standings)
+    assert standings.lowest_of(key) == 0
+    made.tell(RemoveNode("n"))
+    look(standings)
+
+    assert standings.lowest_of(key) is None
+    assert row_of(made, standings, "b", by_priority=True) == []
+
+
+NODES = st.sampled_from("lmn")
+LEAVES = st.sampled_from("ab")
+PRIORITIES = st.integers(-1, 2)
+
+Shown = Mapping[tuple[str, int], tuple[list[str], list[str], list[str], int]]
+
+
+class Histories(RuleBasedStateMachine):
+    """What is kept of the nodes beside a fresh look at every application."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: Contest = contest(share("a"), share("b"), l=3, m=4)
+        self.standings = Standings(self.made.state)
+        self.numbers = 0
+
+    @rule(app=LEAVES, priority=PRIORITIES, vcore=st.integers(1, 2), node=st.none() | NODES)
+    def add(self, app: str, priority: int, vcore: int, node: str | None) -> None:
+        self.numbers += 1
+        event = wish(app, f"x{self.numbers}", priority, node=node, vcore=vcore)
+        self.made.settle(event)
+
+    @rule(app=LEAVES, priority=PRIORITIES, need=st.integers(1, 3), count=st.integers(1, 3))
+    def add_gang(self, app: str, priority: int, need: int, count: int) -> None:
+        self.numbers += 1
+        name = f"g{self.numbers}"
+        event = members(name, name, count, app=app, priority=priority)
+        self.made.settle(gang(name, need, mode=LOOSE), event)
+
+    @precondition(lambda self: any(app.bound for app in self.made.state.apps.values()))
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        apps = self.made.state.apps.values()
+        bound = [(app.identity.name, name) for app in apps for name in app.bound]
+        self.made.settle(Release(*data.draw(st.sampled_from(bound))))
+
+    @rule(name=NODES, vcore=st.integers(0, 4))
+    def change_node(self, name: str, vcore: int) -> None:
+        """Add a node, change it, or take it away with everything on it."""
+        capacity = Resources({"vcore": vcore})
+        if name not in self.made.state.nodes.nodes:
+            self.made.settle(AddNode(name, capacity))
+        elif vcore:
+            self.made.settle(UpdateNode(name, capacity))
+        else:
+            self.made.settle(RemoveNode(name))
+
+    @rule()
+    def check(self) -> None:
+        state = self.made.state
+        look(self.standings)
+        everything = [
+            victim_of(state, key, name)
+            for key, app in state.apps.items()
+            for name in (*app.bound, *app.waiting)
+        ]
+        assert self.shown() == self.fresh(everything)
+        for leaf in "ab":
+            key = self.made.leaf(leaf).key
+            here = [one for one in everything if one.app.identity.leaf == key]
+            plain = sorted((one for one in here if one.gang is None), key=lambda one: one.place)
+            found = tuple(row_of(self.made, self.standings, leaf, by_priority=True))
+            assert names(found) == names(tuple(plain))
+            newest = tuple(row_of(self.made, self.standings, leaf, by_priority=False))
+            assert names(newest) == names(tuple(sorted(plain, key=lambda one: one.age)))
+            assert {names((one,)) for one in members_of(self.made, self.standings, leaf)} == {
+                names((one,)) for one in here if one.gang is not None
+            }
+            lowest = min((one.place[0] for one in here), default=None)
+            assert self.standings.lowest_of(key) == lowest
+        amounts = [one.allocation.ask.resources["vcore"] for one in everything]
+        assert self.standings.largest("vcore") == max(amounts, default=0)
+        nodes = state.nodes.nodes.values()
+        capacity = [node.capacity.get("vcore", 0) for node in nodes]
+        assert self.standings.capacity.top("vcore") == max(0, 0, *capacity)
+        used = [node.used.get("vcore", 0) for node in nodes]
+        free = [most - there for most, there in zip(capacity, used, strict=True)]
+        assert self.standings.free.top("vcore") == max(0, 0, *free)
+        for node in nodes:
+            self.check_ladder(node, [one for one in everything if one.node is node])
+
+    def check_ladder(self, node: Node, there: list[Victim]) -> None:
+        """Compare what a node could give with sums that are made anew."""
+        for wanted in range(1, 8):
+            ladder = self.standings.on(node).ladder()
+            rung = ladder.climb({"vcore": wanted})
+            found = None
+            if rung is not None:
+                found = (ladder.priorities[rung], ladder.fewest({"vcore": wanted}, rung))
+            enough: list[tuple[int, int]] = []
+            for priority in sorted({one.place[0] for one in there}):
+                amounts = [
+                    one.allocation.ask.resources["vcore"]
+                    for one in there
+                    if one.place[0] <= priority
+                ]
+                if sum(amounts) >= wanted:
+                    enough.append((priority, -(-wanted // max(amounts))))
+            assert found == (enough[0] if enough else None)
+
+    def shown(self) -> Shown:
+        return {
+            (node.name, leaf): (
+                asks_of(one.plain),
+                asks_of(one.in_order(by_priority=False)),
+                [f"{two.allocation.ask.name} {two.bound}" for two in one.members],
+                one.amounts["vcore"],
+            )
+            for node in self.made.state.nodes.in_order()
+            for leaf, one in self.standings.on(node).by_leaf().items()
+        }
+
+    @staticmethod
+    def fresh(everything: list[Victim]) -> Shown:
+        groups: dict[tuple[str, int], list[Victim]] = {}
+        for one in sorted(everything, key=lambda one: one.place):
+            groups.setdefault((one.node.name, one.app.identity.leaf), []).append(one)
+        return {
+            key: (
+                asks_of([one for one in there if one.gang is None]),
+                asks_of(
+                    sorted((one for one in there if one.gang is None), key=lambda one: one.age)
+                ),
+                [f"{one.allocation.ask.name} {one.bound}" for one in there if one.gang],
+                sum(one.allocation.ask.resources["vcore"] for one in there),
+            )
+            for key, there in groups.items()
+        }
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=30, stateful_step_count=30)
+
+
+def test_nodes_that_are_gone_are_forgotten() -> None:
+    made = contest(share("a"), m=1, n=1)
+    made.tell(wish("a", "x", node="m"), wish("a", "y", 5, node="n"))
+    leaf, standings = made.leaf("a"), Standings(made.state)
+    look(standings)
+    assert standings.lowest_of(leaf.key) == 0
+    made.tell(RemoveNode("m"))
+    look(standings)
+
+    assert standings.lowest_of(leaf.key) == 5

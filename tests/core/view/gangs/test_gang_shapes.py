@@ -1,0 +1,100 @@
+"""Teams: Strict gangs that need so many equal members, as shapes of their own."""
+
+from __future__ import annotations
+
+from muster_core.nodes.index import NodeIndex
+from muster_core.resources import MAX_QUANTITY, Resources
+from muster_core.structures.shapes import VISIT_BIT, Shape, ShapeTable
+from muster_core.structures.steps import all_at_once
+from muster_core.view.gangs.gang_shapes import Teams
+from tests.core.building import shape
+
+
+class World:
+    """Nodes of some millicores, and teams of members that each need two."""
+
+    def __init__(self, *nodes: int) -> None:
+        self.shapes = ShapeTable()
+        self.nodes = NodeIndex(self.shapes)
+        self.teams = Teams(self.shapes, self.nodes)
+        for vcore in nodes:
+            self.add(vcore)
+        self.member = self.known(shape(vcore=2))
+
+    def add(self, vcore: int) -> None:
+        name = f"n{len(self.nodes.nodes)}"
+        self.nodes.add(name, Resources({"vcore": vcore}), {}, schedulable=True)
+
+    def known(self, of: Shape) -> int:
+        """Give the bit of a shape of which an ask is pending."""
+        bit = self.shapes.add(of)
+        self.shapes.acquire(bit)
+        self.nodes.shape_added(bit)
+        all_at_once(self.nodes.place_shapes())
+        return bit
+
+    def fits(self, bit: int) -> bool:
+        return bool(self.teams.fitting >> bit & 1)
+
+
+def test_a_team_fits_if_all_of_its_members_do_on_however_many_nodes() -> None:
+    world = World(5, 3, 1)
+    three, four = world.teams.join(world.member, 3), world.teams.join(world.member, 4)
+
+    assert (world.fits(three), world.fits(four)) == (True, False)
+    # No single node is asked for it, however large.
+    world.add(100)
+    assert world.nodes.find(three) is None
+    world.teams.refresh()
+    assert world.fits(four)
+
+
+def test_a_team_needs_the_headroom_for_all_of_its_members() -> None:
+    world = World(9)
+    bit = world.teams.join(world.member, 3)
+
+    assert world.shapes.fitting_headroom({"vcore": 6}) >> bit & 1
+    assert not world.shapes.fitting_headroom({"vcore": 5}) >> bit & 1
+
+
+def test_a_team_of_one_is_its_member() -> None:
+    world = World(9)
+
+    assert world.teams.join(world.member, 1) == world.member
+    assert not world.teams.knows(world.member)
+
+
+def test_what_no_quantity_can_be_is_no_team() -> None:
+    world = World(9)
+    huge = world.known(shape(memory=MAX_QUANTITY // 2))
+
+    assert world.teams.join(huge, 2) != VISIT_BIT
+    assert world.teams.join(huge, 3) == VISIT_BIT
+
+
+def test_a_team_lasts_as_long_as_it_is_in_use() -> None:
+    world = World(9)
+    bit = world.teams.join(world.member, 2)
+    assert world.teams.join(world.member, 2) == bit
+    world.teams.leave(bit)
+    assert world.teams.knows(bit)
+    world.teams.leave(bit)
+    world.teams.leave(world.member)
+
+    assert not world.teams.knows(bit)
+    assert world.teams.fitting == 0
+
+
+def test_a_team_that_was_found_not_to_fit_is_out_until_there_is_more_room() -> None:
+    world = World(4)
+    bit = world.teams.join(world.member, 2)
+    world.nodes.take(world.nodes.nodes["n0"], Resources({"vcore": 1}), (1, "x"))
+    assert world.fits(bit)
+    assert not world.teams.has_room(bit)
+    world.teams.exhaust(bit)
+    world.teams.refresh()
+    assert not world.fits(bit)
+
+    world.add(2)
+    world.teams.refresh()
+    assert world.fits(bit)

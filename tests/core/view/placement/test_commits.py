@@ -1,0 +1,281 @@
+"""What a batch has decided, as the owners are told of it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from muster_core.decisions import Decision, Kind
+from muster_core.events import AddNode, FailBind
+from muster_core.owners.messages.from_applications import Values
+from muster_core.owners.messages.gangs import CommitGang
+from muster_core.owners.messages.to_applications import CommitApp
+from muster_core.resources import Resources
+from muster_core.structures.steps import all_at_once
+from muster_core.values.lifecycle import AppState
+from muster_core.view.placement.commits import Advance, Ledger
+from tests.core.admission.objects import LOOSE, full, gang, members
+from tests.core.building import wish
+from tests.core.view.eviction.contest import SIX, Contest, at_once, share
+
+
+def rivals(**nodes: int) -> Contest:
+    """Give ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
+    leaf = share("b", queue_priority="1")
+    return at_once(share("a", guaranteed=SIX), leaf, **nodes)
+
+
+def told(made: Contest, app: str = "b") -> dict[str, list[str]]:
+    """Give what an application was told, as far as it is something."""
+    commit = made.told(app) or CommitApp()
+    said = {
+        "bound": [f"{one.ask.name} {one.node}" for one in commit.bound],
+        "waiting": [f"{one.ask.name} {one.node}" for one in commit.waiting],
+        "released": list(commit.released),
+        "failed": list(commit.failed),
+        "parked": list(commit.parked),
+    }
+    return {kind: asks for kind, asks in said.items() if asks}
+
+
+def gang_told(made: Contest, name: str) -> CommitGang:
+    return made.outcome.gangs[made.state.gangs[full(name)].key]
+
+
+def moves(made: Contest, name: str) -> list[str]:
+    return [f"{member.ask} {place}" for member, place in gang_told(made, name).moves]
+
+
+# Applications
+
+
+def test_who_was_bound_before_and_was_taken() -> None:
+    made = rivals(n=1)
+    made.tell(wish("b"))
+    made.tell(wish("a"))
+
+    assert (told(made, "b"), told(made, "a")) == ({"released": ["x"]}, {"bound": ["x n"]})
+
+
+def test_who_was_bound_and_taken_in_one_batch_is_as_before() -> None:
+    made = rivals(n=1)
+    made.tell(wish("b"), wish("a"))
+
+    assert told(made) == {}
+
+
+def test_who_was_taken_and_got_another_node() -> None:
+    made = rivals(n=1)
+    made.tell(wish("b"))
+    made.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
+
+    assert told(made) == {"released": ["x"], "bound": ["x m"]}
+
+
+def test_who_was_bound_taken_and_bound_again_is_bound_once() -> None:
+    made = rivals(m=1, n=1)
+    made.tell(wish("b", "y", node="m"))
+    decided = made.tell(wish("b"), wish("b", "z", -1, node="n"), wish("a", node="n"))
+
+    assert "released b/x n reclaimed" in decided
+    assert told(made) == {}
+
+
+def test_what_was_bound_is_in_the_order_of_binds() -> None:
+    made = rivals(n=3)
+    made.tell(wish("b", "x"), wish("b", "y", 2), wish("b", "z", 1))
+
+    assert told(made) == {"bound": ["y n", "z n", "x n"]}
+
+
+def test_a_bind_that_fails_after_victims_went() -> None:
+    made = rivals(n=1)
+    made.tell(wish("b"))
+    made.tell(wish("a"), FailBind("a", "x"))
+
+    assert told(made, "a") == {"failed": ["x"], "bound": ["x n"]}
+    assert told(made, "b") == {"released": ["x"]}
+
+
+def test_waiting_members_that_were_taken() -> None:
+    made = rivals(n=2)
+    made.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
+    made.tell(wish("a", vcore=2))
+
+    assert told(made) == {"released": ["m-1", "m-0"]}
+    assert moves(made, "g") == ["m-1 pending", "m-0 pending"]
+
+
+def test_a_member_that_lost_its_wait_and_waits_elsewhere() -> None:
+    made = rivals(n=1)
+    made.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
+    made.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
+
+    assert told(made) == {"released": ["m-0"], "waiting": ["m-0 m"]}
+    assert moves(made, "g") == ["m-0 waiting"]
+
+
+def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
+    made = rivals(n=2)
+    made.tell(gang("g", 1), members("g", "m", app="b"))
+    ledger, victim = Ledger(made.state), made.victim("b/m")
+    ledger.touch(victim.app, victim.allocation.ask, victim.allocation)
+    assert ledger.evicted(victim.app, victim.allocation) is None
+    ask = victim.app.bound.pop("m")[0].ask
+    victim.app.parked["m"] = ask
+    apps, _, gangs = all_at_once(ledger.commits(0))
+    (commit,) = apps.values()
+    (of_gang,) = gangs.values()
+
+    assert (commit.released, commit.parked, commit.bound) == (("m",), ("m",), ())
+    assert [(one.ask, place.value) for one, place in of_gang.moves] == [("m", "parked")]
+
+
+# States
+
+
+ADVANCE = Advance(AppState.ACCEPTED, 3, Decision(Kind.APP_STATE, app="b", state="Starting"))
+STAYS = Advance(AppState.RUNNING, 5, None)
+
+
+def test_a_bind_of_this_batch_gives_back_what_it_did_to_the_state() -> None:
+    made = rivals(n=1)
+    made.tell(wish("b"))
+    ledger, app = Ledger(made.state), made.app("b")
+    (held, _) = app.bound["x"]
+    ledger.bound(app, held, ADVANCE)
+    assert ledger.is_fresh(app, "x")
+    assert ADVANCE.said is not None
+    assert not ledger.is_unsaid(ADVANCE.said)
+
+    assert ledger.evicted(app, held) is ADVANCE
+    assert ledger.is_unsaid(ADVANCE.said)
+    assert not ledger.is_fresh(app, "x")
+
+
+def test_the_last_of_what_binds_did_is_given_back_first() -> None:
+    made = rivals(n=2)
+    made.tell(wish("b", "x"), wish("b", "y"))
+    ledger, app = Ledger(made.state), made.app("b")
+    ledger.bound(app, app.bound["x"][0], ADVANCE)
+    ledger.bound(app, app.bound["y"][0], STAYS)
+
+    assert ledger.evicted(app, app.bound["x"][0]) is STAYS
+    assert ledger.is_fresh(app, "y")
+    assert ledger.evicted(app, app.bound["y"][0]) is ADVANCE
+
+
+def test_a_bind_of_an_earlier_batch_gives_back_nothing() -> None:
+    made = rivals(n=1)
+    made.tell(wish("b"))
+    ledger, app = Ledger(made.state), made.app("b")
+
+    assert not ledger.is_fresh(app, "x")
+    assert ledger.evicted(app, app.bound["x"][0]) is None
+
+
+def test_the_batch_after_has_no_notes_of_it() -> None:
+    made = rivals(n=1)
+    made.tell(gang("g", 1), members("g", "m", app="b"))
+    ledger, app = Ledger(made.state), made.app("b")
+    (held, _) = app.bound["m"]
+    ledger.bound(app, held, ADVANCE)
+    ledger.touch(app, held.ask, None)
+    ledger.failed(app, held.ask)
+    ledger.satisfied(full("g"))
+    apps, queues, gangs = all_at_once(ledger.commits(0))
+    assert len(apps) == len(gangs) == 1
+    assert len(queues) == 2
+
+    assert all_at_once(ledger.commits(0)) == ({}, {}, {})
+    assert not ledger.is_fresh(app, "m")
+
+
+# Queues
+
+
+def test_queues_are_told_of_both_who_lost_and_who_won() -> None:
+    p = share("p", share("a", guaranteed=SIX), share("b"))
+    made = at_once(p, share("c"), n=1)
+    made.tell(wish("b", "x", 3), wish("c", vcore=9))
+    made.tell(wish("a", "x", 5))
+    keys = {one.config.name: one.key for one in made.state.queues.values()}
+    children = {key: dict(one.children) for key, one in made.outcome.queues.items()}
+
+    won, lost = Values(None, {}, {"vcore": 1}), Values(3, {"vcore": 1}, {})
+    assert children[keys["a"]] == {made.app("a").identity.key: won}
+    assert children[keys["b"]] == {made.app("b").identity.key: lost}
+    assert children[keys["p"]] == {keys["a"]: won, keys["b"]: lost}
+    assert children[keys["root"]] == {keys["p"]: Values(3, {"vcore": 1}, {"vcore": 1})}
+    assert keys["c"] not in children
+
+
+# Gangs
+
+
+def test_a_gang_that_lost_all_its_members_is_told_so() -> None:
+    made = rivals(n=2)
+    made.tell(gang("g", 2), members("g", "m", 2, app="b"))
+    made.tell(wish("a"))
+
+    assert (gang_told(made, "g").lost, gang_told(made, "g").satisfied) == (True, False)
+    assert moves(made, "g") == ["m-1 pending", "m-0 pending"]
+    assert not made.snapshot().gangs[full("g")].satisfied
+
+
+def test_a_gang_that_lost_some_is_not() -> None:
+    made = rivals(n=3)
+    made.tell(gang("g", 2), members("g", "m", 3, app="b"))
+    made.tell(wish("a"))
+
+    assert not gang_told(made, "g").lost
+    assert moves(made, "g") == ["m-2 pending"]
+    assert made.snapshot().gangs[full("g")].satisfied
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_gang_that_lost_all_and_got_as_much_again(before: bool) -> None:
+    made = rivals(n=1)
+    made.enter(gang("g", 1), members("g", "m", app="b"))
+    if before:
+        made.settle()
+    made.tell(wish("a", node="n"), AddNode("o", Resources({"vcore": 1})))
+
+    commit = gang_told(made, "g")
+    assert (commit.lost, commit.satisfied) == (True, True)
+    assert moves(made, "g") == ["m bound"]
+    assert made.snapshot().gangs[full("g")].satisfied
+
+
+@pytest.mark.parametrize("need", [1, 2])
+def test_a_group_that_was_tried_in_vain_tells_nobody(need: int) -> None:
+    made = at_once(share("a"), share("b"), n=2)
+    made.tell(wish("b"), wish("b", "high", 10))
+    member = attrs.evolve(members("g", "m", need, app="a"), priority_class="high")
+    made.tell(gang("g", need), member)
+
+    if need == 1:
+        assert (told(made, "a"), told(made, "b")) == ({"bound": ["m-0 n"]}, {"released": ["x"]})
+    else:
+        assert (told(made, "a"), told(made, "b")) == ({}, {})
+        assert made.outcome.gangs == {}
+
+
+def test_a_gang_that_was_bound_and_lost_all_in_one_batch_is_not_satisfied() -> None:
+    made = rivals(n=1)
+    made.tell(gang("g", 1), members("g", "m", app="b"), wish("a"))
+
+    assert (gang_told(made, "g").lost, gang_told(made, "g").satisfied) == (True, False)
+    assert not made.snapshot().gangs[full("g")].satisfied
+
+
+def test_waiting_members_that_might_have_gone_tell_nobody() -> None:
+    made = at_once(share("a"), share("b"), share("c"), m=1, n=1)
+    made.tell(gang("other", 9, mode=LOOSE), members("other", "w", 9, app="c", priority=-1))
+    assert set(made.app("c").waiting) == {"w-0", "w-1"}
+    high = attrs.evolve(members("g", "m", 2, app="a"), priority_class="high")
+    bulky = attrs.evolve(members("g", "z", app="a", vcore=5), priority_class="high")
+    made.tell(gang("g", 3), high, bulky)
+
+    assert (told(made, "a"), told(made, "c")) == ({}, {})
+    assert made.outcome.gangs == {}

@@ -1,0 +1,323 @@
+"""Why a member of a gang is not running."""
+
+from __future__ import annotations
+
+from muster_core.events import AddNode, FailBind, RemoveGang
+from muster_core.gangs.definition import GangMode
+from muster_core.reasons import Code
+from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
+from tests.core.admission.objects import LOOSE, gang, here, members
+from tests.core.building import configuration, queue, wish
+from tests.core.tree import Tree
+from tests.core.view.helpers import BLOCKING, tree
+from tests.core.view.reasons.why import codes, explain, facts, said, why
+
+S = 1_000_000
+
+
+def limited(most: str) -> Tree:
+    """Give a tree with two nodes, and an application in a queue that may have so much."""
+    small = queue("a", resources={"max": {"vcore": most}})
+    made = tree("n", "m", config=configuration(small, queue("b")))
+    made.add_app("p")
+    made.add_app("q", "root.b")
+    made.settle()
+    return made
+
+
+# PermitWaiting, GangTimedOut
+
+
+def test_a_waiting_member_waits_for_the_rest_of_its_group() -> None:
+    made = here(vcore=3)
+    made.settle(gang("g", 5, "h", mode=LOOSE, wait_us=60 * S), members("g", "x", 5))
+
+    explanation = explain(made, "p/x-0", 18 * S)
+    assert explanation.place is AskPlace.WAITING
+    assert [reason.code for reason in explanation.reasons] == [Code.PERMIT_WAITING]
+    assert str(explanation) == (
+        "PermitWaiting: 3 of 5 members hold nodes, 42 s left; the group waits for "
+        "2 more of default/g, default/h, which is not defined"
+    )
+    assert dict(explanation.dominant.facts) == {
+        "gang": "default/g",
+        "held": 3,
+        "min_member": 5,
+        "lacking": {"default/g": 2, "default/h": -1},
+        "left_us": 42 * S,
+    }
+    assert explanation.levels == ()
+
+
+def test_a_group_waits_until_the_first_of_its_gangs_times_out() -> None:
+    made = here(vcore=2)
+    made.settle(
+        gang("g", 2, "h", mode=LOOSE, wait_us=60 * S),
+        gang("h", 2, mode=LOOSE, wait_us=10 * S),
+        members("g", "x", 1),
+        members("g", "wide", 1, vcore=5),
+        members("h", "y", 1),
+        members("h", "broad", 1, vcore=5),
+    )
+
+    assert "1 of 2 members hold nodes, 7 s left, until default/h times out;" in why(
+        made, "p/x-0", 3 * S
+    )
+    assert facts(made, Code.PERMIT_WAITING, "p/x-0")["left_us"] == 10 * S
+    assert "1 of 2 members hold nodes, 7 s left; " in why(made, "p/y-0", 3 * S)
+
+
+def test_what_a_gang_does_not_say_about_its_wait_the_configuration_says() -> None:
+    made = tree("n", config=configuration(queue("a"), props={"gang.wait.time": "90s"}), vcore=1)
+    made.add_app("p")
+    made.settle(gang("g", 2, mode=LOOSE), members("g", "x", 2))
+
+    assert why(made, "p/x-0") == (
+        "PermitWaiting: 1 of 2 members hold nodes, 90 s left; "
+        "the group waits for 1 more of default/g"
+    )
+    assert ", 0.5 s left;" in why(made, "p/x-0", 89_500_000)
+
+
+def test_members_of_a_gang_that_is_gone_are_pending_in_a_placeholder() -> None:
+    made = here(vcore=1)
+    made.settle(gang("g", 2, mode=LOOSE), members("g", "x", 2))
+    made.settle(RemoveGang("default/g"))
+
+    assert codes(made, "p/x-0") == [Code.GANG_UNDEFINED]
+
+
+def test_a_parked_member() -> None:
+    made = here(vcore=1)
+    made.settle(gang("g", 2, mode=LOOSE, wait_us=S), members("g", "x", 2))
+    made.pass_time(S + 1)
+
+    explanation = explain(made, "p/x-1")
+    assert explanation.place is AskPlace.PARKED
+    assert [str(reason) for reason in explanation.reasons] == [
+        (
+            "GangTimedOut: gang default/g has timed out; "
+            "its members are tried again once it is removed and defined anew"
+        )
+    ]
+    assert explanation.first is None
+
+
+# What PreFilter says
+
+
+def test_a_member_whose_gang_is_not_defined() -> None:
+    made = here(vcore=1)
+    made.settle(members("g", "x", vcore=2))
+
+    assert codes(made) == [Code.GANG_UNDEFINED, Code.NEVER_FITS, Code.NO_NODE_FITS]
+    assert why(made) == (
+        "GangUndefined: gang default/g is not defined: nothing says how many members it needs"
+    )
+
+
+def test_a_gang_with_too_few_members() -> None:
+    made = here()
+    made.settle(gang("g", 3), members("g", "x"))
+
+    assert codes(made) == [Code.GANG_TOO_FEW_MEMBERS]
+    assert why(made) == "GangTooFewMembers: gang default/g has 1 member, and needs 3"
+    assert facts(made, Code.GANG_TOO_FEW_MEMBERS) == {
+        "gang": "default/g",
+        "min_member": 3,
+        "members": 1,
+    }
+
+
+def test_a_surplus_member() -> None:
+    made = here()
+    made.settle(gang("g", 1, "h"), gang("h", 2), members("g", "x", 2), members("h", "y"))
+
+    assert codes(made, "p/x-1") == [Code.GANG_SURPLUS]
+    assert why(made, "p/x-1") == (
+        "GangSurplus: gang default/g holds 1 node and needs 1, but the group waits for "
+        "2 more of default/h"
+    )
+    assert codes(made, "p/y") == [Code.GANG_TOO_FEW_MEMBERS]
+
+
+def test_a_member_of_a_satisfied_gang_is_a_plain_ask() -> None:
+    made = here(vcore=2)
+    made.settle(gang("g", 2), members("g", "x", 3))
+
+    assert codes(made, "p/x-2") == [Code.NO_NODE_FITS]
+
+
+def test_a_member_of_a_satisfied_gang_in_a_group_that_gave_up_is_a_plain_ask() -> None:
+    made = here(vcore=3)
+    made.settle(gang("g", 1), members("g", "x"))
+    made.settle(gang("h", 3, "g"), members("h", "y", 3), members("g", "z", priority=1, vcore=3))
+
+    assert not made.snapshot().gangs["default/g"].cycle_valid
+    assert Code.GANG_CYCLE_INVALID in codes(made, "p/y-0")
+    assert codes(made, "p/z") == [Code.NO_NODE_FITS]
+
+
+def test_what_prefilter_refuses_has_no_turn() -> None:
+    made = here()
+    made.settle(gang("g", 2), members("g", "x"), wish("p", "y", -1, vcore=11))
+
+    assert Code.NOT_YOUR_TURN not in codes(made)
+    assert explain(made).first == "p/y"
+    assert explain(made).levels == ()
+
+
+# GangCycleInvalid
+
+
+def test_the_member_that_fitted_no_node_beside_others() -> None:
+    made = here("n", "m", vcore=2)
+    made.settle(gang("g", 3), members("g", "x", 2, vcore=1), members("g", "y", vcore=2))
+
+    for ask in ("p/x-0", "p/y"):
+        assert why(made, ask) == (
+            "GangCycleInvalid: the Strict group of gang default/g gave up, as p/y, which asks for "
+            "2m vcore, fitted no node beside 2 members on nodes"
+        )
+    assert codes(made, "p/x-1") == [Code.GANG_CYCLE_INVALID, Code.NOT_YOUR_TURN]
+    assert facts(made, Code.GANG_CYCLE_INVALID, "p/y") == {
+        "gang": "default/g",
+        "failed": "p/y",
+        "held": 2,
+        "queue": None,
+    }
+
+
+def test_the_first_of_equal_members_for_which_nodes_have_no_room() -> None:
+    made = here("n", "m", vcore=2)
+    made.settle(gang("g", 4), members("g", "x", 4, vcore=2))
+
+    assert why(made, "p/x-0") == (
+        "GangCycleInvalid: the Strict group of gang default/g gave up, as 4 members of 2m vcore "
+        "are needed and nodes have room for 2: p/x-2 is the first that fits nowhere"
+    )
+    assert facts(made, Code.GANG_CYCLE_INVALID, "p/x-0") == {
+        "gang": "default/g",
+        "failed": "p/x-2",
+        "needed": 4,
+        "room": 2,
+    }
+    made.snapshot()  # By which owners are told of the cycle.
+    assert codes(made, "p/x-0") == [Code.GANG_CYCLE_INVALID]
+
+
+def test_members_for_which_a_queue_has_no_room() -> None:
+    made = limited("5m")
+    made.settle(wish("q", "y", vcore=8), wish("q", "z", vcore=6))
+    made.settle(gang("g", 3), members("g", "x", 3, vcore=2))
+
+    # Of nodes there are just enough.
+    assert why(made, "p/x-2") == (
+        "GangCycleInvalid: the Strict group of gang default/g gave up, as all that it needs is "
+        "1m vcore over the max of root.a: p/x-2 is the first that fits nowhere"
+    )
+    assert facts(made, Code.GANG_CYCLE_INVALID, "p/x-2") == {
+        "gang": "default/g",
+        "failed": "p/x-2",
+        "queue": "root.a",
+        "lacks": {"vcore": 1},
+    }
+
+
+def test_a_member_over_the_max_of_its_queue_beside_others() -> None:
+    made = limited("5m")
+    made.settle(gang("g", 3), members("g", "x", vcore=1), members("g", "y", vcore=2))
+    assert codes(made) == [Code.GANG_TOO_FEW_MEMBERS]
+    made.settle(members("g", "z", app="q", priority=-1), members("g", "w", vcore=3))
+
+    # Three of the four are needed, and these in their order.
+    assert said(made, Code.GANG_CYCLE_INVALID, "p/x") == (
+        "the Strict group of gang default/g gave up, as p/w, which asks for 3m vcore, "
+        "was over the max of root.a beside 2 members on nodes"
+    )
+
+
+def test_a_member_behind_another_in_a_blocking_leaf() -> None:
+    made = tree("n", config=configuration(queue("a", properties=BLOCKING), queue("b")), vcore=2)
+    made.add_app("p")
+    made.add_app("q", "root.b")
+    made.settle(wish("p", "wide", 5, vcore=3), gang("g", 2))
+    made.settle(members("g", "x", app="q"), members("g", "x"))
+
+    assert said(made, Code.GANG_CYCLE_INVALID) == (
+        "the Strict group of gang default/g gave up, as p/x stands in root.a, "
+        "where an ask before it was not placed"
+    )
+    assert codes(made, "q/x") == [Code.GANG_CYCLE_INVALID, Code.NOT_YOUR_TURN]
+
+
+def test_a_group_of_several_gangs_that_does_not_fit() -> None:
+    made = here(vcore=2)
+    made.settle(gang("g", 1, "h"), gang("h", 2))
+    made.settle(members("g", "x"), members("h", "y", 2))
+
+    assert said(made, Code.GANG_CYCLE_INVALID) == (
+        "the Strict group of gang default/g gave up, as 3 members of 1m vcore are needed "
+        "and nodes have room for 2"
+    )
+
+
+def test_one_strict_gang_makes_the_group_strict() -> None:
+    made = here(vcore=1)
+    made.settle(gang("g", 1, "h", mode=LOOSE), gang("h", 1, mode=GangMode.STRICT))
+    made.settle(members("g", "x"), members("h", "y"))
+
+    assert Code.GANG_CYCLE_INVALID in codes(made)
+
+
+def test_a_loose_gang_has_no_cycle() -> None:
+    made = here(vcore=1)
+    made.settle(gang("g", 2, mode=LOOSE), members("g", "x", 2))
+
+    assert codes(made, "p/x-1") == [Code.NO_NODE_FITS]
+
+
+def test_a_cycle_is_invalid_until_there_is_room() -> None:
+    made = here(vcore=1)
+    made.settle(gang("g", 2), members("g", "x", 2))
+    assert Code.GANG_CYCLE_INVALID in codes(made, "p/x-1")
+    made.settle(AddNode("k", Resources({"vcore": 1})), wish("p", "y", -1))
+
+    assert codes(made, "p/y") == [Code.NO_NODE_FITS]
+
+
+def test_a_cycle_is_not_invalid_of_members_that_were_not_tried() -> None:
+    made = limited("1m")
+    made.settle(wish("p", "y", 9), gang("g", 2), members("g", "x", 2))
+
+    # Its queue is overused and is not entered.
+    assert codes(made, "p/x-0") == [Code.QUEUE_MAX]
+
+
+# BindFailed
+
+
+def test_a_member_whose_bind_failed() -> None:
+    made = here(vcore=2)
+    made.settle(gang("g", 2), members("g", "x", 2), wish("p", "y", -1), FailBind("p", "x-0"))
+
+    # The gang is satisfied, and another ask has the place.
+    assert codes(made, "p/x-0") == [Code.BIND_FAILED, Code.NO_NODE_FITS]
+    assert facts(made, Code.BIND_FAILED, "p/x-0") == {"node": "n"}
+
+
+def test_a_failed_bind_is_over_when_the_member_waits_again() -> None:
+    made = here(vcore=1)
+    made.settle(gang("g", 1), members("g", "x"), FailBind("p", "x"), wish("p", "y", -1))
+    assert codes(made) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
+    made.settle(
+        RemoveGang("default/g"),
+        gang("g", 2, mode=LOOSE),
+        members("g", "z"),
+        AddNode("k", Resources({"vcore": 1})),
+    )
+    assert codes(made) == [Code.PERMIT_WAITING]
+    made.settle(RemoveGang("default/g"))
+
+    assert codes(made) == [Code.GANG_UNDEFINED]
