@@ -29,7 +29,7 @@ from tests.actors.program import S, shuffled
 from tests.naive.harness import Marker, Step
 from tests.naive.strategies import scenarios
 
-FEEDS: Final = Path(__file__).parent.parent / "feeds"
+FEEDS: Final = Path(__file__).parents[2] / "feeds"
 FOLDERS: Final = (
     "apps",
     "config",
