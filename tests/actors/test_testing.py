@@ -155,7 +155,7 @@ def let_a_name_go(state: Examined) -> None:
 
 
 def let_a_queue_go(state: Examined) -> None:
-    del state.conductor.directory.queues["root.q"]
+    del state.conductor.directory.tree.entries["root.q"]
 
 
 def give_a_node_room(state: Examined) -> None:

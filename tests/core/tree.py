@@ -10,9 +10,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from muster_core.admission.admission import AnyRoute
-from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
-from muster_core.admission.gang_registry import StartGang, TellGang
+from muster_core.admission.routes import (
+    AnyRoute,
+    StartApp,
+    StartGang,
+    StartQueue,
+    TellApp,
+    TellGang,
+    TellQueue,
+)
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import Conductor, Outcome

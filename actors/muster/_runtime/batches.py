@@ -15,9 +15,15 @@ from muster._runtime.mailbox import Interleave, Mailbox
 from muster._runtime.owners import ApplicationOwner, GangOwner, Leave, QueueOwner, Survey
 from muster._runtime.pace import PORTION, Pace
 from muster._runtime.requests import Examined
-from muster_core.admission.admission import AnyRoute
-from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
-from muster_core.admission.gang_registry import StartGang, TellGang
+from muster_core.admission.routes import (
+    AnyRoute,
+    StartApp,
+    StartGang,
+    StartQueue,
+    TellApp,
+    TellGang,
+    TellQueue,
+)
 from muster_core.coordinator.coordinator import Closing, Conductor
 from muster_core.decisions import Announced, seconds
 from muster_core.owners.application import ApplicationMachine

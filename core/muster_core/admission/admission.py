@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.admission.directory import Admissible, Directory, Route, TellApp
-from muster_core.admission.gang_registry import GangRegister, GangRoute, TellGang
+from muster_core.admission.directory import Admissible, Directory
+from muster_core.admission.gang_registry import GangRegister
+from muster_core.admission.routes import AnyRoute, TellApp, TellGang
+from muster_core.admission.undo import UndoLog
 from muster_core.gangs.states import GangState
 from muster_core.owners.messages.asks import Origin
 from muster_core.owners.messages.gangs import MarkGang, MemberKey, MoveMember
@@ -61,9 +63,6 @@ if TYPE_CHECKING:
 Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | BindFailed | Admissible
 """The events that are admitted here; those that bring objects are several of them at once."""
 
-AnyRoute = Route | GangRoute
-"""What the admission of a request leads to, in this order."""
-
 
 @final
 class Admission:
@@ -96,8 +95,7 @@ class Admission:
         self._ended: dict[MemberKey, int] = {}
         #: What the asks that were told to end leave free, by the name of their node.
         self._freed: dict[str, dict[str, int]] = {}
-        #: How to undo what was admitted, in order, while several objects are.
-        self._journal: list[Callable[[], object]] | None = None
+        self._undo = UndoLog()
 
     # Hearing the owners
 
@@ -173,24 +171,21 @@ class Admission:
             tree: Whether settings of queues may change, of which everything is kept then.
         """
         uncertain = self._uncertain
-        saved = self.directory.save() if tree else None
-        self._journal = []
+        self._undo.begin()
+        if tree:
+            self._undo.note(self.directory.tree.save())
         try:
             yield
         except RefusedError:
-            for step in reversed(self._journal):
-                step()
-            if saved is not None:
-                self.directory.restore(saved)
+            self._undo.roll_back()
             self._uncertain = uncertain
             raise
         finally:
-            self._journal = None
+            self._undo.end()
 
     def undoable(self, step: Callable[[], object]) -> None:
         """Take note of how to undo something, if it may have to be."""
-        if self._journal is not None:
-            self._journal.append(step)
+        self._undo.note(step)
 
     def part(self, origin: Origin, number: int) -> Origin:
         """Give the origin of one of several objects of an event."""
@@ -257,7 +252,7 @@ class Admission:
     def add_plain(self, event: AddAsk, origin: Origin) -> Iterator[TellApp]:
         """Let a plain ask come as part of several objects."""
         key = self._check_members(event, None)
-        priority, preempts = self.directory.priority(event)
+        priority, preempts = self.directory.classes.priority(event)
         self._note_members(key, event)
         yield TellApp(key, AddAsks(origin, event, priority, preempts=preempts))
 
@@ -309,7 +304,7 @@ class Admission:
     def add_members(self, event: AddAsk, gang: str, origin: Origin) -> Iterator[AnyRoute]:
         """Let members of a gang come."""
         key = self._check_members(event, gang)
-        priority, preempts = self.directory.priority(event)
+        priority, preempts = self.directory.classes.priority(event)
         mark = event.timed_out and self._can_time_out(gang)
         if mark:
             yield from self._set_aside([gang], origin)
@@ -325,7 +320,7 @@ class Admission:
     def add_placed(self, event: AddAsk, node: str, origin: Origin) -> Iterator[AnyRoute]:
         """Let an ask come that runs on ``node`` already; its gang is satisfied."""
         key = self._check_members(event, event.gang)
-        priority, preempts = self.directory.priority(event)
+        priority, preempts = self.directory.classes.priority(event)
         self._check_room(event, node, key)
         (name,) = event.names()
         number = self._view.place(node, event.resources, (key, name))

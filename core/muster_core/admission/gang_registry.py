@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, TypeGuard, final
 
 import attrs
 
+from muster_core.admission.routes import GangRoute, StartGang, TellGang
 from muster_core.gangs.definition import (
     NOTHING_SAID,
     GangDefinition,
     GangFields,
     define,
 )
-from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, ToGang, UndefineGang
+from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, UndefineGang
 from muster_core.values.errors import RefusedError
-from muster_core.values.records import record
 from muster_core.values.snapshots import AskPlace
 
 if TYPE_CHECKING:
@@ -37,27 +37,6 @@ WRITTEN: Final = {
     "groups": "groups",
 }
 """What the fields are called where annotations on members give them."""
-
-
-@final
-@record
-class StartGang:
-    """A gang begins to exist."""
-
-    key: int
-    name: str
-
-
-@final
-@record
-class TellGang:
-    """A gang is to be told something."""
-
-    key: int
-    message: ToGang
-
-
-GangRoute = StartGang | TellGang
 
 
 @final

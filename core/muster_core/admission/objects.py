@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
 
 import attrs
 
-from muster_core.admission.directory import QueueEntry
+from muster_core.admission.queue_tree import QueueEntry
 from muster_core.config.names import canonical_path
 from muster_core.owners.messages.asks import Origin
 from muster_core.values.decisions import Reason
@@ -35,7 +35,8 @@ from muster_core.values.events import (
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
-    from muster_core.admission.admission import Admission, AnyRoute
+    from muster_core.admission.admission import Admission
+    from muster_core.admission.routes import AnyRoute
 
 T = TypeVar("T")
 
@@ -117,8 +118,8 @@ class Objects:
         admission = self._admission
         match content:
             case AddPriorityClass():
-                admission.undoable(admission.directory.save_class(content.name))
-                admission.directory.set_class(content)
+                admission.undoable(admission.directory.classes.save(content.name))
+                admission.directory.classes.set(content)
             case AddGang():
                 yield from admission.define_gang(content, origin, update=True)
             case NodeObject():
@@ -127,7 +128,7 @@ class Objects:
                 yield from self._apply_pod(content, origin)
             case QueueObject():
                 target, parent = self._places(content)
-                yield from admission.directory.set_queue(content, target, parent)
+                yield from admission.directory.tree.set_queue(content, target, parent)
             case _:
                 assert_never(content)
 
@@ -198,8 +199,8 @@ class Objects:
         admission = self._admission
         match content.kind:
             case ObjectKind.PRIORITY_CLASS:
-                admission.undoable(admission.directory.save_class(content.name))
-                admission.directory.remove_class(content.name)
+                admission.undoable(admission.directory.classes.save(content.name))
+                admission.directory.classes.remove(content.name)
             case ObjectKind.POD_GROUP:
                 yield from admission.remove_gang(content.name, "gang", origin)
             case ObjectKind.NODE:
@@ -211,7 +212,7 @@ class Objects:
                 if entry is None:
                     msg = f"name: {content.name!r} is no queue"
                     raise RefusedError(msg)
-                yield from admission.directory.remove_queue(entry)
+                yield from admission.directory.tree.remove_queue(entry)
             case _:
                 assert_never(content.kind)
 

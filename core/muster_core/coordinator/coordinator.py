@@ -19,11 +19,19 @@ from typing import TYPE_CHECKING, assert_never, final
 
 import attrs
 
-from muster_core.admission.admission import Admission, AnyRoute
-from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
-from muster_core.admission.gang_registry import GangRoute, StartGang, TellGang
+from muster_core.admission.admission import Admission
 from muster_core.admission.notes import notes
 from muster_core.admission.objects import Objects
+from muster_core.admission.routes import (
+    AnyRoute,
+    GangRoute,
+    StartApp,
+    StartGang,
+    StartQueue,
+    TellApp,
+    TellGang,
+    TellQueue,
+)
 from muster_core.gangs.states import GangState
 from muster_core.owners.messages.asks import Origin
 from muster_core.owners.messages.from_applications import Moved, Say

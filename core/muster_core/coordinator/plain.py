@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, final
 
-from muster_core.admission.directory import StartApp, StartQueue, TellApp, TellQueue
-from muster_core.admission.gang_registry import StartGang, TellGang
+from muster_core.admission.routes import (
+    StartApp,
+    StartGang,
+    StartQueue,
+    TellApp,
+    TellGang,
+    TellQueue,
+)
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import Conductor
 from muster_core.owners.application import ApplicationMachine
@@ -21,7 +27,7 @@ from muster_core.structures.steps import all_at_once
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.admission.admission import AnyRoute
+    from muster_core.admission.routes import AnyRoute
     from muster_core.coordinator.coordinator import Closing
     from muster_core.owners.messages.queues import QueueReport
     from muster_core.values.configuration import Configuration

@@ -6,14 +6,8 @@ from itertools import count
 
 import pytest
 
-from muster_core.admission.directory import (
-    Directory,
-    Route,
-    StartApp,
-    StartQueue,
-    TellApp,
-    TellQueue,
-)
+from muster_core.admission.directory import Directory
+from muster_core.admission.routes import Route, StartApp, StartQueue, TellApp, TellQueue
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration, SortPolicy
 from muster_core.errors import RefusedError

@@ -7,7 +7,8 @@ from itertools import count
 
 import pytest
 
-from muster_core.admission.gang_registry import GangRegister, GangRoute, StartGang, TellGang
+from muster_core.admission.gang_registry import GangRegister
+from muster_core.admission.routes import GangRoute, StartGang, TellGang
 from muster_core.errors import RefusedError
 from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, GangMode
 from muster_core.owners.messages.asks import Origin

@@ -14,7 +14,7 @@ from typing import Final, final
 import attrs
 
 from muster.explain._writing import Written, amounts
-from muster_core.admission.directory import QueueEntry
+from muster_core.admission.queue_tree import QueueEntry
 from muster_core.config.model import Acl, NodeSortPolicy, Template
 from muster_core.coordinator.coordinator import Conductor
 

@@ -1,0 +1,69 @@
+"""Priority classes: the built-in ones, and those of users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.values.errors import RefusedError
+from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass, priority_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from muster_core.values.events import AddAsk, AddPriorityClass
+
+
+@final
+class PriorityClasses:
+    """The priority classes that an ask may name."""
+
+    def __init__(self) -> None:
+        self._classes = {known.name: known for known in BUILT_IN_CLASSES}
+
+    def save(self, name: str) -> Callable[[], None]:
+        """Give what makes a priority class what it is now."""
+        before = self._classes.get(name)
+
+        def restore() -> None:
+            self._classes.pop(name, None)
+            if before is not None:
+                self._classes[name] = before
+
+        return restore
+
+    def priority(self, event: AddAsk) -> tuple[int, bool]:
+        """Give what an event's number or class amounts to.
+
+        Returns:
+            The priority, and whether the class says ``PreemptLowerPriority``.
+
+        Raises:
+            RefusedError: If the class is unknown, or the two differ.
+        """
+        return priority_of(event.priority, event.priority_class, self._classes)
+
+    def set(self, event: AddPriorityClass) -> None:
+        """Let a user's priority class come, or have another value for later asks."""
+        self._classes[event.name] = PriorityClass(event.name, event.value, event.preempts)
+
+    def remove(self, name: str) -> None:
+        """Let a user's priority class go.
+
+        Raises:
+            RefusedError: If it is unknown, or built in.
+        """
+        if name not in self._classes or name in {known.name for known in BUILT_IN_CLASSES}:
+            msg = f"name: {name!r} is no priority class of a user"
+            raise RefusedError(msg)
+        del self._classes[name]
+
+    def add(self, event: AddPriorityClass) -> None:
+        """Let a user's priority class come that is new.
+
+        Raises:
+            RefusedError: If there is one of this name.
+        """
+        if event.name in self._classes:
+            msg = f"name: {event.name!r} is already a priority class"
+            raise RefusedError(msg)
+        self.set(event)

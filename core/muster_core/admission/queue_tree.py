@@ -1,0 +1,336 @@
+"""The tree of queues as admission knows it: which there are, and how they come and go.
+
+Queues come with configurations, with objects, and on the fly with the applications that name
+them. A queue that a new configuration does not name any more goes at once if nobody uses it,
+and drains otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from muster_core.admission.routes import Route, StartQueue, TellQueue
+from muster_core.config.dynamic import dynamic_queue
+from muster_core.config.names import canonical_path
+from muster_core.config.queue_objects import as_parent, check_object, inheriting, with_object
+from muster_core.owners.messages.queues import Retire, SetQueue
+from muster_core.values.errors import RefusedError
+from muster_core.values.quantities import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from muster_core.values.configuration import Configuration, QueueConfig, Template
+    from muster_core.values.events import Configure, QueueObject
+
+
+@final
+@attrs.define(eq=False)
+class QueueEntry:
+    """A queue as admission knows it.
+
+    Attributes:
+        key: Its number.
+        parent: The entry of its parent, or None for the root.
+        config: Its settings.
+        dynamic: It was made on the fly.
+        applied: It was made by an object that was applied; no configuration lets it go.
+        draining: It takes no new applications.
+        children: Its children by name.
+        apps: How many applications it has.
+    """
+
+    key: int
+    parent: QueueEntry | None
+    config: QueueConfig
+    dynamic: bool = False
+    draining: bool = False
+    applied: bool = False
+    children: dict[str, QueueEntry] = attrs.field(factory=dict[str, "QueueEntry"])
+    apps: int = 0
+
+    def upward(self) -> Iterator[QueueEntry]:
+        """Give the queue and its ancestors, nearest first."""
+        entry: QueueEntry | None = self
+        while entry is not None:
+            yield entry
+            entry = entry.parent
+
+    def become(self, other: QueueEntry) -> None:
+        """Take over everything that can change from a copy that was made before."""
+        self.config, self.children, self.apps = other.config, other.children, other.apps
+        self.dynamic, self.draining = other.dynamic, other.draining
+        self.applied = other.applied
+
+    def in_use(self) -> bool:
+        """Say whether something in the queue or below keeps it where it is."""
+        kept = bool(self.apps) or self.applied
+        return kept or any(child.in_use() for child in self.children.values())
+
+
+@final
+class QueueTree:
+    """All queues, by their paths.
+
+    Args:
+        configuration: The first configuration.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        #: Every queue by its path.
+        self.entries: dict[str, QueueEntry] = {}
+        self._next_key = 0
+        self.first_routes = tuple(self._make_tree(None, configuration.root))
+
+    @property
+    def root(self) -> QueueEntry:
+        """The queue above all others."""
+        return self.entries["root"]
+
+    def save(self) -> Callable[[], None]:
+        """Give what makes the tree what it is now; keys given since are not given again."""
+        saved = [
+            (entry, attrs.evolve(entry, children=dict(entry.children)))
+            for entry in self.entries.values()
+        ]
+
+        def restore() -> None:
+            for entry, before in saved:
+                entry.become(before)
+            self.entries = {entry.config.path: entry for entry, _ in saved}
+
+        return restore
+
+    def find(self, written: str) -> tuple[QueueEntry, list[str]]:
+        """Find the queue in which an application belongs.
+
+        Args:
+            written: The path as the event has it.
+
+        Returns:
+            The nearest queue that exists, and the names below it that are still missing.
+
+        Raises:
+            RefusedError: If no application can be submitted there.
+        """
+        try:
+            names = canonical_path(written).split(".")[1:]
+        except ValueError as error:
+            msg = f"queue: {shown(written)}: {error}"
+            raise RefusedError(msg) from error
+        entry = self.root
+        while names and names[0] in entry.children:
+            entry = entry.children[names.pop(0)]
+        if any(above.draining for above in entry.upward()):
+            msg = f"queue: {written!r} is draining and takes no new application"
+            raise RefusedError(msg)
+        if not names:
+            if entry.config.is_parent:
+                msg = f"queue: {written!r} is a parent; name a leaf below it"
+                raise RefusedError(msg)
+            return entry, names
+        self._check_dynamic(written, entry)
+        return entry, names
+
+    @staticmethod
+    def _check_dynamic(written: str, entry: QueueEntry) -> None:
+        if not entry.config.is_parent:
+            msg = f"queue: {written!r} is unknown, and {entry.config.path!r} above it is a leaf"
+            raise RefusedError(msg)
+        if not entry.config.settings.create:
+            msg = (
+                f"queue: {written!r} is unknown, and queue.create is disabled "
+                f"for {entry.config.path!r}"
+            )
+            raise RefusedError(msg)
+
+    def make_dynamic(
+        self, parent: QueueEntry, name: str, *, leaf: bool
+    ) -> tuple[QueueEntry, Route]:
+        """Make a queue on the fly, below a parent.
+
+        Returns:
+            The queue, and that it is to be started.
+        """
+        templates = (above.config.template for above in parent.upward())
+        template: Template | None = next((found for found in templates if found), None)
+        config = dynamic_queue(parent.config, template if leaf else None, name, is_parent=not leaf)
+        entry = self._enter(parent, config, dynamic=True)
+        return entry, StartQueue(entry.key, parent.key, config)
+
+    def _enter(
+        self, parent: QueueEntry | None, config: QueueConfig, *, dynamic: bool = False
+    ) -> QueueEntry:
+        self._next_key += 1
+        entry = QueueEntry(self._next_key, parent, config, dynamic)
+        self.entries[config.path] = entry
+        if parent is not None:
+            parent.children[config.name] = entry
+        return entry
+
+    def _make_tree(self, parent: QueueEntry | None, config: QueueConfig) -> Iterator[Route]:
+        entry = self._enter(parent, config)
+        yield StartQueue(entry.key, None if parent is None else parent.key, config)
+        for child in config.children:
+            yield from self._make_tree(entry, child)
+
+    def collect(self, entry: QueueEntry) -> Iterator[Route]:
+        """Remove a queue that only lasts while it is in use, then its parent likewise."""
+        for queue in list(entry.upward()):
+            lasting = queue.applied or not (queue.dynamic or queue.draining)
+            if queue.parent is None or lasting or queue.apps or queue.children:
+                return
+            yield self._remove(queue, queue.parent)
+
+    def _remove(self, entry: QueueEntry, parent: QueueEntry) -> Route:
+        del parent.children[entry.config.name]
+        del self.entries[entry.config.path]
+        return TellQueue(entry.key, Retire())
+
+    # Queues that objects speak of
+
+    def set_queue(
+        self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
+    ) -> list[Route]:
+        """Give a queue the settings that an object has, and make it if it is unknown.
+
+        Args:
+            event: The object.
+            target: The queue of that name, or None if there is none.
+            parent: The queue that a new one is made below.
+
+        Returns:
+            Who is to be told what, in order.
+
+        Raises:
+            RefusedError: If no queue can be what it says; then something may have changed.
+        """
+        return list(self._set_queue(event, target, parent))
+
+    def _set_queue(
+        self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
+    ) -> Iterator[Route]:
+        if target is None:
+            if not parent.config.is_parent:
+                yield from self._become_parent(parent)
+            try:
+                config = dynamic_queue(parent.config, None, event.name, is_parent=False)
+            except ValueError as error:
+                msg = f"name: {error}"
+                raise RefusedError(msg) from error
+            target = self._enter(parent, with_object(config, event, parent.config.settings))
+            target.applied = True
+            yield StartQueue(target.key, parent.key, target.config)
+        else:
+            above = target.parent
+            if above is None and (event.max is not None or event.guaranteed is not None):
+                msg = "name: 'root' takes no resources"
+                raise RefusedError(msg)
+            if target.dynamic or target.draining:
+                target.dynamic, target.draining, target.applied = False, False, True
+            target.config = with_object(
+                target.config, event, None if above is None else above.config.settings
+            )
+            yield TellQueue(target.key, SetQueue(target.config, draining=False))
+            yield from self._inherit(target)
+        check_object(target.config, self.root)
+
+    def _become_parent(self, entry: QueueEntry) -> Iterator[Route]:
+        if entry.apps:
+            msg = f"parent: {entry.config.path!r} has applications and cannot become a parent"
+            raise RefusedError(msg)
+        above = None if entry.parent is None else entry.parent.config.settings
+        entry.config = as_parent(entry.config, above)
+        yield TellQueue(entry.key, SetQueue(entry.config, draining=entry.draining))
+
+    def _inherit(self, entry: QueueEntry) -> Iterator[Route]:
+        """Let queues below inherit what has changed; those made on the fly keep what they have."""
+        for child in entry.children.values():
+            if child.dynamic:
+                continue
+            config = inheriting(child.config, entry.config.settings)
+            if config != child.config:
+                child.config = config
+                yield TellQueue(child.key, SetQueue(config, draining=child.draining))
+                yield from self._inherit(child)
+
+    def remove_queue(self, entry: QueueEntry) -> list[Route]:
+        """Let a queue go, or drain while it is in use.
+
+        Raises:
+            RefusedError: If it is the root.
+        """
+        if entry.parent is None:
+            msg = "name: 'root' cannot go"
+            raise RefusedError(msg)
+        parent = entry.parent
+        entry.dynamic = entry.applied = False
+        return [*self._vanish(entry, parent), *self.collect(parent)]
+
+    # Configuration
+
+    def configure(self, event: Configure) -> Iterator[Route]:
+        """Make the queues what a new configuration says.
+
+        Raises:
+            RefusedError: If it cannot be put in force; then nothing was changed.
+        """
+        self._check_kinds(self.root, event.config.root, event.field)
+        yield from self._reconfigure(self.root, event.config.root)
+
+    def _check_kinds(self, entry: QueueEntry, config: QueueConfig, field: str) -> None:
+        """Refuse a configuration that turns a leaf in use into a parent, or the reverse."""
+        if config.is_parent and not entry.config.is_parent and entry.apps:
+            msg = f"{field}: {config.path!r} has applications and cannot become a parent"
+            raise RefusedError(msg)
+        if not config.is_parent and entry.children:
+            msg = f"{field}: {config.path!r} has children and cannot become a leaf"
+            raise RefusedError(msg)
+        for child in config.children:
+            if child.name in entry.children:
+                self._check_kinds(entry.children[child.name], child, field)
+
+    def _reconfigure(self, entry: QueueEntry, config: QueueConfig) -> Iterator[Route]:
+        changed = entry.draining or entry.config != config
+        entry.config, entry.draining, entry.dynamic = config, False, False
+        entry.applied = False
+        if changed:
+            yield TellQueue(entry.key, SetQueue(config, draining=False))
+        named = {child.name for child in config.children}
+        for name in sorted(set(entry.children) - named):
+            yield from self._vanish(entry.children[name], entry)
+        for child in config.children:
+            if child.name in entry.children:
+                yield from self._reconfigure(entry.children[child.name], child)
+            else:
+                yield from self._make_tree(entry, child)
+
+    def _vanish(self, entry: QueueEntry, parent: QueueEntry) -> Iterator[Route]:
+        """Let a queue that the configuration no longer names go, or drain while it is in use."""
+        for child in sorted(entry.children.values(), key=lambda child: child.config.name):
+            yield from self._vanish(child, entry)
+        if entry.dynamic or entry.applied:
+            return
+        if not entry.in_use():
+            yield self._remove(entry, parent)
+        elif not entry.draining:
+            entry.draining = True
+            yield TellQueue(entry.key, SetQueue(entry.config, draining=True))
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # Every queue is below its parent, under its name, and has a path of its own.
+        for path, entry in self.entries.items():
+            assert entry.config.path == path
+            above = entry.parent
+            if above is not None:
+                assert self.entries[above.config.path] is above
+                assert above.children[entry.config.name] is entry
+                assert above.config.is_parent
+            # What only lasts while it is in use is in use.
+            assert entry.in_use() or not (entry.dynamic or entry.draining)
+            assert not (entry.apps and entry.config.is_parent), f"applications in {path}"
+        children = sum(len(entry.children) for entry in self.entries.values())
+        assert children == len(self.entries) - 1
