@@ -135,7 +135,7 @@ def let_the_view_forget_a_state(state: Examined) -> None:
 
 
 def let_an_owner_forget_an_ask(state: Examined) -> None:
-    inside(next(iter(state.apps.values())), "_pending").popitem()
+    inside(next(iter(state.apps.values())), "_places").pending.popitem()
 
 
 def let_a_queue_forget_a_child(state: Examined) -> None:

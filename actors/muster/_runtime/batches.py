@@ -24,7 +24,8 @@ from muster_core.admission.routes import (
     TellGang,
     TellQueue,
 )
-from muster_core.coordinator.coordinator import Closing, Conductor
+from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.epoch import Closing
 from muster_core.decisions import Announced, seconds
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine

@@ -25,20 +25,18 @@ from muster_core.admission.objects import Objects
 from muster_core.admission.routes import (
     AnyRoute,
     GangRoute,
-    StartApp,
-    StartGang,
-    StartQueue,
     TellApp,
     TellGang,
-    TellQueue,
 )
+from muster_core.coordinator.epoch import Closing, Epoch
+from muster_core.coordinator.snapshot import take_snapshot
 from muster_core.gangs.states import GangState
 from muster_core.owners.messages.asks import Origin
 from muster_core.owners.messages.from_applications import Moved, Say
 from muster_core.owners.messages.gangs import CommitGang, GangReport, MemberKey, MoveMember
-from muster_core.owners.messages.queues import CommitQueue, Expect, QueueReport
+from muster_core.owners.messages.queues import CommitQueue, QueueReport
 from muster_core.owners.messages.to_applications import Close, CommitApp, Complete, TimeUp
-from muster_core.structures.steps import PART, Steps, in_order, in_pieces
+from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Announced, Decision, Kind, announce
 from muster_core.values.errors import RefusedError
@@ -47,7 +45,6 @@ from muster_core.values.lifecycle import AppState
 from muster_core.values.snapshots import (
     AppSnapshot,
     GangSnapshot,
-    NodeSnapshot,
     QueueSnapshot,
     Snapshot,
     Statistics,
@@ -59,25 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from muster_core.values.reasons import Explanation
-
-
-@final
-@attrs.frozen
-class Closing:
-    """Who is to report for an epoch.
-
-    Attributes:
-        epoch: The epoch.
-        apps: The applications that were told something.
-        queues: The queues above them and those that were told something themselves,
-            each with the number of its children that will report.
-        credits: How many requests to applications are to be answered.
-    """
-
-    epoch: int
-    apps: Mapping[int, Close]
-    queues: Mapping[int, Expect]
-    credits: int
 
 
 @final
@@ -119,15 +97,7 @@ class Conductor:
         #: The position of the event that came in last.
         self.entered = 0
         self._announced = 0
-        self._epoch = 0
-        #: Whom the requests of this epoch concern: applications with their queues, and queues.
-        self._told_apps: dict[int, int] = {}
-        self._told_queues: set[int] = set()
-        self._told_gangs: set[int] = set()
-        self._credits = 0
-        #: The parent of each queue and the queue of each application, by key, for closing.
-        self._parents: dict[int, int | None] = {}
-        self._leaves: dict[int, int] = {}
+        self._epoch = Epoch()
         #: What this batch said so far, by the position in the input that it is about, and what
         #: its rounds decided.
         self._said: dict[int, list[Say]] = {}
@@ -254,22 +224,7 @@ class Conductor:
 
     def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
         """Remember who will have to report."""
-        for route in routes:
-            match route:
-                case TellApp():
-                    self._told_apps[route.key] = self._leaves[route.key]
-                    self._credits += 1
-                case StartQueue():
-                    self._parents[route.key] = route.parent
-                    self._told_queues.add(route.key)
-                case TellQueue():
-                    self._told_queues.add(route.key)
-                case StartApp(identity):
-                    self._leaves[identity.key] = identity.leaf
-                case StartGang() | TellGang():
-                    self._told_gangs.add(route.key)
-                case _:
-                    assert_never(route)
+        self._epoch.note(routes)
         self.admission.note(routes)
         return routes
 
@@ -279,33 +234,7 @@ class Conductor:
         Returns:
             Who is to report, or None if nobody was told anything.
         """
-        self._epoch += 1
-        if not self._told_apps and not self._told_queues:
-            return None
-        children: dict[int, set[tuple[str, int]]] = {key: set() for key in self._told_queues}
-        for piece in in_pieces(self._told_apps.items()):
-            yield
-            for app, leaf in piece:
-                children.setdefault(leaf, set()).add(("app", app))
-        for key in list(children):
-            yield
-            below, above = key, self._parents[key]
-            while above is not None:
-                siblings = children.setdefault(above, set())
-                if ("queue", below) in siblings:
-                    break
-                siblings.add(("queue", below))
-                below, above = above, self._parents[above]
-        closing = Closing(
-            epoch=self._epoch,
-            apps=dict.fromkeys(self._told_apps, Close(self._epoch)),
-            queues={key: Expect(self._epoch, len(below)) for key, below in children.items()},
-            credits=self._credits,
-        )
-        self._told_apps.clear()
-        self._told_queues.clear()
-        self._credits = 0
-        return closing
+        return (yield from self._epoch.close())
 
     # Decisions
 
@@ -315,7 +244,7 @@ class Conductor:
         Returns:
             What gangs are to be told of it.
         """
-        assert report.epoch == self._epoch, "a report of another epoch"
+        assert report.epoch == self._epoch.number, "a report of another epoch"
         yield from self.view.apply(report, self.now_us)
         moves: list[tuple[MemberKey, Moved]] = []
         for app in report.apps:
@@ -326,11 +255,7 @@ class Conductor:
                 elif isinstance(action, Moved):
                     identity = app.identity
                     moves.append((MemberKey(identity.key, identity.name, action.ask.name), action))
-            if app.gone:
-                del self._leaves[app.identity.key]
-        for queue in report.queues:
-            if queue.gone:
-                del self._parents[queue.key]
+        self._epoch.forget(report)
         moves.sort(key=lambda move: (move[1].order, move[0].key))
         return self._note([route for move in moves for route in self._move(*move)])
 
@@ -350,8 +275,7 @@ class Conductor:
 
         Afterwards, and when they have reported, the owners have been heard.
         """
-        closes = dict.fromkeys(sorted(self._told_gangs), Close(self._epoch))
-        self._told_gangs.clear()
+        closes = self._epoch.close_gangs()
         self.admission.heard()
         return closes
 
@@ -362,7 +286,7 @@ class Conductor:
             reports: One of each gang that was to report, in any order.
         """
         for report in sorted(reports, key=lambda report: report.key):
-            assert report.epoch == self._epoch, "a report of another epoch"
+            assert report.epoch == self._epoch.number, "a report of another epoch"
             yield
             self.view.apply_gang(report)
             for said in report.said:
@@ -461,32 +385,8 @@ class Conductor:
             queues: What every queue published.
             gangs: What every gang published.
         """
-        queues = sorted(queues, key=attrgetter("path"))
-        nodes: dict[str, NodeSnapshot] = {}
-        for piece in in_pieces(self.view.nodes.in_order()):
-            yield
-            for node in piece:
-                nodes[node.name] = NodeSnapshot(
-                    node.name, dict(node.capacity), dict(node.used), node.schedulable
-                )
-        shares: dict[str, float] = {}
-        for queue in queues:
-            yield
-            shares[queue.path] = self.view.share_of(queue.key)
-        by_name: dict[str, AppSnapshot] = {}
-        for app in (yield from in_order(apps, attrgetter("name"))):
-            by_name[app.name] = app
-            if not len(by_name) % PART:
-                yield
-        return Snapshot(
-            at_us=self.now_us,
-            apps=by_name,
-            completed=self.directory.completed.seen(),
-            queues={queue.path: queue for queue in queues},
-            shares=shares,
-            nodes=nodes,
-            gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
-        )
+        known = self.directory.completed.seen()
+        return (yield from take_snapshot(self.view, self.now_us, known, apps, queues, gangs))
 
     def statistics(self) -> Statistics:
         """Give how much was done so far."""
@@ -509,16 +409,7 @@ class Conductor:
         assert self.directory.apps() == {
             app.identity.name: key for key, app in self.view.apps.items()
         }
-        # It knows whom everybody reports to.
-        assert self._leaves == {key: app.identity.leaf for key, app in self.view.apps.items()}
-        assert self._parents == {
-            key: None if queue.parent is None else queue.parent.key
-            for key, queue in self.view.queues.items()
-        }
+        self._epoch.check(self.view)
         # Nothing is left over from the last batch.
-        assert not self._told_apps
-        assert not self._told_queues
-        assert not self._told_gangs
-        assert not self._credits
         assert not self._said
         assert not self._decided

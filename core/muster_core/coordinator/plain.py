@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from muster_core.admission.routes import AnyRoute
-    from muster_core.coordinator.coordinator import Closing
+    from muster_core.coordinator.epoch import Closing
     from muster_core.owners.messages.queues import QueueReport
     from muster_core.values.configuration import Configuration
     from muster_core.values.decisions import Announced

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never, final
 
-from muster_core.owners.ask_rows import asks_of, counted
+from muster_core.owners.ask_places import AskPlaces
+from muster_core.owners.ask_rows import asks_of
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
 from muster_core.owners.messages.from_applications import (
     AppAction,
@@ -50,12 +51,10 @@ from muster_core.owners.messages.to_applications import (
     WithdrawAsk,
 )
 from muster_core.structures.steps import SIZE, all_at_once
-from muster_core.structures.totals import add_to, take_from
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.errors import RefusedError
 from muster_core.values.lifecycle import TRANSITIONS, AppState, Trigger, next_state
-from muster_core.values.priority import PriorityTally
-from muster_core.values.snapshots import AppSnapshot, AskPlace, AskSnapshot
+from muster_core.values.snapshots import AppSnapshot, AskPlace
 
 if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
@@ -92,40 +91,21 @@ class ApplicationMachine:
 
     __slots__ = (
         "_actions",
-        "_allocated_total",
-        "_bound",
         "_came",
         "_credits",
         "_gone",
-        "_parked",
-        "_pending",
-        "_pending_total",
+        "_places",
         "_spoilt",
         "_state",
-        "_tally",
-        "_waiting",
         "identity",
     )
 
     def __init__(self, identity: AppIdentity) -> None:
         self.identity = identity
         self._state = AppState.NEW
-        #: All and only the asks that wait for a node, by name.
-        self._pending: dict[str, Ask] = {}
-        #: All and only the members of gangs that are not to be tried, by name.
-        self._parked: dict[str, Ask] = {}
-        #: All and only the members of gangs that hold a node without being bound, by name.
-        self._waiting: dict[str, Allocation] = {}
-        #: All and only the bound asks, by name, in bind order.
-        self._bound: dict[str, Allocation] = {}
+        self._places = AskPlaces()
         #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
         self._spoilt: dict[str, int] = {}
-        #: The priorities of the pending asks.
-        self._tally = PriorityTally()
-        #: The sum of the pending asks; no zeros.
-        self._pending_total: dict[str, int] = {}
-        #: The sum of the bound and the waiting asks; no zeros.
-        self._allocated_total: dict[str, int] = {}
         #: The asks that have come one after the other just now: pending, but not counted yet.
         self._came: list[Ask] = []
         #: What was done since the last report, before those came.
@@ -159,7 +139,7 @@ class ApplicationMachine:
 
     def is_long(self, message: ToApplication) -> bool:
         """Say whether a message is about so many asks that it is better followed in steps."""
-        asks = len(self._pending) + len(self._bound)
+        asks = len(self._places.pending) + len(self._places.bound)
         return isinstance(message, Dismiss) and asks > _LONG
 
     def steps(self, message: ToApplication) -> Steps[AppReport | None]:
@@ -182,10 +162,7 @@ class ApplicationMachine:
         """Count the asks that have come one after the other, and say so, all at once."""
         asks = tuple(self._came)
         self._came.clear()
-        for priority, times in counted([ask.priority for ask in asks]):
-            self._tally.add(priority, times)
-        for resources, times in counted([ask.resources for ask in asks]):
-            add_to(self._pending_total, resources, times)
+        self._places.count_pending(asks)
         self._actions.append(Pending(asks))
 
     # Requests: nothing is changed before it is known that they make sense
@@ -231,10 +208,10 @@ class ApplicationMachine:
                 assert_never(request)
 
     def _add(self, request: AddAsks) -> None:
-        asks = asks_of(request)
-        for place in (self._pending, self._bound, self._parked, self._waiting):
+        asks, places = asks_of(request), self._places
+        for place in (places.pending, places.bound, places.parked, places.waiting):
             if place and not place.keys().isdisjoint(asks):
-                name = next(name for name in asks if self._knows(name))
+                name = next(name for name in asks if places.knows(name))
                 msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
                 raise RefusedError(msg)
         if self._state in _STATES_THAT_ASKS_END:
@@ -243,13 +220,13 @@ class ApplicationMachine:
             for ask in asks.values():
                 self._park_one(ask)
         else:
-            self._pending.update(asks)
+            places.pending.update(asks)
             self._came.extend(asks.values())
 
     def _place(self, request: AddPlaced) -> None:
         (ask,) = asks_of(request).values()
         allocation = Allocation(ask, request.node, request.number)
-        self._enter_bound(allocation)
+        self._places.enter_bound(allocation)
         self._act(Placed(allocation))
         decision = self._decision(Kind.BOUND, ask, request.node)
         self._act(Say((request.origin.seq, 0, 0), decision))
@@ -257,21 +234,13 @@ class ApplicationMachine:
         self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
         self._trigger(Trigger.ASK_BOUND, request.origin)
 
-    def _knows(self, name: str) -> bool:
-        return (
-            name in self._pending
-            or name in self._bound
-            or name in self._waiting
-            or name in self._parked
-        )
-
     def _withdraw(self, request: WithdrawAsk) -> None:
-        if request.ask in self._bound or not self._knows(request.ask):
+        if request.ask in self._places.bound or not self._places.knows(request.ask):
             raise RefusedError(self._not_there(request.ask, "pending", "release it"))
         self._finish(request.ask, request.origin, Reason.REMOVED)
 
     def _release(self, request: ReleaseAsk) -> None:
-        if request.ask not in self._bound:
+        if request.ask not in self._places.bound:
             raise RefusedError(self._not_there(request.ask, "bound", "use remove_ask"))
         self._finish(request.ask, request.origin, Reason.COMPLETED)
 
@@ -280,27 +249,27 @@ class ApplicationMachine:
         self._remove(name, reason, (origin.seq, 0, 0))
         if self._spoilt.pop(name, 0):
             self._act(Spoilt(name, 0))
-        if not (self._pending or self._parked or self._waiting or self._bound):
+        if self._places.is_empty():
             self._trigger(Trigger.EMPTIED, origin)
 
     def _remove(self, name: str, reason: Reason, order: tuple[int, int, int]) -> None:
         """Take an ask out of its place, and say why."""
-        held = self._bound.get(name) or self._waiting.get(name)
+        held = self._places.held(name)
         if held is not None:
             ask = held.ask
             self._act(self._leave_node(held))
-        elif name in self._parked:
-            ask = self._parked.pop(name)
+        elif name in self._places.parked:
+            ask = self._places.parked.pop(name)
             self._act(Unparked(ask))
         else:
-            ask = self._pending[name]
+            ask = self._places.pending[name]
             self._act(self._leave_pending(ask))
         self._act(self._say_released(ask, None if held is None else held.node, reason, order))
         self._moved(order, ask, None)
 
     def _spoil(self, request: SpoilBinds) -> None:
         name = request.ask
-        if not self._knows(name):
+        if not self._places.knows(name):
             msg = f"ask: {name!r} is no ask of application {self.identity.name!r}"
             raise RefusedError(msg)
         times = self._spoilt.get(name, 0) + request.times
@@ -311,7 +280,8 @@ class ApplicationMachine:
         self._act(Spoilt(name, times))
 
     def _lose_node(self, request: LoseNode) -> None:
-        held, bound = [*self._bound.values(), *self._waiting.values()], set(self._bound)
+        places = self._places
+        held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
             self._give_up(allocation, Reason.NODE_LOST, order)
@@ -320,7 +290,7 @@ class ApplicationMachine:
             self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
     def _undo_bind(self, request: UndoBind) -> None:
-        allocation = self._bound.get(request.ask)
+        allocation = self._places.bound.get(request.ask)
         if allocation is None:
             instead = "use fail_bind to let its next bind fail"
             raise RefusedError(self._not_there(request.ask, "bound", instead))
@@ -332,7 +302,7 @@ class ApplicationMachine:
 
     def _roll_back(self, request: RollBack) -> None:
         for number, name in request.asks:
-            allocation = self._waiting.get(name)
+            allocation = self._places.waiting.get(name)
             if allocation is None:  # An object that came with this one has ended its wait.
                 continue
             order = (request.origin.seq, 1, number)
@@ -367,7 +337,7 @@ class ApplicationMachine:
 
     def _park(self, request: ParkAsks) -> None:
         for name in request.asks:
-            ask = self._pending.get(name)
+            ask = self._places.pending.get(name)
             if ask is None:
                 continue
             self._act(self._leave_pending(ask))
@@ -375,12 +345,12 @@ class ApplicationMachine:
             self._moved((request.origin.seq, 1, 0), ask, AskPlace.PARKED)
 
     def _park_one(self, ask: Ask, *, was_bound: bool = False) -> None:
-        self._parked[ask.name] = ask
+        self._places.parked[ask.name] = ask
         self._act(Parked(ask, was_bound))
 
     def _unpark(self, request: UnparkAsks) -> None:
         for name in request.asks:
-            ask = self._parked.pop(name, None)
+            ask = self._places.parked.pop(name, None)
             if ask is None:
                 continue
             self._act(Unparked(ask))
@@ -394,9 +364,7 @@ class ApplicationMachine:
             self._gone = self._state is AppState.COMPLETED
 
     def _dismiss(self, request: Dismiss) -> Steps[None]:
-        held = [*self._waiting.values(), *self._bound.values()]
-        free = [*self._pending.values(), *self._parked.values()]
-        asks = sorted([*free, *(one.ask for one in held)], key=_arrival)
+        asks = sorted(self._places.everything(), key=_arrival)
         for number, ask in enumerate(asks):
             self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
             if not number % SIZE:
@@ -404,19 +372,19 @@ class ApplicationMachine:
         self._gone = True
 
     def _commit(self, commit: CommitApp) -> None:
+        places = self._places
         for name in commit.released:
-            allocation = self._waiting.pop(name, None) or self._bound.pop(name)
-            take_from(self._allocated_total, allocation.ask.resources)
+            allocation = places.waiting.get(name) or places.bound[name]
+            places.leave_node(allocation)
             if name in commit.parked:
-                self._parked[name] = allocation.ask
+                places.parked[name] = allocation.ask
             else:
-                self._enter_pending(allocation.ask)
+                places.enter_pending(allocation.ask)
         for allocation in commit.waiting:
-            self._leave_pending(allocation.ask)
-            self._waiting[allocation.ask.name] = allocation
-            add_to(self._allocated_total, allocation.ask.resources)
+            places.enter_waiting(allocation)
         if commit.bound:
-            self._bind(commit.bound)
+            places.bind(commit.bound)
+            self._count_binds(len(commit.bound))
         for name in commit.failed:
             left = self._spoilt[name] - 1
             if left:
@@ -424,51 +392,24 @@ class ApplicationMachine:
             else:
                 del self._spoilt[name]
 
-    def _bind(self, bound: tuple[Allocation, ...]) -> None:
-        """Let asks be bound; what many have in common is counted once."""
-        waiting, pending = self._waiting, self._pending
-        asks = [
-            allocation.ask
-            for allocation in bound
-            if not waiting or waiting.pop(allocation.ask.name, None) is None
-        ]
-        for ask in asks:
-            del pending[ask.name]
-        for priority, times in counted([ask.priority for ask in asks]):
-            self._tally.remove(priority, times)
-        for resources, times in counted([ask.resources for ask in asks]):
-            take_from(self._pending_total, resources, times)
-            add_to(self._allocated_total, resources, times)
-        self._bound.update([(allocation.ask.name, allocation) for allocation in bound])
+    def _count_binds(self, times: int) -> None:
+        """Let so many binds change the state."""
         skip = self.identity.skip_starting
-        for _ in bound:
+        for _ in range(times):
             if self._state is AppState.RUNNING:
                 break
             self._state = next_state(self._state, Trigger.ASK_BOUND, skip_starting=skip)
 
     def _becomes_pending(self, ask: Ask, *, was_bound: bool = False) -> None:
-        self._enter_pending(ask)
+        self._places.enter_pending(ask)
         self._act(Pending((ask,), was_bound))
 
-    def _enter_pending(self, ask: Ask) -> None:
-        self._pending[ask.name] = ask
-        self._tally.add(ask.priority)
-        add_to(self._pending_total, ask.resources)
-
     def _leave_pending(self, ask: Ask) -> Withdrawn:
-        del self._pending[ask.name]
-        self._tally.remove(ask.priority)
-        take_from(self._pending_total, ask.resources)
+        self._places.leave_pending(ask)
         return Withdrawn(ask)
 
-    def _enter_bound(self, allocation: Allocation) -> None:
-        self._bound[allocation.ask.name] = allocation
-        add_to(self._allocated_total, allocation.ask.resources)
-
     def _leave_node(self, allocation: Allocation) -> Freed:
-        place = self._bound if allocation.ask.name in self._bound else self._waiting
-        del place[allocation.ask.name]
-        take_from(self._allocated_total, allocation.ask.resources)
+        self._places.leave_node(allocation)
         return Freed(allocation)
 
     def _moved(
@@ -508,7 +449,7 @@ class ApplicationMachine:
 
     def _not_there(self, ask: str, place: str, instead: str) -> str:
         app = self.identity.name
-        if self._knows(ask):
+        if self._places.knows(ask):
             return f"ask: {ask!r} of application {app!r} is not {place}; {instead}"
         return f"ask: {ask!r} is no ask of application {app!r}"
 
@@ -536,52 +477,25 @@ class ApplicationMachine:
         """Give what counts of the application in its queue."""
         if self._came:
             self._end_row()
-        return Values(self._tally.top(), dict(self._pending_total), dict(self._allocated_total))
+        places = self._places
+        return Values(places.tally.top(), dict(places.pending_total), dict(places.allocated_total))
 
     def snapshot(self) -> AppSnapshot:
         """Give the application as it is now."""
         if self._came:
             self._end_row()
-        asks = [
-            *((ask, AskPlace.PENDING, None) for ask in self._pending.values()),
-            *((ask, AskPlace.PARKED, None) for ask in self._parked.values()),
-            *((held.ask, AskPlace.WAITING, held.node) for held in self._waiting.values()),
-            *((held.ask, AskPlace.BOUND, held.node) for held in self._bound.values()),
-        ]
         return AppSnapshot(
             name=self.identity.name,
             queue=self.identity.path,
             state=self._state,
-            priority=self._tally.top(),
-            asks=tuple(
-                AskSnapshot(ask.name, place, ask.priority, ask.resources, node, ask.gang)
-                for ask, place, node in asks
-            ),
+            priority=self._places.tally.top(),
+            asks=tuple(self._places.snapshots()),
         )
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
         if self._came:
             self._end_row()
-        # An ask is in exactly one place.
-        places = (self._pending, self._parked, self._waiting, self._bound)
-        names = [name for place in places for name in place]
-        assert len(names) == len(set(names))
+        self._places.check()
         # Only asks that exist can have binds that will fail.
-        assert set(self._spoilt) <= set(names)
-        # Only members of gangs are parked or wait.
-        assert all(ask.gang is not None for ask in self._parked.values())
-        assert all(held.ask.gang is not None for held in self._waiting.values())
-        # The cached maximum and the sums are those that a fresh look gives.
-        self._tally.check()
-        assert self._tally.top() == max(
-            (ask.priority for ask in self._pending.values()), default=None
-        )
-        pending: dict[str, int] = {}
-        for ask in self._pending.values():
-            add_to(pending, ask.resources)
-        assert pending == self._pending_total
-        allocated: dict[str, int] = {}
-        for held in (*self._waiting.values(), *self._bound.values()):
-            add_to(allocated, held.ask.resources)
-        assert allocated == self._allocated_total
+        assert set(self._spoilt) <= set(self._places.names())

@@ -86,7 +86,7 @@ async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -
         owner.mailbox.put(Enlist(Origin(5)))
         owner.mailbox.put(AddAsks(Origin(6), ask("k"), 0))
         before = await survey(owner)
-        (pending,) = inside(owner.machine, "_pending").values()
+        (pending,) = inside(owner.machine, "_places").pending.values()
         owner.mailbox.put(CommitApp((Allocation(pending, "n", 1),)), wake=False)
         await settled()
         assert owner.machine.snapshot() == before
