@@ -77,7 +77,7 @@ def ask(
         rank=-priority,
         creation=position,
         group="",
-        submission=position,
+        seq=position,
         number=0,
         name=name,
         resources=wanted.resources,

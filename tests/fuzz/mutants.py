@@ -136,8 +136,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a forgotten rollback: a waiting member that goes back keeps its node",
-        "muster_core.view.placement.placements:Moves.let_go",
-        "self._state.nodes.give_back(",
+        "muster_core.view.placement.placements:Moves.release",
+        "state.nodes.give_back(",
         "(lambda *_: None)(",
     ),
     Mutant(

@@ -159,7 +159,7 @@ class FeedSide:
         ask = find_ask(self.conductor, decision.app, decision.ask)
         if ask is None:
             return None, None
-        number = bisect_right(self._entered, ask.submission) - 1
+        number = bisect_right(self._entered, ask.seq) - 1
         indexes, lines = self._places
         return indexes[number], lines[number] or None
 

@@ -78,7 +78,7 @@ _STATES_THAT_ASKS_END: Final = frozenset(
 
 
 def _arrival(ask: Ask) -> tuple[int, int]:
-    return ask.submission, ask.number
+    return ask.seq, ask.number
 
 
 @final

@@ -11,6 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
+
     from muster_core.values.decisions import Decision
 
 R = TypeVar("R")
@@ -61,7 +63,7 @@ def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
         yield piece
 
 
-def in_order(things: Iterable[T], key: Callable[[T], str]) -> Steps[list[T]]:
+def in_order(things: Iterable[T], key: Callable[[T], SupportsRichComparison]) -> Steps[list[T]]:
     """Sort things, however many there are.
 
     Args:

@@ -75,7 +75,7 @@ class DecisionView:
             number: The number of the bind.
         """
         held = self.apps[app].bound.get(ask) if app in self.apps else None
-        allocation = self._state.unseated.get((app, ask)) if held is None else held[0]
+        allocation = self._state.tried_without.get((app, ask)) if held is None else held[0]
         return allocation is not None and allocation.number == number
 
     def group_of(self, name: str) -> list[ViewGang]:

@@ -73,7 +73,7 @@ def test_the_members_of_a_count() -> None:
     (pending,) = (action for action in report.actions if isinstance(action, Pending))
     asks = pending.asks
     assert [ask.name for ask in asks] == ["x-0", "x-1", "x-2"]
-    assert [ask[:5] for ask in asks] == [
+    assert [ask.order for ask in asks] == [
         (0, 10, "", 10, 0),
         (0, 10, "", 10, 1),
         (0, 10, "", 10, 2),

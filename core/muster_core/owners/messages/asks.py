@@ -7,7 +7,7 @@ while its last bearer is leaving. An application's is the position of the event 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast, final
+from typing import NamedTuple, final
 
 from muster_core.structures.shapes import Shape
 from muster_core.values.records import record
@@ -18,7 +18,8 @@ Totals = Mapping[str, int]
 
 
 AskOrder = tuple[int, int, str, int, int]
-"""The place of an ask among those of its application, best first."""
+"""The place of an ask among those of its application, best first: its ``rank``, ``creation``,
+``group``, ``seq`` and ``number``. No two asks of an application have the last two in common."""
 
 
 @final
@@ -58,8 +59,8 @@ class Ask(NamedTuple):
         creation: The position of the event that counts as its creation. Of a member of a gang
             the creation counts that its gang has, not the one here.
         group: The full name of its gang, or nothing.
-        submission: The position at which it came.
-        number: Its number in a ``count``, which tells it from all others of its submission.
+        seq: Its number in the input: the position at which it came, alone or with others.
+        number: Its number in a ``count``, which tells it from all others that came with it.
         name: Its name within its application.
         resources: What it asks for.
         shape: What it needs of a node.
@@ -73,7 +74,7 @@ class Ask(NamedTuple):
     rank: int
     creation: int
     group: str
-    submission: int
+    seq: int
     number: int
     name: str
     resources: Resources
@@ -86,8 +87,13 @@ class Ask(NamedTuple):
 
     @property
     def order(self) -> AskOrder:
-        """Its place: the ask itself stands for that, as nothing after the number ever counts."""
-        return cast("AskOrder", self)
+        """Its place, if it is in no gang; asks compare in the same way."""
+        return self[:5]
+
+    def order_in(self, defined: int | None) -> AskOrder:
+        """Give its place, where its gang was created at a position, or where nothing defines it."""
+        rank, creation, group, seq, number = self[:5]
+        return (rank, creation if defined is None else defined, group, seq, number)
 
 
 @final

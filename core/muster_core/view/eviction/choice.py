@@ -204,14 +204,20 @@ class Picking:
 
     def _enter_line(self, line: _Line) -> None:
         """Put a line into the heap, with the place of the first in it who might go."""
-        side = line.side
-        while line.position < len(line.victims):
-            victim = line.victims[line.position]
-            found = self._search.givers.get(victim.leaf) if side is None else side
-            if found is not None:
-                self._push(self._key(found, victim), line)
-                return
+        head = self._head(line)
+        if head is not None:
+            self._push(self._key(*head), line)
+
+    def _head(self, line: _Line) -> tuple[Side, Victim] | None:
+        """Give the first in a line who might go, and leave out those before."""
+        victims, givers = line.victims, self._search.givers
+        while line.position < len(victims):
+            victim = victims[line.position]
+            side = givers.get(victim.leaf) if line.side is None else line.side
+            if side is not None:
+                return side, victim
             line.position += 1
+        return None
 
     def _enter(self, member: Victim) -> Unit:
         """Put what goes with a member of a gang into the heap, if it may; give that."""
@@ -238,26 +244,25 @@ class Picking:
         return self._first_of_line(before, what)
 
     def _first_of_line(self, before: Key, line: _Line) -> Unit | None:
-        side = line.side
-        if line.anywhere and side is not None and not self._helps(side.leaf.key):
+        own = line.side
+        if line.anywhere and own is not None and not self._helps(own.leaf.key):
             if self._lacking:  # From now on only who stands on the node is useful.
-                self._line_up(side, anywhere=False)
+                self._line_up(own, anywhere=False)
             return None
-        victims = line.victims
         for _ in range(SIZE):
-            if line.position == len(victims):
+            head = self._head(line)
+            if head is None:
                 return None
-            victim = victims[line.position]
-            found = self._search.givers.get(victim.leaf) if side is None else side
-            if found is not None and self._will_do_alone(found, victim):
-                key = self._key(found, victim)
+            side, victim = head
+            if self._will_do_alone(side, victim):
+                key = self._key(side, victim)
                 if key > before:
                     self._push(key, line)
                     return None
                 line.position += 1
                 self._enter_line(line)
                 return (victim,)
-            if side is not None and self._scope.is_beyond(side, victim.place[0]):
+            if line.side is not None and self._scope.is_beyond(side, victim.place[0]):
                 return None  # Nobody behind it may be taken either.
             line.position += 1
         self._push(before, line)

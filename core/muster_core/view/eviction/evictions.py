@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.gangs.states import GangTrigger
-from muster_core.structures.steps import all_at_once
-from muster_core.structures.totals import add_to, take_from
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.view.placement.placements import say
 
 if TYPE_CHECKING:
-    from muster_core.owners.messages.asks import Ask
     from muster_core.view.eviction.victims import Victim
     from muster_core.view.placement.placements import Moves
     from muster_core.view.state.view_state import ViewState
-    from muster_core.view.tree.application import ViewApp
 
 
 @final
@@ -58,7 +54,7 @@ class Evictions:
         self._state.takings.evicted(app.identity.key, ask)
         if victim.bound:
             self._note_loss(victim, now_us)
-        self.unseat(victim)
+        self._moves.release(victim.hold())
         if victim.bound and victim.gang is not None and not victim.gang.bound:
             victim.gang.trigger(GangTrigger.ALL_LOST)
             self._moves.ledger.lost(victim.gang.name)
@@ -77,57 +73,6 @@ class Evictions:
         elif advance.said is not None:
             leaf = self._state.leaf_of(app)
             self._state.undo_entry(app, leaf, advance.state, advance.stay)
-
-    def unseat(self, victim: Victim) -> None:
-        """Take an ask from its node; nothing is noted for its owner if it is bound."""
-        app, ask, node = victim.app, victim.allocation.ask, victim.node
-        if not victim.bound:
-            self._moves.let_go(victim.hold())
-            return
-        del app.bound[ask.name]
-        if ask.gang is not None:
-            del self._state.book.touch(ask.gang).bound[app.identity.key, ask.name]
-        take_from(app.allocated, ask.resources)
-        self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
-        for queue in self._state.leaf_of(app).upward():
-            take_from(queue.allocated, ask.resources)
-        self._moves.memory.note(app.identity.key, ask.name, (True, node.name), None)
-        if victim.parks():
-            self._park(app, ask)
-        else:
-            for queue in self._state.leaf_of(app).upward():
-                add_to(queue.pending, ask.resources)
-            self._state.add_pending(app, ask, self._state.acquire_shape(ask))
-            all_at_once(self._state.nodes.place_shapes())
-        self._moves.unlist(app)
-
-    def _park(self, app: ViewApp, ask: Ask) -> None:
-        app.parked[ask.name] = ask
-        self._state.book.touch(ask.gang or "").parked[app.identity.key, ask.name] = None
-
-    def reseat(self, victim: Victim) -> None:
-        """Undo :meth:`unseat`."""
-        app, ask, node = victim.app, victim.allocation.ask, victim.node
-        if not victim.bound:
-            self._moves.take_again(victim.hold())
-            return
-        key = (app.identity.key, ask.name)
-        if ask.name in app.parked:
-            del app.parked[ask.name]
-            del self._state.book.touch(ask.gang or "").parked[key]
-        else:
-            self._state.shapes.release(self._state.remove_pending(app, ask))
-            for queue in self._state.leaf_of(app).upward():
-                take_from(queue.pending, ask.resources)
-        app.bound[ask.name] = (victim.allocation, node)
-        if ask.gang is not None:
-            self._state.book.touch(ask.gang).bound[key] = None
-        add_to(app.allocated, ask.resources)
-        self._state.nodes.take(node, ask.resources, key)
-        for queue in self._state.leaf_of(app).upward():
-            add_to(queue.allocated, ask.resources)
-        self._moves.memory.note(app.identity.key, ask.name, None, (True, node.name))
-        self._moves.unlist(app)
 
     def without_detours(self, decisions: list[Decision]) -> list[Decision]:
         """Leave out of a batch's decisions what was undone in it and need not be said.

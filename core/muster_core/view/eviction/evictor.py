@@ -113,21 +113,16 @@ class Takers:
             plan = yield from self._plan_for(means, app, ask)
             if plan is not None:
                 return self._carry_out(plan, now_us)
-            means.in_vain(app, ask, self._bit_of(ask))
+            means.in_vain(app, ask, self._state.bit_of(ask))
             if self._planner.found_nobody:
                 means.nobody(app, ask)
         return []
-
-    def _bit_of(self, ask: Ask) -> int:
-        bit = self._state.shapes.find(ask.shape)
-        assert bit is not None, "the shape of a pending ask is not in the table"
-        return bit
 
     def _place_for(self, app: ViewApp, ask: Ask) -> Node | None:
         """Give the node on which an ask fits as things are, or None."""
         if not self._state.leaf_of(app).has_room(ask):
             return None
-        return self._state.nodes.find(self._bit_of(ask))
+        return self._state.nodes.find(self._state.bit_of(ask))
 
     def _plan_for(self, means: Means, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask that does not fit; None for one that does."""
@@ -137,7 +132,7 @@ class Takers:
         scope = means.scope(app, ask)
         if scope is None:
             return None
-        return (yield from self._planner.find(scope, self._bit_of(ask)))
+        return (yield from self._planner.find(scope, self._state.bit_of(ask)))
 
     def _evict(self, plan: Plan, now_us: int) -> Iterator[Decision]:
         for victim in plan.victims:
@@ -150,7 +145,7 @@ class Takers:
         decisions = list(self._evict(plan, now_us))
         decisions.append(say(Kind.ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
-            decisions.append(moves.fail(leaf, app, ask, self._bit_of(ask), plan.node))
+            decisions.append(moves.fail(leaf, app, ask, self._state.bit_of(ask), plan.node))
         else:
             decisions.extend(moves.bind(leaf, app, ask, plan.node, now_us))
             self._state.takings.note(app.identity.key, ask, plan.node.name)
@@ -191,29 +186,29 @@ class Takers:
                 break
             steps.append(step)
             for victim in step.plan.victims if step.plan else ():
-                self._unseat(victim)
+                self._try_without(victim)
             leaf = self._state.leaf_of(step.app)
             self._moves.hold(leaf, step.app, step.ask, step.node)
             undo.append(self._permits.hold_of(step.ask, step.app))
         complete = group.complete()
         for step, hold in zip(reversed(steps), reversed(undo), strict=True):
             yield
-            self._moves.let_go(hold)
+            self._moves.release(hold)
             for victim in reversed(step.plan.victims if step.plan else ()):
-                self.evictions.reseat(victim)
-        self._state.unseated.clear()
+                self._moves.restore(victim.hold())
+        self._state.tried_without.clear()
         self._moves.list_apps()
         self._state.refresh()  # Who may take something was looked up meanwhile.
         self._moves.memory.go_back(mark)
         self._state.nodes.grown = grown
         return steps if complete else []
 
-    def _unseat(self, victim: Victim) -> None:
+    def _try_without(self, victim: Victim) -> None:
         """Take a victim from its node for a trial, which those who ask meanwhile do not see."""
         if victim.bound:
             key = (victim.app.identity.key, victim.allocation.ask.name)
-            self._state.unseated[key] = victim.allocation
-        self.evictions.unseat(victim)
+            self._state.tried_without[key] = victim.allocation
+        self._moves.release(victim.hold())
 
     def _find_step(self, means: Means, group: ViewGroup, now_us: int) -> Steps[_Step | None]:
         yield

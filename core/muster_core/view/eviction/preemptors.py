@@ -183,9 +183,7 @@ class Means(ABC):
 
     def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Asker | None]:
         if isinstance(queue, ParentView):
-            children = [child for child in queue.children.values() if child.key in wanted]
-            children.sort(key=lambda child: child.key_in(queue, self.state.total))
-            for child in children:
+            for child in queue.in_turn(wanted, self.state.total):
                 yield from self._below(child, wanted, now_us)
         elif isinstance(queue, LeafView):
             for app in queue.competing():

@@ -9,12 +9,11 @@ again only if the node has changed; what has not changed there is kept.
 from __future__ import annotations
 
 from bisect import insort
-from heapq import merge
 from typing import TYPE_CHECKING, final
 
-from muster_core.structures.steps import SIZE
+from muster_core.structures.steps import SIZE, all_at_once, in_order
 from muster_core.view.eviction.extremes import Counts, Peaks
-from muster_core.view.eviction.victims import Crowd, Place, Victim, take_out, victim_of
+from muster_core.view.eviction.victims import Crowd, Victim, order, take_out, victim_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,35 +38,21 @@ class Row:
 
     def fill(self, victims: Iterable[Victim]) -> Steps[None]:
         """Take all in who stand there."""
-        runs: list[list[Victim]] = [[]]
-        for victim in victims:
-            if victim.gang is not None:
-                self.members[victim] = None
-                continue
-            runs[-1].append(victim)
-            if len(runs[-1]) == _RUN:
-                yield
-                runs[-1].sort(key=_place)
-                runs.append([])
-        runs[-1].sort(key=_place)
-        yield from self._merge(runs, by_priority=True)
+        self._sorted[True] = yield from in_order(self._sift(victims), order(by_priority=True))
 
-    def _merge(self, runs: Sequence[Sequence[Victim]], *, by_priority: bool) -> Steps[None]:
-        ordered: list[Victim] = []
-        for victim in merge(*runs, key=_place if by_priority else _age):
-            ordered.append(victim)
-            if len(ordered) % SIZE == 0:
-                yield
-        self._sorted[by_priority] = ordered
+    def _sift(self, victims: Iterable[Victim]) -> Iterator[Victim]:
+        """Take in the members of gangs, and give the others."""
+        for victim in victims:
+            if victim.gang is None:
+                yield victim
+            else:
+                self.members[victim] = None
 
     def sort(self, *, by_priority: bool) -> Steps[None]:
         """Bring those that stand for themselves into an order."""
         if by_priority not in self._sorted:
             plain = self._sorted[not by_priority]
-            starts = range(0, len(plain), _RUN)
-            key = _place if by_priority else _age
-            runs = [sorted(plain[at : at + _RUN], key=key) for at in starts]
-            yield from self._merge(runs, by_priority=by_priority)
+            self._sorted[by_priority] = yield from in_order(plain, order(by_priority=by_priority))
 
     def in_order(self, *, by_priority: bool) -> Sequence[Victim]:
         """Give those that stand for themselves, in an order in which they were brought."""
@@ -87,11 +72,7 @@ class Row:
             self.members[victim] = None
             return
         for by_priority, ordered in self._sorted.items():
-            insort(ordered, victim, key=_place if by_priority else _age)
-
-
-_RUN = 1024
-"""How many are brought into order at once."""
+            insort(ordered, victim, key=order(by_priority=by_priority))
 
 
 @final
@@ -168,8 +149,7 @@ class Standings:
     def on(self, node: Node) -> Crowd:
         """Give who stands on a node."""
         if node in self._unseen:
-            for _ in self._look_at(node):
-                pass
+            all_at_once(self._look_at(node))
         return self._crowds[node]
 
     def _look_at(self, node: Node) -> Steps[None]:
@@ -285,11 +265,3 @@ class Standings:
 
 def _level(level: tuple[int, Collection[Node]]) -> int:
     return level[0]
-
-
-def _place(victim: Victim) -> Place:
-    return victim.place
-
-
-def _age(victim: Victim) -> int:
-    return victim.place[1]

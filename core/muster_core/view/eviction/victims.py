@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.gangs.states import GangState
 from muster_core.view.gangs.gang import Hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from muster_core.nodes.node import Holder, Node
     from muster_core.owners.messages.asks import Allocation
@@ -63,12 +62,8 @@ class Victim:
         return self.app.identity.leaf
 
     def hold(self) -> Hold:
-        """Give what it holds, if it waits."""
-        return Hold(self.app, self.allocation, self.node, self.allocation.number)
-
-    def parks(self) -> bool:
-        """Say whether it is parked if it loses its node, since its gang has timed out."""
-        return self.gang is not None and self.gang.state is GangState.TIMED_OUT
+        """Give what it holds."""
+        return Hold(self.app, self.allocation, self.node, self.allocation.number, self.bound)
 
 
 def victim_of(state: ViewState, key: int, name: str) -> Victim:
@@ -245,12 +240,15 @@ _FEW = 8
 
 def take_out(victims: list[Victim], victim: Victim, *, by_priority: bool = True) -> None:
     """Take a victim out of a list that is in order."""
-    if by_priority:
-        position = bisect_left(victims, victim.place, key=_place)
-    else:
-        position = bisect_left(victims, victim.age, key=_age)
+    key = order(by_priority=by_priority)
+    position = bisect_left(victims, key(victim), key=key)
     assert victims[position] is victim, "no two have the same place"
     del victims[position]
+
+
+def order(*, by_priority: bool) -> Callable[[Victim], Place | int]:
+    """Give by what the victims of a leaf are sorted: by priority or only the newest first."""
+    return _place if by_priority else _age
 
 
 def _place(victim: Victim) -> Place:

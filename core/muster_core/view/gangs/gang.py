@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Hold:
-    """A waiting member.
+    """A waiting member, or where that is said a bound ask.
 
     Attributes:
         app: Its application.
         allocation: What it holds.
         node: Its node.
-        number: Its place in the order in which members began to wait.
+        number: Its place in the order in which asks were bound, or began to wait.
+        bound: It is bound; else it waits.
     """
 
     app: ViewApp
     allocation: Allocation
     node: Node
     number: int
+    bound: bool = False
 
 
 @final

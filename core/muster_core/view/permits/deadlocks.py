@@ -130,16 +130,16 @@ class Deadlocks:
         for piece in in_pieces(released):
             yield
             for hold in piece:
-                moves.let_go(hold)
+                moves.release(hold)
         placed = yield from self._place_missing(group)
         for piece in in_pieces(reversed(placed or [])):
             yield
             for hold in piece:
-                moves.let_go(hold)
+                moves.release(hold)
         for piece in in_pieces(released):
             yield
             for hold in piece:
-                moves.take_again(hold)
+                moves.restore(hold)
         moves.list_apps()
         moves.memory.go_back(mark)
         state.nodes.grown = grown
@@ -156,14 +156,12 @@ class Deadlocks:
             assert slot is not None, "a group that may be complete lacks members"
             assert ask is not None, "a slot without untried members"
             leaf = state.leaf_of(slot.app)
-            bit = state.shapes.find(ask.shape)
-            assert bit is not None, "the shape of a pending ask is not in the table"
-            node = state.nodes.find(bit) if leaf.has_room(ask) else None
+            node = state.nodes.find(state.bit_of(ask)) if leaf.has_room(ask) else None
             if node is None:
                 for piece in in_pieces(reversed(_since(group, number))):
                     yield
                     for hold in piece:
-                        moves.let_go(hold)
+                        moves.release(hold)
                 return None
             moves.hold(leaf, slot.app, ask, node)
         return _since(group, number)
@@ -176,7 +174,7 @@ class Deadlocks:
         rivals = list(rivals)
         while (placed := (yield from self._place_missing(group))) is None:
             holds = rivals.pop().holds()
-            decisions.extend(self._moves.release(hold, Reason.DEADLOCK) for hold in holds)
+            decisions.extend(self._moves.give_up(hold, Reason.DEADLOCK) for hold in holds)
         for number, hold in enumerate(placed, 1):
             leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
             decisions.append(say(Kind.ASSIGNED, leaf, hold.app, ask, hold.node.name))

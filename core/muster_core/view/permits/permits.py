@@ -19,17 +19,17 @@ from muster_core.view.gangs.gang import CycleFailure, holds_of
 from muster_core.view.permits.fitting import find_hopeless
 from muster_core.view.placement.placements import say
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.queue import first_leaf
+from muster_core.view.tree.sort_keys import app_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from muster_core.owners.messages.asks import Ask
+    from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
     from muster_core.view.placement.placements import Moves
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.queue import ViewQueue
     from muster_core.view.tree.slots import Slot
 
 
@@ -255,8 +255,7 @@ class Permits:
 
     def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
         group, moves = attempt.group, self._moves
-        bit = self._state.shapes.find(ask.shape)
-        assert bit is not None, "the shape of a pending ask is not in the table"
+        bit = self._state.bit_of(ask)
         if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
             moves.tried(app, ask, bit)
             return
@@ -293,10 +292,10 @@ class Permits:
         holds = group.holds()
         older = [hold for hold in holds if hold.number <= attempt.number]
         for hold in reversed(holds[len(older) :]):
-            self._moves.let_go(hold)
+            self._moves.release(hold)
         # What was taken and given back here was never decided.
         self._moves.memory.go_back(attempt.mark)
-        attempt.decisions = [self._moves.release(hold, Reason.GANG_ROLLBACK) for hold in older]
+        attempt.decisions = [self._moves.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
         if not older:
             state.nodes.grown = attempt.grown
         group.barred = True
@@ -351,19 +350,12 @@ class Permits:
         for app in apps:
             for above in state.leaf_of(app).upward():
                 below.setdefault(above.key, []).append(app)
-        queue: ViewQueue = state.root
-        while isinstance(queue, ParentView):
-            children = [child for child in queue.children.values() if child.key in below]
-            queue = children[0] if len(children) == 1 else self._first_child(queue, children)
-        assert isinstance(queue, LeafView), "a queue is a parent or a leaf"
-        leaf = queue
-        return min(below[leaf.key], key=lambda app: leaf.key_of(app, state.total))
-
-    def _first_child(self, parent: ParentView, children: list[ViewQueue]) -> ViewQueue:
-        return min(children, key=lambda child: child.key_in(parent, self._state.total))
+        leaf = first_leaf(state.root, below, state.total)
+        assert isinstance(leaf, LeafView), "a queue is a parent or a leaf"
+        return min(below[leaf.key], key=lambda app: app_key(leaf.config, app, state.total))
 
 
-def _first_order(slot: Slot[ViewApp]) -> tuple[int, int, str, int, int]:
+def _first_order(slot: Slot[ViewApp]) -> AskOrder:
     first = slot.first()
     assert first is not None, "a slot without untried members"
     return slot.order_of(first)

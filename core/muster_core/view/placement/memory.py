@@ -8,12 +8,12 @@ something was given up do states have to be compared.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
+
+from muster_core.structures.steps import PART
 
 if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
-
-_PART: Final = 1024
 
 Place = tuple[bool, str] | None
 """Whether an ask is bound, and its node; None while it is pending."""
@@ -33,8 +33,8 @@ class Memory:
 
     def start_anew(self) -> Steps[None]:
         """Forget everything; of a hundred thousand moves a part at a time, as that takes a while."""
-        while len(self._moves) > _PART:
-            del self._moves[-_PART:]
+        while len(self._moves) > PART:
+            del self._moves[-PART:]
             yield
         self._moves.clear()
         self._rounds.clear()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.gangs.states import GangTrigger
 from muster_core.owners.messages.asks import Allocation, Ask
+from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to, take_from
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.lifecycle import TRANSITIONS, Trigger, next_state
@@ -112,9 +113,7 @@ class Moves:
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
     ) -> list[Decision]:
         """Bind a pending ask of which it was said already that it is assigned."""
-        bit = self._state.shapes.find(ask.shape)
-        assert bit is not None, "the shape of a pending ask is not in the table"
-        return self.assign(leaf, app, ask, bit, node, now_us)[1:]
+        return self.assign(leaf, app, ask, self._state.bit_of(ask), node, now_us)[1:]
 
     def _spend_failure(self, app: ViewApp, ask: Ask, node: Node) -> None:
         app.failed_on[ask.name] = ask, node.name
@@ -189,11 +188,6 @@ class Moves:
         self._state.remove_pending(app, ask)
         self._take(leaf, app, Allocation(ask, node.name, self._next_number()), node)
 
-    def take_again(self, hold: Hold) -> None:
-        """Let a member wait as it did before it was let go."""
-        self._state.remove_pending(hold.app, hold.allocation.ask)
-        self._take(self._state.leaf_of(hold.app), hold.app, hold.allocation, hold.node)
-
     def _take(self, leaf: LeafView, app: ViewApp, allocation: Allocation, node: Node) -> None:
         ask = allocation.ask
         self.ledger.touch(app, ask, None)
@@ -201,28 +195,6 @@ class Moves:
         self._state.begin_wait(app, allocation, node)
         self.memory.note(app.identity.key, ask.name, None, (False, node.name))
         self._unlisted[app.identity.key] = app
-
-    def let_go(self, hold: Hold) -> None:
-        """Let a waiting member be pending again."""
-        app, ask, node = hold.app, hold.allocation.ask, hold.node
-        self.ledger.touch(app, ask, hold.allocation)
-        self._state.end_wait(app, ask)
-        take_from(app.allocated, ask.resources)
-        self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
-        for queue in self._state.leaf_of(app).upward():
-            take_from(queue.allocated, ask.resources)
-            add_to(queue.pending, ask.resources)
-        bit = self._state.shapes.find(ask.shape)
-        assert bit is not None, "the shape of a waiting ask is not in the table"
-        self._state.add_pending(app, ask, bit)
-        self.memory.note(app.identity.key, ask.name, (False, node.name), None)
-        self._unlisted[app.identity.key] = app
-
-    def release(self, hold: Hold, reason: Reason) -> Decision:
-        """Let a waiting member be pending again, and say so."""
-        self.let_go(hold)
-        leaf = self._state.leaf_of(hold.app)
-        return say(Kind.RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)
 
     def bind_all(self, gangs: list[ViewGang], holds: list[Hold], now_us: int) -> Iterator[Decision]:
         """Bind waiting members in one step, and let their gangs be satisfied.
@@ -243,11 +215,9 @@ class Moves:
         app, ask, node = hold.app, hold.allocation.ask, hold.node
         leaf = self._state.leaf_of(app)
         if app.spoilt.get(ask.name):
-            released = self.release(hold, Reason.BIND_FAILED)
+            released = self.give_up(hold, Reason.BIND_FAILED)
             self._spend_failure(app, ask, node)
-            bit = self._state.shapes.find(ask.shape)
-            assert bit is not None, "the shape of a pending ask is not in the table"
-            self.tried(app, ask, bit)
+            self.tried(app, ask, self._state.bit_of(ask))
             return [released]
         self.ledger.touch(app, ask, hold.allocation)
         self._state.end_wait(app, ask)
@@ -256,6 +226,63 @@ class Moves:
         self.memory.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
         assigned = hold.allocation.age
         return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
+
+    # Away from nodes, and back
+
+    def release(self, hold: Hold) -> None:
+        """Take an ask from its node, bound or waiting: it is pending again, or parked.
+
+        Its owner is told of it if it waits; of one that is bound that is not for here.
+        """
+        state, app, ask, node = self._state, hold.app, hold.allocation.ask, hold.node
+        queues, key = state.leaf_of(app).line, (app.identity.key, ask.name)
+        if hold.bound:
+            state.end_bound(app, ask)
+        else:
+            self.ledger.touch(app, ask, hold.allocation)
+            state.end_wait(app, ask)
+        take_from(app.allocated, ask.resources)
+        state.nodes.give_back(node, ask.resources, key)
+        for queue in queues:
+            take_from(queue.allocated, ask.resources)
+        self.memory.note(*key, (hold.bound, node.name), None)
+        if hold.bound and state.is_timed_out(ask):
+            state.park(app, ask)
+        else:
+            for queue in queues:
+                add_to(queue.pending, ask.resources)
+            # The shape of one that waits is counted still.
+            bit = state.acquire_shape(ask) if hold.bound else state.bit_of(ask)
+            state.add_pending(app, ask, bit)
+            if hold.bound:
+                all_at_once(state.nodes.place_shapes())
+        self._unlisted[app.identity.key] = app
+
+    def restore(self, hold: Hold) -> None:
+        """Undo :meth:`release`."""
+        state, app, allocation = self._state, hold.app, hold.allocation
+        ask, leaf = allocation.ask, state.leaf_of(app)
+        if ask.name in app.parked:
+            state.unpark(app, ask)
+            for queue in leaf.line:  # It is as if it had been pending.
+                add_to(queue.pending, ask.resources)
+        else:
+            bit = state.remove_pending(app, ask)
+            if hold.bound:
+                state.shapes.release(bit)
+        if not hold.bound:
+            self._take(leaf, app, allocation, hold.node)
+            return
+        self._use(leaf, app, ask, hold.node)
+        state.begin_bound(app, allocation, hold.node)
+        self.memory.note(app.identity.key, ask.name, None, (True, hold.node.name))
+        self._unlisted[app.identity.key] = app
+
+    def give_up(self, hold: Hold, reason: Reason) -> Decision:
+        """Let a waiting member be pending again, and say so."""
+        self.release(hold)
+        leaf = self._state.leaf_of(hold.app)
+        return say(Kind.RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)
 
 
 def say(

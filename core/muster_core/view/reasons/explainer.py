@@ -56,9 +56,7 @@ class Explainer:
 
     def _order_of(self, ask: Ask) -> AskOrder:
         """Give the place of an ask among those of its application, wherever it is."""
-        rank, creation, group, submission, number = ask[:5]
-        defined = None if ask.gang is None else self._state.gangs[ask.gang].creation
-        return (rank, creation if defined is None else defined, group, submission, number)
+        return ask.order_in(None if ask.gang is None else self._state.gangs[ask.gang].creation)
 
     def explain(
         self, app: ViewApp, name: str, now_us: int, notes: tuple[PendingReason, ...]

@@ -5,21 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from muster_core.structures.shares import dominant_share, usage_key
-from muster_core.values.configuration import SortPolicy
 from muster_core.values.reasons import Code, ComparedKey, Level, PendingReason
+from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.sort_keys import ASK_PARTS, app_key, app_parts, queue_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.view.reasons.turns import Turn
     from muster_core.view.tree.leaf import LeafView
-    from muster_core.view.tree.queue import ViewQueue
-
-_Value = int | float | str | tuple[float, ...]
-
-_Pair = tuple[str, _Value, _Value]
-"""What is compared, and the two values."""
+    from muster_core.view.tree.sort_keys import Part, Value
 
 _DIGITS: Final = (3, 6, 9, 17)
 """With how many digits shares are written: the fewest with which two can be told apart."""
@@ -51,76 +46,42 @@ def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ..
     levels = list(_levels_of_queues(own.leaf, other.leaf, total))
     if own.leaf is not other.leaf:
         return tuple(levels)
-    path = own.leaf.config.path
-    names = own.app.identity.name, other.app.identity.name
-    levels.append(Level(path, *names, _keys(_apps(own, other, total))))
-    if own.app is other.app:
-        levels.append(Level(names[0], own.ask.name, other.ask.name, _keys(_asks(own, other))))
+    config, mine, theirs = own.leaf.config, own.app, other.app
+    names = mine.identity.name, theirs.identity.name
+    keys = app_key(config, mine, total), app_key(config, theirs, total)
+    levels.append(Level(config.path, *names, _compared(app_parts(config.settings), *keys)))
+    if mine is theirs:
+        keys = mine.order_of(own.ask), mine.order_of(other.ask)
+        levels.append(Level(names[0], own.ask.name, other.ask.name, _compared(ASK_PARTS, *keys)))
     return tuple(levels)
 
 
 def _levels_of_queues(own: LeafView, other: LeafView, total: Mapping[str, int]) -> Iterator[Level]:
     steps = zip(pairwise(reversed(own.line)), pairwise(reversed(other.line)), strict=False)
     for (parent, mine), (_, theirs) in steps:
-        keys = _keys(_queues(parent, mine, theirs, total))
-        yield Level(parent.config.path, mine.config.path, theirs.config.path, keys)
+        assert isinstance(parent, ParentView), "what has children is a parent"
+        keys = mine.key_in(parent, total), theirs.key_in(parent, total)
+        compared = _compared(queue_parts(parent.config.settings), *keys)
+        yield Level(parent.config.path, mine.config.path, theirs.config.path, compared)
         if mine is not theirs:
             return
 
 
-def _queues(
-    parent: ViewQueue, own: ViewQueue, other: ViewQueue, total: Mapping[str, int]
-) -> Iterator[_Pair]:
-    if parent.config.settings.sort_by_priority:
-        priorities = own.config.settings.queue_priority, other.config.settings.queue_priority
-        yield "queue.priority", *priorities
-        yield "currentPriority", _number(own.counted), _number(other.counted)
-    yield "share", own.fair_share(total), other.fair_share(total)
-    pending = dominant_share(own.pending, total), dominant_share(other.pending, total)
-    yield "pending", *pending
-    yield "path", own.config.path, other.config.path
-
-
-def _apps(own: Turn, other: Turn, total: Mapping[str, int]) -> Iterator[_Pair]:
-    leaf, mine, theirs = own.leaf, own.app, other.app
-    settings = leaf.config.settings
-    if settings.sort_by_priority:
-        yield "priority", _number(mine.counted), _number(theirs.counted)
-    if settings.sort_policy is SortPolicy.FAIR:
-        guaranteed = leaf.config.guaranteed
-        yield (
-            "usage",
-            usage_key(mine.allocated, guaranteed, total),
-            usage_key(theirs.allocated, guaranteed, total),
-        )
-    yield "creation", mine.identity.key, theirs.identity.key
-
-
-def _asks(own: Turn, other: Turn) -> Iterator[_Pair]:
-    mine, theirs = own.app.order_of(own.ask), other.app.order_of(other.ask)
-    yield "priority", -mine[0], -theirs[0]
-    yield "creation", mine[1], theirs[1]
-    yield "gang", mine[2], theirs[2]
-    yield "submission", mine[3], theirs[3]
-    yield "number", mine[4], theirs[4]
-
-
-def _number(priority: int | None) -> int:
-    assert priority is not None, "what has something pending has a priority"
-    return priority
-
-
-def _keys(pairs: Iterable[_Pair]) -> tuple[ComparedKey, ...]:
-    keys: list[ComparedKey] = []
+def _compared(
+    parts: Iterable[Part], own: Iterable[Value], other: Iterable[Value]
+) -> tuple[ComparedKey, ...]:
+    """Compare two keys part by part; the first part in which they differ decides."""
+    found: list[ComparedKey] = []
     open_still = True
-    for name, own, other in pairs:
-        decides = open_still and own != other
+    for part, mine, theirs in zip(parts, own, other, strict=True):
+        decides = open_still and mine != theirs
         open_still = open_still and not decides
-        keys.append(ComparedKey(name, *_shown(own, other), decides))
-    return tuple(keys)
+        shown = _shown(part.value(mine), part.value(theirs))
+        found.append(ComparedKey(part.name, *shown, decides))
+    return tuple(found)
 
 
-def _shown(own: _Value, other: _Value) -> tuple[str, str]:
+def _shown(own: Value, other: Value) -> tuple[str, str]:
     """Write two values, so that two that differ can be told apart."""
     if isinstance(own, tuple) and isinstance(other, tuple):
         return _told_apart(own, other)

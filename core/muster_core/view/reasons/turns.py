@@ -10,13 +10,12 @@ from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.gangs import is_refused
 from muster_core.view.reasons.words import named
 from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import ParentView
+from muster_core.view.tree.queue import first_leaf
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
-    from muster_core.view.tree.queue import ViewQueue
 
 
 @final
@@ -88,17 +87,11 @@ class Turns:
         for queue in self._state.queues.values():
             if isinstance(queue, LeafView) and queue.enters() and self.first_in(queue) is not None:
                 wanted.update(above.key for above in queue.upward())
-        queue = self._state.root
-        if queue.key not in wanted:
+        if not wanted:
             return None
-        while isinstance(queue, ParentView):
-            queue = self._best(queue, wanted)
-        assert isinstance(queue, LeafView), "a queue is a parent or a leaf"
-        return self.first_in(queue)
-
-    def _best(self, parent: ParentView, wanted: set[int]) -> ViewQueue:
-        children = [child for child in parent.children.values() if child.key in wanted]
-        return min(children, key=lambda child: child.key_in(parent, self._state.total))
+        leaf = first_leaf(self._state.root, wanted, self._state.total)
+        assert isinstance(leaf, LeafView), "a queue is a parent or a leaf"
+        return self.first_in(leaf)
 
     def blocked(self, turn: Turn) -> PendingReason | None:
         """Say which ask of a blocking leaf comes before another, or None."""

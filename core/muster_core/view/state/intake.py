@@ -31,7 +31,6 @@ from muster_core.view.tree.queue import ParentView, ViewQueue
 
 if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
-    from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.state.view_state import ViewState
 
 _ROW: Final = 8 * SIZE
@@ -216,31 +215,24 @@ class Intake:
             _, node = self._state.end_wait(app, ask)
             self._state.release_shape(ask)
         else:
-            _, node = app.bound.pop(ask.name)
-            if ask.gang is not None:
-                del self._gang(ask).bound[app.identity.key, ask.name]
+            _, node = self._state.end_bound(app, ask)
         take_from(app.allocated, ask.resources)
         self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
 
     def _place(self, app: ViewApp, allocation: Allocation) -> None:
         """Take over an ask that is bound already; its node was told when it was admitted."""
         node = self._state.placing.pop(allocation.number)
-        app.bound[allocation.ask.name] = (allocation, node)
+        self._state.begin_bound(app, allocation, node)
         add_to(app.allocated, allocation.ask.resources)
-        if allocation.ask.gang is not None:
-            name = allocation.ask.name
-            self._gang(allocation.ask).bound[app.identity.key, name] = None
 
     def _park(self, app: ViewApp, action: Parked | Unparked, now_us: int) -> None:
         ask = action.ask
         if isinstance(action, Parked) and action.was_bound:
             app.since_us[ask.name] = now_us
-        gang, key = self._gang(ask), (app.identity.key, ask.name)
         if isinstance(action, Parked):
-            app.parked[ask.name] = ask
-            gang.parked[key] = None
+            self._state.park(app, ask)
         else:
-            del app.parked[ask.name], gang.parked[key]
+            self._state.unpark(app, ask)
 
     def _apply_gone(self, report: AppReport, now_us: int) -> Steps[None]:
         if report.identity.key in self._state.apps:
@@ -253,11 +245,6 @@ class Intake:
                 ask = action.allocation.ask
                 holder = (report.identity.key, ask.name)
                 self._state.nodes.give_back(node, ask.resources, holder)
-
-    def _gang(self, ask: Ask) -> ViewGang:
-        """Give the gang of a member, of which something changes."""
-        assert ask.gang is not None, "what is no member of a gang cannot be parked"
-        return self._state.book.touch(ask.gang)
 
     def apply_gang(self, report: GangReport) -> None:
         """Take over what an epoch made of a gang."""

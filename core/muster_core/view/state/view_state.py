@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
-from muster_core.gangs.states import GangTrigger
+from muster_core.gangs.states import GangState, GangTrigger
 from muster_core.nodes.index import NodeIndex
 from muster_core.structures.shapes import ShapeTable
 from muster_core.structures.steps import in_pieces
@@ -66,7 +66,7 @@ class ViewState:
         self.takings = Takings()
         #: What bound asks have by application and name that are without their nodes only as long
         #: as it is tried out what would be then.
-        self.unseated: dict[tuple[int, str], Allocation] = {}
+        self.tried_without: dict[tuple[int, str], Allocation] = {}
         self.timers = Timers(self.apps, self.book.waiting, self.delays)
         #: Goes up whenever settings or totals have changed.
         self.reconfigured = 0
@@ -174,8 +174,7 @@ class ViewState:
 
     def remove_pending(self, app: ViewApp, ask: Ask) -> int:
         """Forget a pending ask, but not that its shape is counted; give the bit of that."""
-        bit = self.shapes.find(ask.shape)
-        assert bit is not None, "the shape of a pending ask is not in the table"
+        bit = self.bit_of(ask)
         self.forget_pending(self.leaf_of(app), app, ask, bit)
         return bit
 
@@ -213,9 +212,42 @@ class ViewState:
 
     def release_shape(self, ask: Ask) -> None:
         """Count the shape of an ask no longer, which is neither pending nor waiting any more."""
+        self.shapes.release(self.bit_of(ask))
+
+    def bit_of(self, ask: Ask) -> int:
+        """Give the bit of the shape of an ask that is pending or waits."""
         bit = self.shapes.find(ask.shape)
-        assert bit is not None, "the shape of a waiting ask is not in the table"
-        self.shapes.release(bit)
+        assert bit is not None, "the shape of what is pending or waits is not in the table"
+        return bit
+
+    def is_timed_out(self, ask: Ask) -> bool:
+        """Say whether an ask is a member of a gang that has timed out."""
+        return ask.gang is not None and self.gangs[ask.gang].state is GangState.TIMED_OUT
+
+    def park(self, app: ViewApp, ask: Ask) -> None:
+        """Take note that a member is parked."""
+        assert ask.gang is not None, "what is no member of a gang cannot be parked"
+        app.parked[ask.name] = ask
+        self.book.touch(ask.gang).parked[app.identity.key, ask.name] = None
+
+    def unpark(self, app: ViewApp, ask: Ask) -> None:
+        """Undo :meth:`park`."""
+        assert ask.gang is not None, "what is no member of a gang cannot be parked"
+        del app.parked[ask.name]
+        del self.book.touch(ask.gang).parked[app.identity.key, ask.name]
+
+    def begin_bound(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
+        """Take note that an ask is bound."""
+        ask = allocation.ask
+        app.bound[ask.name] = (allocation, node)
+        if ask.gang is not None:
+            self.book.touch(ask.gang).bound[app.identity.key, ask.name] = None
+
+    def end_bound(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
+        """Take note that an ask is bound no longer; give what it held."""
+        if ask.gang is not None:
+            del self.book.touch(ask.gang).bound[app.identity.key, ask.name]
+        return app.bound.pop(ask.name)
 
     def begin_wait(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
         """Take note that a member waits."""

@@ -16,18 +16,17 @@ from typing_extensions import override
 
 from muster_core.owners.messages.asks import Ask
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
-from muster_core.structures.shares import usage_key
 from muster_core.structures.steps import in_pieces
 from muster_core.values.configuration import SortPolicy
 from muster_core.values.lifecycle import AppState
 from muster_core.view.tree.app_order import AppOrder
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.queue import VISIT, ViewQueue, highest, sum_of
+from muster_core.view.tree.sort_keys import app_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from muster_core.structures.ranking import Rank
     from muster_core.structures.steps import Steps
 
 _Standing = tuple[AppState, bool]
@@ -129,7 +128,7 @@ class LeafView(ViewQueue):
             if before is not None:
                 before.remove(app)
             return
-        rank, changes = self.key_of(app, total), order is not before
+        rank, changes = app_key(self.config, app, total), order is not before
         if changes:
             if before is not None:
                 before.remove(app)
@@ -281,18 +280,6 @@ class LeafView(ViewQueue):
         only = min(found, key=lambda app: app.rank, default=None)
         return None if only is None or self.closed()[not only.running] else only
 
-    def key_of(self, app: ViewApp, total: Mapping[str, int]) -> Rank:
-        """Compute an application's place among those of the leaf (SPEC section 4)."""
-        settings, creation = self.config.settings, app.identity.key
-        rank: Rank = (creation,)
-        if settings.sort_policy is SortPolicy.FAIR:
-            rank = (usage_key(app.allocated, self.config.guaranteed, total), creation)
-        if settings.sort_by_priority:
-            priority = app.counted
-            assert priority is not None, "an application with pending asks has a priority"
-            rank = (-priority, *rank)
-        return rank
-
     @override
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
         """Assert the invariants of a leaf that is up to date, outside a round; for tests."""
@@ -306,7 +293,7 @@ class LeafView(ViewQueue):
         assert self.running == sum(app.running for app in apps)
         for app in apps:
             assert app.counted == app.tally.top()
-            assert not app.pending or app.rank == self.key_of(app, total)
+            assert not app.pending or app.rank == app_key(self.config, app, total)
             app.check()
         # All and only the applications with pending asks are listed, each by its state.
         for standing, order in self._orders.items():

@@ -29,15 +29,14 @@ from muster_core.structures.shares import Denominators, dominant_share, fair_sha
 from muster_core.structures.totals import add_to
 from muster_core.values.configuration import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority
+from muster_core.view.tree.sort_keys import QueueKey, queue_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
 
 VISIT: Final = 1 << VISIT_BIT
 """The mask of what is to be tried though it may fit nowhere."""
-
-QueueKey = tuple[float | str, ...]
 
 
 @attrs.define(eq=False)
@@ -191,18 +190,14 @@ class ViewQueue(ABC):
         self._has_guaranteed = bool(config.guaranteed)
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
-        """Compute the queue's place among its siblings (SPEC section 4)."""
-        denominators, config = self.denominators, self.config
+        """Compute the queue's place among its siblings."""
+        denominators = self.denominators
         if denominators is None:
             share = self.share_of(self.allocated, total)
         else:
             share = fair_share(self.allocated, denominators)
-        pending = -dominant_share(self.pending, total)
-        if not parent.config.settings.sort_by_priority:
-            return (share, pending, config.path)
-        priority = self.counted
-        assert priority is not None, "a queue with something pending has a priority"
-        return (-config.settings.queue_priority, -priority, share, pending, config.path)
+        pending = dominant_share(self.pending, total)
+        return queue_key(parent.config.settings, self.config, self.counted, share, pending)
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
         """Assert the invariants of a queue that is up to date; for tests."""
@@ -305,6 +300,13 @@ class ParentView(ViewQueue):
         msg = "entered a queue in which nothing can be placed"
         raise AssertionError(msg)
 
+    def in_turn(self, wanted: Container[int], total: Mapping[str, int]) -> list[ViewQueue]:
+        """Give those of the children whose keys are wanted, best first."""
+        children = [child for child in self.children.values() if child.key in wanted]
+        if len(children) > 1:
+            children.sort(key=lambda child: child.key_in(self, total))
+        return children
+
     def _unlist(self, child: ViewQueue) -> None:
         if child.order:
             del self._order[bisect_left(self._order, (child.order,))]
@@ -324,6 +326,19 @@ class ParentView(ViewQueue):
         assert [(key, child.key) for key, child in self._order] == order
         self._counts.check(child.open for child in children)
         assert set(self._visited) == {child.key for child in children if child.visiting}
+
+
+def first_leaf(queue: ViewQueue, wanted: Container[int], total: Mapping[str, int]) -> ViewQueue:
+    """Give the leaf that has its turn first; in each parent a child is among the wanted.
+
+    Args:
+        queue: Where to begin.
+        wanted: The keys of the queues to choose from.
+        total: What all nodes have.
+    """
+    while isinstance(queue, ParentView):
+        queue = queue.in_turn(wanted, total)[0]
+    return queue
 
 
 def highest(priorities: Iterable[int | None]) -> int | None:

@@ -84,9 +84,7 @@ class Slot(Generic[A]):
 
     def order_of(self, ask: Ask) -> AskOrder:
         """Give the place of a member among the asks of its application."""
-        priority, own, name, submission, number = ask[:5]
-        creation = own if self.creation is None else self.creation
-        return (priority, creation, name, submission, number)
+        return ask.order_in(self.creation)
 
     def add(self, ask: Ask, bit: int) -> None:
         """Take a pending member in."""

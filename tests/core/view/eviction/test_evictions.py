@@ -65,7 +65,7 @@ def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
     amount = victim.allocation.ask.resources["vcore"]
     used = victim.node.used["vcore"]
     pending = [one.pending.get("vcore", 0) for one in made.leaf("p.b").upward()]
-    evictions(made)[0].unseat(victim)
+    evictions(made)[1].release(victim.hold())
 
     assert name in app.pending
     assert name not in {*app.bound, *app.waiting}
@@ -79,13 +79,13 @@ def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
 @pytest.mark.parametrize("names", [*((name,) for name in VICTIMS), ("m-0", "m-1"), VICTIMS])
 def test_to_undo_it_leaves_no_trace(names: tuple[str, ...]) -> None:
     made = holding()
-    (evicts, moves), before = evictions(made), shown(made)
+    moves, before = evictions(made)[1], shown(made)
     victims = [made.victim(f"b/{name}") for name in names]
     for victim in victims:
-        evicts.unseat(victim)
+        moves.release(victim.hold())
     assert shown(made) != before
     for victim in reversed(victims):
-        evicts.reseat(victim)
+        moves.restore(victim.hold())
     moves.list_apps()
     made.state.refresh()
 
@@ -98,12 +98,12 @@ def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
     victim = made.victim("b/m-0")
     assert victim.gang is not None
     victim.gang.state = GangState.TIMED_OUT
-    (evicts, _), before = evictions(made), shown(made)
-    evicts.unseat(victim)
+    moves, before = evictions(made)[1], shown(made)
+    moves.release(victim.hold())
     assert set(made.app("b").parked) == {"m-0"}
     assert list(victim.gang.parked) == [(made.app("b").identity.key, "m-0")]
     assert shown(made)["pending"] == before["pending"]
-    evicts.reseat(victim)
+    moves.restore(victim.hold())
 
     assert shown(made) == before
 
@@ -221,11 +221,11 @@ def test_the_delay_of_what_was_bound_and_taken_in_one_batch_goes_on() -> None:
 
 def test_who_was_evicted_twice_is_said_to_be_once() -> None:
     made = holding()
-    evicts, _ = evictions(made)
+    evicts, moves = evictions(made)
     victim = made.victim("b/w-0")
     first = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
     assert evicts.without_detours([first]) == [first]
-    evicts.reseat(victim)
+    moves.restore(victim.hold())
     second = evicts.evict(victim, Reason.RECLAIMED, "second", NOW_US)
 
     assert evicts.without_detours([first, second]) == [first]

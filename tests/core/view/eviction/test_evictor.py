@@ -390,11 +390,11 @@ def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it(
     view, decide = made.conductor.view, made.conductor.decide
     held = [made.victim(name) for name in ("b/x", "b/y", "c/z")]
     seen: set[tuple[bool, ...]] = set()
-    unseated: set[int] = set()
+    without: set[int] = set()
 
     def watched() -> Iterator[None]:
         for _ in decide():
-            unseated.add(len(made.state.unseated))
+            without.add(len(made.state.tried_without))
             seen.add(
                 tuple(
                     view.is_bound(one.app.identity.key, one.allocation.ask.name, number)
@@ -407,6 +407,6 @@ def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it(
     vars(made.conductor)["decide"] = watched
     made.tell(gang("g", 3), members("g", "m", 3, app="a"))
 
-    assert unseated == {0, 1, 2}
+    assert without == {0, 1, 2}
     assert seen == {(True, False) * 3}
     assert all(one.allocation.ask.name in one.app.bound for one in held)

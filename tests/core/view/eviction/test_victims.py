@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
 import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
@@ -84,7 +83,8 @@ def test_a_victim_that_is_bound() -> None:
 
     assert (found.app, found.node.name, found.gang) == (made.app("b"), "n", None)
     assert found.allocation is made.app("b").bound["y"][0]
-    assert (found.bound, found.parks()) == (True, False)
+    assert found.bound
+    assert found.hold().bound
 
 
 def test_a_victim_that_waits() -> None:
@@ -98,16 +98,16 @@ def test_a_victim_that_waits() -> None:
     hold = found.hold()
     kept = found.gang.waiting[found.app.identity.key, "x-0"]
     assert (hold.app, hold.allocation, hold.node) == (kept.app, kept.allocation, kept.node)
-    assert hold.number == kept.number
+    assert (hold.number, hold.bound) == (kept.number, False)
 
 
 def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
     made = contest(share("b"), n=1)
     made.tell(gang("g", 1), members("g", "x", app="b"))
-    assert not made.victim("b/x").parks()
+    assert not made.state.is_timed_out(made.victim("b/x").allocation.ask)
     made.tell(gang("h", 1), members("h", "y", app="b", timed_out=True))
 
-    assert attrs.evolve(made.victim("b/x"), gang=made.state.gangs["default/h"]).parks()
+    assert made.state.is_timed_out(made.app("b").parked["y"])
 
 
 # What stands on one node

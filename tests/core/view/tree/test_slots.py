@@ -128,8 +128,7 @@ class Slots(RuleBasedStateMachine):
     def order(self, one: Ask) -> AskOrder:
         if one.gang is None:
             return one.order
-        negated, _, name, submission, number = one[:5]
-        return (negated, self.gangs[one.gang].creation, name, submission, number)
+        return (one.rank, self.gangs[one.gang].creation, one.group, one.seq, one.number)
 
     def untried(self) -> list[tuple[Ask, int]]:
         left = [pair for name, pair in self.pending.items() if name not in self.tried]
