@@ -22,6 +22,7 @@ from muster_core.admission.routes import (
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import Conductor, Outcome
+from muster_core.coordinator.instants import pass_time
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddNode, Event
 from muster_core.owners.application import ApplicationMachine
@@ -107,10 +108,7 @@ class Tree:
     def pass_time(self, at_us: int | None) -> None:
         """End the batch and let time pass up to an instant, its timers not included; None: all."""
         self._end()
-        while (due_us := self.conductor.next_deadline_us()) is not None:
-            if at_us is not None and due_us >= at_us:
-                break
-            self.conductor.now_us = due_us
+        for _ in pass_time(self.conductor, None if at_us is None else at_us - 1):
             self._begin()
             self._end()
         if at_us is not None:
@@ -320,7 +318,7 @@ class Tree:
             self._reports.append(report)
         else:
             self._queue_mail[queue.parent].append(report)
-        if report.queues[0].gone:
+        if report.gone:
             del self.queues[key], self._queue_mail[key]
 
     def _handle_gang(self, key: int) -> None:

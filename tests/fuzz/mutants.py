@@ -161,8 +161,8 @@ MUTANTS: Final = (
     Mutant(
         "timers that were due in between go off as if they were due now",
         "muster._runtime.batches:Batches.run_timers",
-        "self.conductor.now_us = due_us",
-        "self.conductor.now_us = due_us if until_us is None else until_us",
+        "self.conductor.begin(due_us)",
+        "self.conductor.begin(due_us if until_us is None else until_us)",
     ),
     Mutant(
         "a release hits another allocation of the same ask",
@@ -257,7 +257,7 @@ MUTANTS: Final = (
     Mutant(
         "the handle of an ask that is gone follows the next one of that name",
         "muster._runtime.clients.tracking:Tracker._publish",
-        "found.order[3] != tracked.seq",
+        "found.seq != tracked.seq",
         "False",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
+from muster.testing._inputs import decided
 from muster.testing.fuzz import Outcome
 from muster_core.decisions import Announced, Decision
 from muster_core.events import Apply, Delete, Event, ObjectKind, QueueObject
@@ -15,11 +16,10 @@ from tests.naive.scheduler import NaiveScheduler
 def naive(outcome: Outcome) -> list[str]:
     """Say where the plain algorithm decides differently on what was let in."""
     story = outcome.story
-    closed = max((at for at, one in enumerate(story.entries) if one.event is None), default=-1)
-    entries = story.entries[: closed + 1]
-    if any(speaks_of_queue_objects(entry.event) for entry in entries):
+    entries = list(decided((one.at_us, one.event) for one in story.entries))
+    if any(speaks_of_queue_objects(event) for _, _, event in entries):
         return []
-    expected = _decided(outcome, [_step(one.at_us, one.event) for one in entries])
+    expected = _decided(outcome, [_step(at_us, event) for at_us, _, event in entries])
     for place, (want, got) in enumerate(
         zip_longest(expected[: len(story.decisions)], story.decisions)
     ):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, final
 import trio
 
 from muster._runtime.mailbox import Interleave, Mailbox
-from muster._runtime.owners import ApplicationOwner, GangOwner, Leave, QueueOwner, Survey
+from muster._runtime.owners import ApplicationOwner, GangOwner, Leave, Owner, QueueOwner, Survey
 from muster._runtime.pace import PORTION, Pace
 from muster._runtime.requests import Examined
 from muster_core.admission.routes import (
@@ -26,6 +26,7 @@ from muster_core.admission.routes import (
 )
 from muster_core.coordinator.coordinator import Conductor
 from muster_core.coordinator.epoch import Closing
+from muster_core.coordinator.instants import pass_time
 from muster_core.decisions import Announced, seconds
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
@@ -157,16 +158,10 @@ class Batches:
 
     async def run_timers(self, until_us: int | None) -> None:
         """Run one batch for each instant at which a timer is due, ``until_us`` included."""
-        while True:
-            due_us = self.conductor.next_deadline_us()
-            if due_us is None or (until_us is not None and due_us > until_us):
-                break
-            self.conductor.now_us = due_us
+        for due_us in pass_time(self.conductor, until_us):
             self._open = True
             self._deliver(await self._pace.take(self.conductor.begin(due_us)))
             await self.end()
-        if until_us is not None and until_us > self.conductor.now_us:
-            self.conductor.now_us = until_us
 
     async def close(self) -> None:
         """Let every owner leave; there will be no batch any more."""
@@ -265,24 +260,25 @@ class Batches:
                 case TellApp():
                     self._apps[route.key].mailbox.put(route.message, wake=False)
                 case StartApp(identity):
-                    app = ApplicationOwner(
+                    app: ApplicationOwner = Owner(
+                        "application",
+                        identity.name,
                         ApplicationMachine(identity),
                         self._queues[identity.leaf].mailbox,
-                        self._interleave,
+                        Mailbox(self._interleave),
                         self._pace,
                     )
                     self._apps[identity.key] = app
                     self._nursery.start_soon(app.run)
                 case StartQueue():
-                    parent = (
+                    queue: QueueOwner = Owner(
+                        "queue",
+                        route.config.path,
+                        QueueMachine(route.key, route.parent, route.config),
                         self._reports
                         if route.parent is None
-                        else self._queues[route.parent].mailbox
-                    )
-                    queue = QueueOwner(
-                        QueueMachine(route.key, route.parent, route.config),
-                        parent,
-                        self._interleave,
+                        else self._queues[route.parent].mailbox,
+                        Mailbox(self._interleave),
                         self._pace,
                     )
                     self._queues[route.key] = queue
@@ -290,10 +286,12 @@ class Batches:
                 case TellQueue():
                     self._queues[route.key].mailbox.put(route.message, wake=False)
                 case StartGang():
-                    gang = GangOwner(
+                    gang: GangOwner = Owner(
+                        "gang",
+                        route.name,
                         GangMachine(route.key, route.name),
                         self._gang_reports,
-                        self._interleave,
+                        Mailbox(self._interleave),
                         self._pace,
                     )
                     self._gangs[route.key] = gang

@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Generic, TypeVar, final
+from typing import Generic, Protocol, TypeVar, final
 
 import attrs
-from typing_extensions import override
 
 from muster._errors import BrokenSchedulerError
-from muster._runtime.mailbox import Interleave, Mailbox
+from muster._runtime.mailbox import Mailbox
 from muster._runtime.pace import Pace
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
+from muster_core.owners.messages.from_applications import AppReport
 from muster_core.owners.messages.gangs import GangReport, ToGang
 from muster_core.owners.messages.queues import QueueReport, ToQueue
 from muster_core.owners.messages.to_applications import ToApplication
 from muster_core.owners.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot
 
-M = TypeVar("M")
+K_co = TypeVar("K_co", covariant=True)
+M = TypeVar("M", bound=ToApplication | ToQueue | ToGang)
+M_contra = TypeVar("M_contra", contravariant=True)
+R = TypeVar("R", bound="Report")
+R_co = TypeVar("R_co", bound="Report", covariant=True)
+R_contra = TypeVar("R_contra", bound="Report", contravariant=True)
 S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+
+
+class Report(Protocol):
+    """What an owner says at the end of an epoch."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether what it stands for has ceased to exist."""
+        ...
+
+
+class Machine(Protocol[M_contra, R_co, S_co]):
+    """The state of an owner."""
+
+    def handle(self, message: M_contra, /) -> R_co | None:
+        """Do what a message says; give the report of the epoch, if it is time for it."""
+
+    def snapshot(self) -> S_co:
+        """Give the state as it is now."""
+        ...
+
+
+class Above(Protocol[R_contra]):
+    """A mailbox that takes reports, whatever else it takes."""
+
+    def put(self, message: R_contra, /) -> None:
+        """Put a report in, and wake who is to read it."""
 
 
 @final
@@ -37,140 +69,52 @@ class Leave:
     """The scheduler has ended, and with it the task of every owner."""
 
 
-AppMailbox = Mailbox[ToApplication | Survey[AppSnapshot] | Leave]
-QueueMailbox = Mailbox[ToQueue | Survey[QueueSnapshot] | Leave]
-GangMailbox = Mailbox[ToGang | Survey[GangSnapshot] | Leave]
+@final
+@attrs.frozen(eq=False)
+class Owner(Generic[K_co, M, R, S]):
+    """A task that owns a machine: it takes messages from its mailbox until it is gone.
 
+    Args:
+        kind: What the machine stands for, as an error says it.
+        name: The name of that.
+        machine: Its state, which only this task touches.
+        above: Where its reports go.
+        mailbox: Where it is told something.
+        pace: That of all tasks of the scheduler.
+    """
 
-class _Owner(ABC, Generic[M]):
-    """A task that owns a machine: it takes messages from its mailbox until it is gone."""
-
-    mailbox: Mailbox[M | Leave]
+    kind: str
+    name: str
+    machine: K_co
+    above: Above[R]
+    mailbox: Mailbox[M | Survey[S] | Leave]
     pace: Pace
 
-    async def run(self) -> None:
+    async def run(self: Owner[Machine[M, R, S], M, R, S]) -> None:
         """Own the machine until what it stands for is gone."""
-        gone, pace = False, self.pace
+        machine, mailbox, pace = self.machine, self.mailbox, self.pace
+        gone = False
         while not gone:
-            for message in await self.mailbox.take_all():
+            for message in await mailbox.take_all():
                 if pace.is_up():
                     await pace.rest()
-                gone = isinstance(message, Leave) or self._handle(message) or gone
-
-    @abstractmethod
-    def _handle(self, message: M) -> bool:
-        """Let the machine handle a message, and pass on what it reports; say if it is gone."""
-
-
-@final
-@attrs.define(eq=False)
-class ApplicationOwner(_Owner[ToApplication | Survey[AppSnapshot]]):
-    """The task of one application.
-
-    Args:
-        machine: Its state, which only this task touches.
-        leaf: The mailbox of its queue.
-        interleave: See :data:`muster._runtime.mailbox.Interleave`.
-        pace: That of all tasks of the scheduler.
-    """
-
-    machine: ApplicationMachine
-    leaf: QueueMailbox
-    interleave: Interleave | None = None
-    pace: Pace = attrs.field(factory=Pace)
-    mailbox: AppMailbox = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Make the mailbox."""
-        self.mailbox = Mailbox(self.interleave)
-
-    @override
-    def _handle(self, message: ToApplication | Survey[AppSnapshot]) -> bool:
-        if isinstance(message, Survey):
-            message.reply.put(self.machine.snapshot())
-            return False
-        try:
-            report = self.machine.handle(message)
-        except Exception as error:
-            raise broken("application", self.machine.identity.name, message) from error
-        if report is None:
-            return False
-        self.leaf.put(report)
-        return report.gone
+                if isinstance(message, Leave):
+                    gone = True
+                elif isinstance(message, Survey):
+                    message.reply.put(machine.snapshot())
+                else:
+                    try:
+                        report = machine.handle(message)
+                    except Exception as error:
+                        raise broken(self.kind, self.name, message) from error
+                    if report is not None:
+                        self.above.put(report)
+                        gone = gone or report.gone
 
 
-@final
-@attrs.define(eq=False)
-class QueueOwner(_Owner[ToQueue | Survey[QueueSnapshot]]):
-    """The task of one queue.
-
-    Args:
-        machine: Its state, which only this task touches.
-        parent: The mailbox of its parent; for the root, that of the coordinator.
-        interleave: See :data:`muster._runtime.mailbox.Interleave`.
-        pace: That of all tasks of the scheduler.
-    """
-
-    machine: QueueMachine
-    parent: Mailbox[QueueReport] | QueueMailbox
-    interleave: Interleave | None = None
-    pace: Pace = attrs.field(factory=Pace)
-    mailbox: QueueMailbox = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Make the mailbox."""
-        self.mailbox = Mailbox(self.interleave)
-
-    @override
-    def _handle(self, message: ToQueue | Survey[QueueSnapshot]) -> bool:
-        if isinstance(message, Survey):
-            message.reply.put(self.machine.snapshot())
-            return False
-        try:
-            report = self.machine.handle(message)
-        except Exception as error:
-            raise broken("queue", self.machine.path, message) from error
-        if report is None:
-            return False
-        self.parent.put(report)
-        return report.queues[0].gone
-
-
-@final
-@attrs.define(eq=False)
-class GangOwner(_Owner[ToGang | Survey[GangSnapshot]]):
-    """The task of one gang.
-
-    Args:
-        machine: Its state, which only this task touches.
-        coordinator: The mailbox of the coordinator for what gangs report.
-        interleave: See :data:`muster._runtime.mailbox.Interleave`.
-        pace: That of all tasks of the scheduler.
-    """
-
-    machine: GangMachine
-    coordinator: Mailbox[GangReport]
-    interleave: Interleave | None = None
-    pace: Pace = attrs.field(factory=Pace)
-    mailbox: GangMailbox = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Make the mailbox."""
-        self.mailbox = Mailbox(self.interleave)
-
-    @override
-    def _handle(self, message: ToGang | Survey[GangSnapshot]) -> bool:
-        if isinstance(message, Survey):
-            message.reply.put(self.machine.snapshot())
-            return False
-        try:
-            report = self.machine.handle(message)
-        except Exception as error:
-            raise broken("gang", self.machine.name, message) from error
-        if report is None:
-            return False
-        self.coordinator.put(report)
-        return report.gone
+ApplicationOwner = Owner[ApplicationMachine, ToApplication, AppReport, AppSnapshot]
+QueueOwner = Owner[QueueMachine, ToQueue, QueueReport, QueueSnapshot]
+GangOwner = Owner[GangMachine, ToGang, GangReport, GangSnapshot]
 
 
 def broken(kind: str, name: str, message: object) -> BrokenSchedulerError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar, final
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import attrs
 import trio
@@ -19,56 +19,45 @@ from muster_core.reasons import Explanation
 from muster_core.snapshots import Snapshot
 from muster_core.values.records import record
 
+if TYPE_CHECKING:
+    from trio.lowlevel import RaiseCancelT
+
 A = TypeVar("A")
 
 
-class Sealed(Generic[A]):
-    """What an answer holds until it is opened, once: a value, or an error."""
-
-    __slots__ = ("_error", "_values")
-
-    def __init__(self) -> None:
-        self._values: list[A] = []
-        self._error: MusterError | None = None
-
-    def _open(self) -> A:
-        """Give the value.
-
-        Raises:
-            MusterError: The error, if that is what there is.
-        """
-        error, self._error = self._error, None
-        if error is None:
-            return self._values[0]
-        try:
-            raise error
-        finally:
-            del error  # Else it would hold itself, by its own traceback.
-
-
-@final
-class Reply(Sealed[A]):
+class Reply(Generic[A]):
     """An answer that will come exactly once: a value, or an error.
 
     A caller that is cancelled while it waits loses its answer and nothing else.
     """
 
-    __slots__ = ("_event",)
+    __slots__ = ("_error", "_given", "_values", "_waiter")
 
     def __init__(self) -> None:
-        super().__init__()
-        self._event = trio.Event()
+        self._values: list[A] = []
+        self._error: MusterError | None = None
+        self._given = False
+        self._waiter: trio.lowlevel.Task | None = None
 
-    def answer(self, value: A) -> None:
+    def give(self, value: A) -> None:
         """Give the value."""
         self._values.append(value)
-        self._event.set()
+        self._wake()
 
     def fail(self, error: MusterError) -> None:
         """Give an error, unless an answer was given already."""
-        if not self._event.is_set():
+        if not self._given:
             self._error = error
-            self._event.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._given = True
+        if self._waiter is not None:
+            self._resume(self._waiter)
+            self._waiter = None
+
+    def _resume(self, waiter: trio.lowlevel.Task) -> None:
+        trio.lowlevel.reschedule(waiter)
 
     async def wait(self) -> A:
         """Wait for the answer.
@@ -76,8 +65,25 @@ class Reply(Sealed[A]):
         Raises:
             MusterError: The error that was given.
         """
-        await self._event.wait()
+        if self._given:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            self._waiter = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
         return self._open()
+
+    def _abort(self, _raise_cancel: RaiseCancelT, /) -> trio.lowlevel.Abort:
+        self._waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def _open(self) -> A:
+        error, self._error = self._error, None
+        if error is None:
+            return self._values[0]
+        try:
+            raise error
+        finally:
+            del error  # Else it would hold itself, by its own traceback.
 
 
 @final

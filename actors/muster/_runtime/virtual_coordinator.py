@@ -89,22 +89,22 @@ class VirtualCoordinator:
                 if at_us is None or await batches.advance(at_us):
                     batches.begin()
                     await batches.end()
-                    reply.answer(None)
+                    reply.give(None)
                 else:
                     reply.fail(RefusedError(batches.too_early(at_us)))
             case Finish(until_us, reply):
                 await batches.end()
                 await batches.run_timers(until_us)
-                reply.answer(None)
+                reply.give(None)
             case TakeSnapshot(reply):
                 await batches.end()
-                reply.answer(await batches.snapshot())
+                reply.give(await batches.snapshot())
             case AskWhy(app, ask, reply):
                 await batches.end()
-                reply.answer(batches.explain(app, ask))
+                reply.give(batches.explain(app, ask))
             case Examine(examiner, reply):
                 await batches.end()
-                reply.answer(await batches.examine(examiner))
+                reply.give(await batches.examine(examiner))
             case _:
                 assert_never(request)
 
@@ -121,6 +121,6 @@ class VirtualCoordinator:
             await batches.hear_owners()
             refusal = batches.conductor.refusal_of(batches.conductor.entered)
             if refusal is None:
-                request.reply.answer(None)
+                request.reply.give(None)
             else:
                 request.reply.fail(RefusedError(refusal))

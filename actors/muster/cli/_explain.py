@@ -21,7 +21,7 @@ from muster.cli._options import (
     name_of,
     print_json,
 )
-from muster.explain import Answer, Fate, Hold, Overview, Refusals, explain, explain_all
+from muster.explain import Answer, Fate, Hold, Overview, RefusedSoFar, explain, explain_all
 from muster.feeds import FeedError, read_feed
 from muster_core.decisions import seconds
 from muster_core.reasons import Explanation
@@ -136,7 +136,7 @@ def command(
         context.exit(DIFFERENT)
 
 
-def _tell_refusals(feed: str, refusals: Refusals) -> None:
+def _tell_refusals(feed: str, refusals: RefusedSoFar) -> None:
     """Say on standard error which events of the feed were refused."""
     for remark in refusals.first:
         place = f"event {remark.index}" if remark.line is None else remark.line

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from muster.explain._answer import Answer, Overview, PendingGroup, explain, explain_all
 from muster.explain._history import Fate, Hold, Whereabouts
-from muster.explain._moment import Refusals
+from muster.explain._moment import RefusedSoFar
 from muster.explain._remedies.remedy import Remedy, RemedyKind
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Hold",
     "Overview",
     "PendingGroup",
-    "Refusals",
+    "RefusedSoFar",
     "Remedy",
     "RemedyKind",
     "Whereabouts",

@@ -9,7 +9,7 @@ from typing import Final, final
 import attrs
 
 from muster.explain._history import Fate, History, Whereabouts
-from muster.explain._moment import Moment, Refusals, replay_until
+from muster.explain._moment import Moment, RefusedSoFar, replay_until
 from muster.explain._remedies.case import Case
 from muster.explain._remedies.combined import combined_remedies
 from muster.explain._remedies.gangs import gang_remedies
@@ -46,7 +46,7 @@ class Answer:
     ask: str
     at_us: int
     whereabouts: Whereabouts
-    refusals: Refusals = attrs.field(factory=Refusals)
+    refusals: RefusedSoFar = attrs.field(factory=RefusedSoFar)
     explanation: Explanation | None = None
     remedies: tuple[Remedy, ...] = ()
     trials: int = 0
@@ -169,7 +169,7 @@ class Overview:
 
     at_us: int
     groups: tuple[PendingGroup, ...]
-    refusals: Refusals = attrs.field(factory=Refusals)
+    refusals: RefusedSoFar = attrs.field(factory=RefusedSoFar)
 
     @property
     def count(self) -> int:

@@ -21,7 +21,7 @@ _TOLD: Final = 10
 
 @final
 @attrs.frozen
-class Refusals:
+class RefusedSoFar:
     """The events that were refused up to an instant.
 
     Attributes:
@@ -39,7 +39,7 @@ class Refusals:
         """Whether there were events, and every one was refused."""
         return 0 < self.events == self.count
 
-    def then(self, batch: Sequence[Announced]) -> Refusals:
+    def then(self, batch: Sequence[Announced]) -> RefusedSoFar:
         """Add those among what was announced."""
         kinds = (announced.decision for announced in batch)
         refused = [decision for decision in kinds if decision.kind is Kind.REJECTED]
@@ -63,7 +63,7 @@ class Moment:
 
     scheduler: PlainScheduler
     at_us: int
-    refusals: Refusals
+    refusals: RefusedSoFar
     later: Iterator[FeedItem]
 
 
@@ -82,7 +82,7 @@ def replay_until(
     """
     scheduler = PlainScheduler()
     rest = iter(items)
-    last_us, events, refusals = 0, 0, Refusals()
+    last_us, events, refusals = 0, 0, RefusedSoFar()
     for item in rest:
         if at_us is not None and item.at_us > at_us:
             rest = chain([item], rest)

@@ -39,6 +39,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.owners.application import SPOILT_LIMIT
+from muster_core.values.event_fields import LEAST
 
 
 @final
@@ -94,7 +95,7 @@ def _add_gang(values: Values, _origin: Origin) -> Content:
 
 # -- kinds that one operation has for itself ------------------------------------------------
 
-_TIMES: Final = integer(1, SPOILT_LIMIT, f"1 … {SPOILT_LIMIT}")
+_TIMES: Final = integer(LEAST, SPOILT_LIMIT, f"{LEAST} … {SPOILT_LIMIT}")
 
 # -- fields that several operations have ----------------------------------------------------
 

@@ -8,7 +8,7 @@ from muster._simulation import open_simulation
 from muster.testing._recording import Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from muster_core.config.model import Configuration
     from muster_core.decisions import Announced
@@ -46,15 +46,31 @@ class Inputs:
             was let in after that was never decided.
         """
         log = Recording()
-        closed = max(
-            (place for place, step in enumerate(self.steps) if step[1] is None), default=-1
-        )
         async with open_simulation(configuration, journal=log) as simulation:
-            index = 0
-            for at_us, event in self.steps[: closed + 1]:
+            for at_us, index, event in decided(self.steps):
                 if event is None:
                     await simulation.settle(at_us)
                 else:
                     await simulation.submit(event, at_us=at_us, index=index)
-                    index += 1
         return log.decisions
+
+
+def decided(steps: Iterable[tuple[int, Event | None]]) -> Iterator[tuple[int, int, Event | None]]:
+    """Give what was let in up to the last closed batch, and number the events.
+
+    Args:
+        steps: As those of :class:`Inputs`.
+
+    Yields:
+        Of each step the instant, the index of its event, and the event; where a batch was closed,
+        None in its place, and the index of the event that comes next.
+    """
+    waiting: list[tuple[int, int, Event | None]] = []
+    index = 0
+    for at_us, event in steps:
+        waiting.append((at_us, index, event))
+        if event is None:
+            yield from waiting
+            waiting.clear()
+        else:
+            index += 1

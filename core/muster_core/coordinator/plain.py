@@ -19,6 +19,7 @@ from muster_core.admission.routes import (
 )
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.instants import pass_time
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.queue import QueueMachine
@@ -95,13 +96,13 @@ class PlainScheduler:
         self._run_timers(None)
 
     def pass_until(self, until_us: int) -> None:
-        """Close the batch, and let the timers go off that are due up to an instant.
+        """Close the batch and let time pass up to an instant.
 
         Args:
-            until_us: The instant, in microseconds; those that are due just then go off as well.
+            until_us: The instant, in microseconds; timers that are due just then go off as well.
         """
         self._end()
-        self._run_timers(until_us + 1)
+        self._run_timers(until_us)
 
     # Reading, between two batches
 
@@ -138,14 +139,11 @@ class PlainScheduler:
     def _advance(self, at_us: int | None) -> None:
         if at_us is not None and at_us > self._conductor.now_us:
             self._end()
-            self._run_timers(at_us)
+            self._run_timers(at_us - 1)
             self._conductor.now_us = at_us
 
-    def _run_timers(self, before_us: int | None) -> None:
-        while (due_us := self._conductor.next_deadline_us()) is not None:
-            if before_us is not None and due_us >= before_us:
-                break
-            self._conductor.now_us = due_us
+    def _run_timers(self, until_us: int | None) -> None:
+        for _ in pass_time(self._conductor, until_us):
             self._begin()
             self._end()
 

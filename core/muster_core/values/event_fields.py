@@ -1,8 +1,8 @@
 """What the fields of an event may hold, whoever makes it.
 
-A feed is checked where it is read, with messages for whoever wrote it. A program
-makes events itself, perhaps without a type checker; what no event can have is
-refused there and then, before it reaches anybody's state.
+A feed is checked where it is read, by the same rules, with messages for whoever
+wrote it. A program makes events itself, perhaps without a type checker; what no event
+can have is refused there and then, before it reaches anybody's state.
 """
 
 from __future__ import annotations
@@ -25,6 +25,29 @@ NumberCheck: TypeAlias = "Callable[[object, attrs.Attribute[int], int], None]"
 SYSTEM_PREFIX: Final = "system-"
 """How the names of built-in priority classes begin; a user's may not."""
 
+PRIORITIES: Final = (MIN_PRIORITY, MAX_PRIORITY)
+"""From where to where the priority of an ask may be."""
+
+QUEUE_PRIORITIES: Final = (0, MAX_PRIORITY)
+"""From where to where the priority of a queue may be."""
+
+USERS_PRIORITIES: Final = (MIN_PRIORITY, HIGHEST_USER_PRIORITY)
+"""From where to where the priority of a user's class may be."""
+
+LEAST: Final = 1
+"""How many of what is counted there are at the least, and how long anything lasts at the least,
+in microseconds."""
+
+
+def is_owned_name(name: str) -> bool:
+    """Say whether an application or an ask can have a name: ``application/ask`` names both."""
+    return "/" not in name
+
+
+def is_users_class(name: str) -> bool:
+    """Say whether a user's priority class can have a name."""
+    return not name.startswith(SYSTEM_PREFIX)
+
 
 def a_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value is a text that is not empty."""
@@ -36,14 +59,14 @@ def an_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> Non
     """Check that a value can be the name of an application or of an ask."""
     if type(value) is not str or not value:
         _check_text(attribute.name, value)
-    if "/" in value:
+    if not is_owned_name(value):
         _refuse(attribute.name, value, "without a '/'")
 
 
 def a_users_class(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value can be the name of a user's priority class."""
     _check_text(attribute.name, value)
-    if value.startswith(SYSTEM_PREFIX):
+    if not is_users_class(value):
         _refuse(attribute.name, value, f"free of {SYSTEM_PREFIX!r} at its beginning")
 
 
@@ -94,7 +117,7 @@ def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: Ga
         ("total", value.total),
         ("wait_us", value.wait_us),
     ):
-        if number is not None and (type(number) is not int or number < 1):
+        if number is not None and (type(number) is not int or number < LEAST):
             _refuse(f"{attribute.name}.{field}", number, "a whole number of at least 1")
     if value.lacks_total():
         _refuse(f"{attribute.name}.total", value.total, f"at least min_member, {value.min_member}")
@@ -132,7 +155,7 @@ def _refuse(field: str, value: object, right: str) -> None:
     raise EventError(msg)
 
 
-A_PRIORITY: Final = a_number(MIN_PRIORITY, MAX_PRIORITY)
-A_QUEUE_PRIORITY: Final = a_number(0, MAX_PRIORITY)
-A_USERS_PRIORITY: Final = a_number(MIN_PRIORITY, HIGHEST_USER_PRIORITY)
-AT_LEAST_ONE: Final = a_number(1)
+A_PRIORITY: Final = a_number(*PRIORITIES)
+A_QUEUE_PRIORITY: Final = a_number(*QUEUE_PRIORITIES)
+A_USERS_PRIORITY: Final = a_number(*USERS_PRIORITIES)
+AT_LEAST_ONE: Final = a_number(LEAST)

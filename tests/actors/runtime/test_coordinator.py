@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 from typing_extensions import override
 
 import muster
@@ -21,6 +22,7 @@ from muster_core.owners.messages.to_applications import ToApplication
 from muster_core.owners.queue import QueueMachine
 from muster_core.snapshots import AskPlace
 from tests.actors.program import APP, NODE, ONE, S, ask, shuffled, watchdog
+from tests.actors.service import Later
 
 
 class Batches:
@@ -38,7 +40,7 @@ class Batches:
 
 async def test_a_reply_is_given_to_whoever_waits() -> None:
     reply: Reply[int] = Reply()
-    reply.answer(3)
+    reply.give(3)
 
     assert await reply.wait() == 3
     assert await reply.wait() == 3
@@ -52,9 +54,31 @@ async def test_a_reply_can_be_an_error() -> None:
         await reply.wait()
 
 
+async def test_who_is_cancelled_loses_the_reply() -> None:
+    reply: Reply[int] = Reply()
+    async with trio.open_nursery() as nursery:
+        waiting = Later(nursery, reply.wait)
+        await wait_all_tasks_blocked()
+        waiting.scope.cancel()
+        await wait_all_tasks_blocked()
+        assert waiting.scope.cancelled_caught
+
+        reply.give(3)  # Nobody waits any more, and nobody is hurt.
+
+
+async def test_a_reply_that_is_there_is_not_lost() -> None:
+    reply: Reply[int] = Reply()
+    reply.give(3)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        assert await reply.wait() == 3
+
+    assert not scope.cancelled_caught
+
+
 async def test_what_was_answered_is_not_refused_any_more() -> None:
     reply: Reply[None] = Reply()
-    reply.answer(None)
+    reply.give(None)
     refuse_unanswered(Settle(None, reply))
 
     await reply.wait()

@@ -8,7 +8,8 @@ import trio
 
 import muster
 from muster._runtime.mailbox import Mailbox
-from muster._runtime.owners import ApplicationOwner, GangOwner, QueueOwner, Survey
+from muster._runtime.owners import ApplicationOwner, GangOwner, Owner, QueueOwner, Survey
+from muster._runtime.pace import Pace
 from muster.testing import Interleaving
 from muster_core.config import default_configuration
 from muster_core.events import AddGang, RemoveApp, RemoveGang
@@ -34,13 +35,18 @@ from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
 IDENTITY = AppIdentity(5, "a", 1, "root")
 
 
-def application(interleaving: Interleaving | None = None) -> ApplicationOwner:
-    return ApplicationOwner(ApplicationMachine(IDENTITY), Mailbox(), interleaving)
+def application(
+    interleaving: Interleaving | None = None,
+) -> tuple[ApplicationOwner, Mailbox[AppReport]]:
+    reports: Mailbox[AppReport] = Mailbox()
+    machine = ApplicationMachine(IDENTITY)
+    return Owner("application", "a", machine, reports, Mailbox(interleaving), Pace()), reports
 
 
 def queue() -> tuple[QueueOwner, Mailbox[QueueReport]]:
     reports: Mailbox[QueueReport] = Mailbox()
-    return QueueOwner(QueueMachine(1, None, default_configuration().root), reports), reports
+    machine = QueueMachine(1, None, default_configuration().root)
+    return Owner("queue", "root", machine, reports, Mailbox(), Pace()), reports
 
 
 @asynccontextmanager
@@ -63,17 +69,17 @@ async def survey(owner: ApplicationOwner) -> AppSnapshot:
 
 
 async def test_an_application_reports_once_for_all_that_it_was_told() -> None:
-    owner = application()
+    owner, reports = application()
     async with running(owner):
         await settled()
         owner.mailbox.put(Enlist(Origin(5)), wake=False)
         owner.mailbox.put(AddAsks(Origin(6), ask("k"), 3), wake=False)
         owner.mailbox.put(AddAsks(Origin(7), ask("k"), 4), wake=False)  # refused
         await settled()
-        assert owner.leaf.drain() == []
+        assert reports.drain() == []
 
         owner.mailbox.put(Close(1))
-        (report,) = await owner.leaf.take_all()
+        (report,) = await reports.take_all()
 
     assert isinstance(report, AppReport)
     assert (report.epoch, report.credits, report.gone) == (1, 3, False)
@@ -81,7 +87,7 @@ async def test_an_application_reports_once_for_all_that_it_was_told() -> None:
 
 
 async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -> None:
-    owner = application()
+    owner, _ = application()
     async with running(owner):
         owner.mailbox.put(Enlist(Origin(5)))
         owner.mailbox.put(AddAsks(Origin(6), ask("k"), 0))
@@ -99,7 +105,7 @@ async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 async def test_an_application_ends_when_it_is_gone(seed: int | None) -> None:
-    owner = application(None if seed is None else Interleaving(seed))
+    owner, reports = application(None if seed is None else Interleaving(seed))
     with watchdog():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(owner.run)
@@ -108,13 +114,13 @@ async def test_an_application_ends_when_it_is_gone(seed: int | None) -> None:
             await settled()
             owner.mailbox.put(Close(1))
 
-    (report,) = owner.leaf.drain()
+    (report,) = reports.drain()
     assert isinstance(report, AppReport)
     assert report.gone
 
 
 async def test_an_application_that_fails_says_on_what() -> None:
-    owner = application()
+    owner, _ = application()
     # A commit about an ask that is not there can only be a bug.
     owner.mailbox.put(CommitApp((), failed=("missing",)))
 
@@ -128,7 +134,7 @@ async def test_an_application_that_fails_says_on_what() -> None:
 
 
 async def test_what_it_failed_on_is_told_in_a_few_words() -> None:
-    owner = application()
+    owner, _ = application()
     owner.mailbox.put(CommitApp((), failed=("missing",) * 1000))
 
     with pytest.raises(muster.BrokenSchedulerError) as caught:
@@ -169,7 +175,7 @@ async def test_a_queue_ends_when_it_is_gone() -> None:
             owner.mailbox.put(Expect(1, 0))
 
     (report,) = reports.drain()
-    assert report.queues[0].gone
+    assert report.gone
 
 
 async def test_a_queue_that_fails_says_on_what() -> None:
@@ -191,7 +197,8 @@ MEMBER = MemberKey(5, "a", "k")
 
 def gang() -> tuple[GangOwner, Mailbox[GangReport]]:
     reports: Mailbox[GangReport] = Mailbox()
-    return GangOwner(GangMachine(3, "default/g"), reports), reports
+    machine = GangMachine(3, "default/g")
+    return Owner("gang", "default/g", machine, reports, Mailbox(), Pace()), reports
 
 
 async def test_a_gang_reports_when_it_is_asked_to() -> None:

@@ -212,7 +212,7 @@ def test_a_queue_that_is_to_go_says_so() -> None:
     queue = machine()
     assert queue.handle(Retire()) is None
 
-    assert hear(queue).queues[0].gone
+    assert hear(queue).gone
 
 
 def test_the_snapshot() -> None:

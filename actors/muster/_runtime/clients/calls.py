@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, TypeVar, final
 import attrs
 import outcome
 import trio
+from typing_extensions import override
 
 from muster._errors import ClosedSchedulerError
 from muster._runtime.clients.tracking import GangStatus, Held, TrackedAsk
 from muster._runtime.clients.watched import Watched
-from muster._runtime.requests import Examined, Sealed
-from muster_core.errors import MusterError, RefusedError
+from muster._runtime.requests import Examined, Reply
+from muster_core.errors import RefusedError
 from muster_core.events import Event
 from muster_core.reasons import Explanation
 from muster_core.snapshots import Snapshot
@@ -25,70 +26,42 @@ A = TypeVar("A")
 
 
 @final
-class Answer(Sealed[A]):
-    """An answer that will come exactly once: a value, or an error.
+class Answer(Reply[A]):
+    """An answer to what can be withdrawn.
 
     A caller that is cancelled while it waits withdraws what it has asked, as long as that
     was not begun. Afterwards it waits on, as it will not be long, and gets its answer: so
     what was cancelled was not done, and what was done is not lost.
     """
 
-    __slots__ = ("_given", "_raise_cancel", "_taken", "_waiter", "_withdrawn")
+    __slots__ = ("_raise_cancel", "_taken", "_withdrawn")
 
     def __init__(self) -> None:
         super().__init__()
-        self._waiter: trio.lowlevel.Task | None = None
         #: What raises the cancellation of a caller that waits on.
         self._raise_cancel: RaiseCancelT | None = None
-        self._given = self._taken = self._withdrawn = False
+        self._taken = self._withdrawn = False
 
     def take(self) -> bool:
         """Begin to carry out what was asked; False if it was withdrawn."""
         self._taken = True
         return not self._withdrawn
 
-    def give(self, value: A) -> None:
-        """Give the value."""
-        self._values.append(value)
-        self._wake()
-
-    def fail(self, error: MusterError) -> None:
-        """Give an error, unless an answer was given already."""
-        if not self._given:
-            self._error = error
-            self._wake()
-
-    def _wake(self) -> None:
-        self._given = True
-        if self._waiter is None:
-            return
+    @override
+    def _resume(self, waiter: trio.lowlevel.Task) -> None:
         if self._raise_cancel is not None and isinstance(self._error, ClosedSchedulerError):
             # Who was cancelled, perhaps with the scheduler, learns nothing from that.
-            trio.lowlevel.reschedule(self._waiter, outcome.capture(self._raise_cancel))
+            trio.lowlevel.reschedule(waiter, outcome.capture(self._raise_cancel))
         else:
-            trio.lowlevel.reschedule(self._waiter)
-        self._waiter = None
+            super()._resume(waiter)
 
-    async def wait(self) -> A:
-        """Wait for the answer.
-
-        Raises:
-            MusterError: The error that was given.
-        """
-        if self._given:
-            await trio.lowlevel.cancel_shielded_checkpoint()
-        else:
-            self._waiter = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self._abort)
-        return self._open()
-
-    def _abort(self, raise_cancel: RaiseCancelT) -> trio.lowlevel.Abort:
+    @override
+    def _abort(self, raise_cancel: RaiseCancelT, /) -> trio.lowlevel.Abort:
         if self._taken:
             self._raise_cancel = raise_cancel
             return trio.lowlevel.Abort.FAILED
         self._withdrawn = True
-        self._waiter = None
-        return trio.lowlevel.Abort.SUCCEEDED
+        return super()._abort(raise_cancel)
 
 
 @final

@@ -179,7 +179,7 @@ class Tracker:
 
     def _track_new(self, app: str, name: str, seq: int) -> TrackedAsk:
         found, place, allocation = self._look(app, name)
-        if found is None or found.order[3] != seq:  # It has come and gone in one batch.
+        if found is None or found.seq != seq:  # It has come and gone in one batch.
             return TrackedAsk(app, name, seq, "", Resources(), None, Watched(AskStatus(None)))
         known = self._asks.get((app, name))
         if known is not None:
@@ -191,7 +191,7 @@ class Tracker:
         assert key is not None, "an ask without an application"
         queue = self._conductor.view.apps[key].identity.path
         tracked = TrackedAsk(
-            app, ask.name, ask.order[3], queue, ask.resources, ask.gang, Watched(status)
+            app, ask.name, ask.seq, queue, ask.resources, ask.gang, Watched(status)
         )
         self._asks[app, ask.name] = tracked
         if ask.gang is not None:
@@ -227,7 +227,7 @@ class Tracker:
     def has(self, ask: TrackedAsk) -> bool:
         """Say whether an ask is there still; also while a batch is open."""
         found, _, _ = self._look(ask.app, ask.name)
-        return found is not None and found.order[3] == ask.seq
+        return found is not None and found.seq == ask.seq
 
     def holds(self, ask: TrackedAsk, held: Held) -> bool:
         """Say whether an ask has an allocation still; also while a batch is open."""
@@ -319,7 +319,7 @@ class Tracker:
         tracked = self._asks.get((app, name))
         found, place, allocation = self._look(app, name)
         bound = allocation if place is AskPlace.BOUND else None
-        if tracked is not None and (found is None or found.order[3] != tracked.seq):
+        if tracked is not None and (found is None or found.seq != tracked.seq):
             self._forget(tracked)
             self._change(tracked, None, None, end)
             tracked = None  # If there is one of that name, it is another one.

@@ -9,10 +9,11 @@ from typing import Final, TypeVar
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.collections import listed
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, refused
-from muster.feeds._fields.numbers import integer
+from muster.feeds._fields.numbers import integer, long_enough
 from muster.feeds._fields.texts import NAME, TEXT, WORD
 from muster_core.errors import QuantityError
 from muster_core.gangs.definition import GangMode
+from muster_core.values.event_fields import LEAST
 from muster_core.values.names import DEFAULT_NAMESPACE, canonical_gang
 from muster_core.values.quantities import MAX_INT32, parse_duration, parse_integer
 
@@ -77,7 +78,7 @@ GROUPS: Final = Kind(
 MODE: Final = Kind(
     " or ".join(f"`{mode}`" for mode in GangMode) + ", in any case", _parse_mode, TEXT.normal
 )
-MEMBERS: Final = integer(1, MAX_INT32, f"1 … {MAX_INT32}")
+MEMBERS: Final = integer(LEAST, MAX_INT32, f"{LEAST} … {MAX_INT32}")
 
 
 # -- kinds of annotations, whose values are texts -------------------------------------------
@@ -95,18 +96,15 @@ def _written(read: Callable[[str], T]) -> Callable[[Raw], T]:
     return parse
 
 
-def _read_wait_us(text: str) -> int:
-    wait_us = parse_duration(text)
-    if wait_us == 0:
-        raise refused(text, "is not above 0")
-    return wait_us
-
-
 WRITTEN_NAME: Final = Kind("name of a gang", NAME.parse, NAME.normal)
 WRITTEN_MEMBERS: Final = Kind(
-    MEMBERS.name, _written(lambda text: parse_integer(text, 1, MAX_INT32)), WORD.normal
+    MEMBERS.name, _written(lambda text: parse_integer(text, LEAST, MAX_INT32)), WORD.normal
 )
-WRITTEN_WAIT: Final = Kind("seconds or duration, above 0", _written(_read_wait_us), WORD.normal)
+WRITTEN_WAIT: Final = Kind(
+    "seconds or duration, above 0",
+    _written(lambda text: long_enough(text, parse_duration(text))),
+    WORD.normal,
+)
 WRITTEN_MODE: Final = Kind(MODE.name, _written(_parse_mode), WORD.normal)
 WRITTEN_TRUTH: Final = Kind(
     "`true`", _written(lambda text: True if text == "true" else None), WORD.normal

@@ -12,7 +12,8 @@ from muster.feeds._fields.kinds import LARGEST_INT64, FieldError, Kind, as_writt
 from muster_core.config.fields import BOOLEANS
 from muster_core.decisions import MICROSECONDS
 from muster_core.errors import QuantityError
-from muster_core.values.quantities import MAX_INT32, MIN_INT32, parse_duration, parse_integer
+from muster_core.values.event_fields import LEAST, PRIORITIES
+from muster_core.values.quantities import MAX_INT32, parse_duration, parse_integer
 
 MAX_COUNT: Final = 10_000_000
 """The most asks that one event may bring; more is surely a slip."""
@@ -47,8 +48,8 @@ def integer(lowest: int, highest: int, name: str) -> Kind[int]:
     return Kind(name, parse, _integer_normal)
 
 
-INT32: Final = integer(MIN_INT32, MAX_INT32, "int32")
-COUNT: Final = integer(1, MAX_COUNT, f"1 … {MAX_COUNT}")
+INT32: Final = integer(*PRIORITIES, "int32")
+COUNT: Final = integer(LEAST, MAX_COUNT, f"{LEAST} … {MAX_COUNT}")
 TALLY: Final = integer(0, LARGEST_INT64, "whole number")
 
 
@@ -101,8 +102,16 @@ def _parse_seconds(value: Raw) -> int:
 
 
 def _parse_positive_seconds(value: Raw) -> int:
-    duration_us = _parse_seconds(value)
-    if duration_us == 0:
+    return long_enough(value, _parse_seconds(value))
+
+
+def long_enough(value: Raw, duration_us: int) -> int:
+    """Give a duration, in microseconds, that is not nothing.
+
+    Raises:
+        FieldError: If it is nothing.
+    """
+    if duration_us < LEAST:
         raise refused(value, "is not above 0")
     return duration_us
 

@@ -8,9 +8,7 @@ from muster.feeds._encodings.raw import Raw
 from muster.feeds._fields.kinds import FieldError, Kind, told
 from muster.feeds._fields.numbers import integer
 from muster.feeds._fields.texts import NAME, one_of
-from muster_core.values.event_fields import SYSTEM_PREFIX
-from muster_core.values.priority import HIGHEST_USER_PRIORITY
-from muster_core.values.quantities import MIN_INT32
+from muster_core.values.event_fields import SYSTEM_PREFIX, USERS_PRIORITIES, is_users_class
 
 _NEVER: Final = "Never"
 _PREEMPTS: Final = "PreemptLowerPriority"
@@ -18,16 +16,14 @@ _PREEMPTS: Final = "PreemptLowerPriority"
 
 def _parse_class_name(value: Raw) -> str:
     name = NAME.parse(value)
-    if name.startswith(SYSTEM_PREFIX):
+    if not is_users_class(name):
         msg = f"{told(value)} starts with '{SYSTEM_PREFIX}', which is for the built-in classes"
         raise FieldError(msg)
     return name
 
 
 CLASS_NAME: Final = Kind("name, not starting with `system-`", _parse_class_name, NAME.normal)
-CLASS_VALUE: Final = integer(
-    MIN_INT32, HIGHEST_USER_PRIORITY, f"int32, at most {HIGHEST_USER_PRIORITY}"
-)
+CLASS_VALUE: Final = integer(*USERS_PRIORITIES, f"int32, at most {USERS_PRIORITIES[1]}")
 _POLICY: Final = one_of(_NEVER, _PREEMPTS)
 CLASS_PREEMPTS: Final = Kind(
     _POLICY.name, lambda value: _POLICY.parse(value) == _PREEMPTS, _POLICY.normal

@@ -6,6 +6,7 @@ from typing import Final
 
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.kinds import Kind, as_written, refused, told
+from muster_core.values.event_fields import is_owned_name
 
 
 def _text_normal(value: Raw) -> Raw:
@@ -40,7 +41,7 @@ def _parse_name(value: Raw) -> str:
 
 def _parse_owned_name(value: Raw) -> str:
     name = _parse_name(value)
-    if "/" in name:
+    if not is_owned_name(name):
         raise refused(value, "has a '/', which the name of an application or ask must not have")
     return name
 
@@ -48,7 +49,7 @@ def _parse_owned_name(value: Raw) -> str:
 def _parse_ask(value: Raw) -> str:
     name = _parse_text(value)
     app, slash, ask = name.partition("/")
-    if not (app and slash and ask) or "/" in ask:
+    if not (app and slash and ask and is_owned_name(ask)):
         raise refused(value, "is not an ask: write 'application/ask'")
     return name
 

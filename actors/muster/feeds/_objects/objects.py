@@ -40,6 +40,7 @@ from muster_core.events import (
     ObjectName,
     QueueObject,
 )
+from muster_core.values.event_fields import LEAST, QUEUE_PRIORITIES
 from muster_core.values.names import DEFAULT_NAMESPACE
 from muster_core.values.quantities import MAX_INT32
 
@@ -76,10 +77,10 @@ def _seconds(value: Raw) -> int:
     return _SECONDS.parse(value) * MICROSECONDS
 
 
-_SECONDS: Final = integer(1, MAX_INT32, "seconds, above 0")
+_SECONDS: Final = integer(LEAST, MAX_INT32, "seconds, above 0")
 _WAIT: Final = Kind(_SECONDS.name, _seconds, _SECONDS.normal)
 _UNSCHEDULABLE: Final = Kind(BOOLEAN.name, _schedulable, BOOLEAN.normal)
-_QUEUE_PRIORITY: Final = integer(0, MAX_INT32, f"0 … {MAX_INT32}")
+_QUEUE_PRIORITY: Final = integer(*QUEUE_PRIORITIES, f"0 … {QUEUE_PRIORITIES[1]}")
 _PARENT: Final = unless_empty(QUEUE_PATH)
 
 

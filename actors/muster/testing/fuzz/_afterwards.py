@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from muster.feeds import DecisionLog, Encoding
+from muster.testing._inputs import decided
 from muster.testing.fuzz._program import Key
 from muster.testing.fuzz._records.book import Book, End
 from muster.testing.fuzz._records.story import Story, key_of
@@ -69,14 +70,11 @@ def replay(story: Story, configuration: Configuration | None) -> list[Announced]
     What came after the end of the last batch is left out; all timers are run in the end.
     """
     plain = PlainScheduler(configuration)
-    closed = max((at for at, one in enumerate(story.entries) if one.event is None), default=-1)
-    index = 0
-    for entry in story.entries[: closed + 1]:
-        if entry.event is None:
-            plain.settle(entry.at_us)
+    for at_us, index, event in decided((one.at_us, one.event) for one in story.entries):
+        if event is None:
+            plain.settle(at_us)
         else:
-            plain.submit(entry.event, entry.at_us, index)
-            index += 1
+            plain.submit(event, at_us, index)
     plain.finish()
     return plain.announced
 

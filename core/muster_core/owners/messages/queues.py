@@ -53,6 +53,11 @@ class QueueReport:
     queues: tuple[QueueSummary, ...]
     apps: tuple[AppReport, ...]
 
+    @property
+    def gone(self) -> bool:
+        """Whether the queue that reports has ceased to exist."""
+        return self.queues[0].gone
+
 
 @final
 @record
