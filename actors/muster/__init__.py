@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Final as _Final
 from muster._version import __version__
 
 if _TYPE_CHECKING:
-    from muster._binder import Binder
     from muster._errors import (
         AllocationEndedError,
         AllocationLostError,
@@ -27,14 +26,15 @@ if _TYPE_CHECKING:
         LaggedError,
         PreemptedError,
     )
-    from muster._handles import Allocation, Application, Ask, Gang
-    from muster._open import open_scheduler
     from muster._runtime.batches import Journal
     from muster._runtime.clients.observers import Decisions, Lag
     from muster._runtime.clock import Clock
     from muster._runtime.live_coordinator import Record
-    from muster._scheduler import Scheduler
-    from muster._simulation import Simulation, open_simulation
+    from muster._surface.binder import Binder
+    from muster._surface.handles import Allocation, Application, Ask, Gang
+    from muster._surface.open import open_scheduler
+    from muster._surface.scheduler import Scheduler
+    from muster._surface.simulation import Simulation, open_simulation
     from muster_core.decisions import Announced, Decision, Kind, Reason
     from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
     from muster_core.reasons import Code, ComparedKey, Explanation, Level, PendingReason
@@ -95,7 +95,7 @@ _HOMES: _Final = {
         "Lag",
     ),
     "muster._runtime.batches": ("Journal",),
-    "muster._binder": ("Binder",),
+    "muster._surface.binder": ("Binder",),
     "muster._runtime.clock": ("Clock",),
     "muster._errors": (
         "AllocationEndedError",
@@ -110,16 +110,16 @@ _HOMES: _Final = {
         "LaggedError",
         "PreemptedError",
     ),
-    "muster._handles": (
+    "muster._surface.handles": (
         "Allocation",
         "Application",
         "Ask",
         "Gang",
     ),
     "muster._runtime.live_coordinator": ("Record",),
-    "muster._open": ("open_scheduler",),
-    "muster._scheduler": ("Scheduler",),
-    "muster._simulation": (
+    "muster._surface.open": ("open_scheduler",),
+    "muster._surface.scheduler": ("Scheduler",),
+    "muster._surface.simulation": (
         "Simulation",
         "open_simulation",
     ),

@@ -214,13 +214,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "bound does not wait until the binder has said that the work has started",
-        "muster._handles:Ask._held",
+        "muster._surface.handles:Ask._held",
         "return status.held if status.started else None",
         "return status.held",
     ),
     Mutant(
         "who is preempted is told only that the allocation has ended",
-        "muster._handles:Allocation._cut_short",
+        "muster._surface.handles:Allocation._cut_short",
         "if end in _FOR_OTHERS:",
         "if False:",
     ),

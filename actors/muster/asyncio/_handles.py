@@ -13,7 +13,7 @@ import muster
 from muster.asyncio._running import hold
 
 if TYPE_CHECKING:
-    from muster._conversion import Amounts
+    from muster._surface.conversion import Amounts
     from muster.asyncio._bridge import Bridge
     from muster_core.decisions import Reason
     from muster_core.reasons import Explanation

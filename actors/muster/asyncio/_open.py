@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 import muster
-from muster._binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
+from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
 from muster.asyncio._binding import Binder, HostBinder
 from muster.asyncio._block import open_bridge
 from muster.asyncio._bridge import Bridge
@@ -20,11 +20,11 @@ from muster.asyncio._scheduler import Scheduler
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
-    from muster._conversion import Config
     from muster._runtime.batches import Journal
     from muster._runtime.clock import Clock
     from muster._runtime.live_coordinator import Record
     from muster._runtime.mailbox import Interleave
+    from muster._surface.conversion import Config
 
 
 @asynccontextmanager

@@ -13,8 +13,8 @@ from muster.asyncio._decisions import Decisions, Readers, in_context, open_reade
 from muster.asyncio._handles import Application, Ask, Gang
 
 if TYPE_CHECKING:
-    from muster._conversion import Amounts, Config, Manifest
     from muster._runtime.requests import Examined
+    from muster._surface.conversion import Amounts, Config, Manifest
     from muster.asyncio._bridge import Bridge
     from muster_core.decisions import Announced, Kind
     from muster_core.errors import RefusedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import final
 
-from muster._simulation import Simulation, open_simulation
+from muster._surface.simulation import Simulation, open_simulation
 from muster.feeds import Expect, FeedItem
 from muster.replay._driver import let_in
 from muster.replay._expect import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, final
 
 from muster._runtime.batches import Journal
-from muster._simulation import Simulation, open_simulation
+from muster._surface.simulation import Simulation, open_simulation
 from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle
 from muster.replay._tally import Tally
 from muster_core.decisions import Announced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster._simulation import open_simulation
+from muster._surface.simulation import open_simulation
 from muster.testing._recording import Recording
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
-from muster._conversion import configuration_of
 from muster._runtime.requests import Examined
+from muster._surface.conversion import configuration_of
 from muster.testing import Interleaving, check
 from muster.testing.fuzz._afterwards import faults_of_calls, faults_of_replay, replay
 from muster.testing.fuzz._alarm import alarm, too_long

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast, final
 
 import muster
-from muster._conversion import any_event
+from muster._surface.conversion import any_event
 from muster.testing.fuzz._records.history import Allocated, Ask, Life, failed_in_a_row
 from muster.testing.fuzz._records.story import Story
 from muster_core.decisions import Kind, Reason

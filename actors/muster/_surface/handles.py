@@ -9,7 +9,6 @@ from typing import Final, NoReturn, final
 import trio
 from typing_extensions import override
 
-from muster._conversion import Amounts, event_of, gang_name
 from muster._errors import (
     AllocationEndedError,
     AllocationLostError,
@@ -25,6 +24,7 @@ from muster._runtime.clients.calls import EndAllocation, TrackAsk, TrackGang, Wh
 from muster._runtime.clients.client import Desk
 from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
 from muster._runtime.entry import closed
+from muster._surface.conversion import Amounts, event_of, gang_name
 from muster_core.decisions import Reason
 from muster_core.reasons import Explanation
 from muster_core.resources import Resources

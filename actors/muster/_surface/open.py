@@ -6,10 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from muster._binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
-from muster._conversion import Config, configuration_of
 from muster._errors import ClosedSchedulerError
-from muster._handles import Allocation
 from muster._runtime.block import run_for_block
 from muster._runtime.clients.binding import Bindings, Work
 from muster._runtime.clients.calls import Call, Note, TimeIsUp
@@ -21,7 +18,10 @@ from muster._runtime.entry import Entry
 from muster._runtime.live_coordinator import LiveCoordinator, Record
 from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
-from muster._scheduler import Scheduler
+from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
+from muster._surface.conversion import Config, configuration_of
+from muster._surface.handles import Allocation
+from muster._surface.scheduler import Scheduler
 from muster_core.coordinator.coordinator import Conductor
 from muster_core.errors import EventError
 

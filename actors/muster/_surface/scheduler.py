@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, final
 
-from muster._conversion import (
+from muster._runtime.clients.calls import Enter, LookInto, SettleNow, Survey
+from muster._runtime.clients.client import Desk
+from muster._runtime.clients.observers import Audience, Decisions, Lag, filter_of
+from muster._runtime.pace import A_FEW
+from muster._surface.conversion import (
     Amounts,
     Config,
     Manifest,
@@ -14,11 +18,7 @@ from muster._conversion import (
     event_of,
     manifest_event,
 )
-from muster._handles import Application, Ask, Gang, ask_for
-from muster._runtime.clients.calls import Enter, LookInto, SettleNow, Survey
-from muster._runtime.clients.client import Desk
-from muster._runtime.clients.observers import Audience, Decisions, Lag, filter_of
-from muster._runtime.pace import A_FEW
+from muster._surface.handles import Application, Ask, Gang, ask_for
 from muster_core.coordinator.coordinator import Conductor
 from muster_core.errors import RefusedError
 from muster_core.events import Configure, Event
