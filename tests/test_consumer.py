@@ -35,7 +35,7 @@ PYRIGHT = """
 HANDLES = ("Scheduler", "Application", "Ask", "Allocation", "Gang", "Decisions")
 
 #: For the scheduler itself, which fills what others read.
-INTERNAL = {"offer", "end", "is_over"}
+INTERNAL = {"offer", "end", "is_over", "take_now"}
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def surface(package: ModuleType, *more: str) -> set[str]:
     """Give every public name of a package, and of what its schedulers hand out."""
     found: set[str] = set(package.__all__)
     for handle in (*HANDLES, *more):
-        found.update(cast("type", getattr(package, handle)).__dict__)
+        found.update(dir(cast("type", getattr(package, handle))))
     return {name for name in found if not name.startswith("_")} - INTERNAL
 
 

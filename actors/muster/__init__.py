@@ -30,8 +30,10 @@ if _TYPE_CHECKING:
     from muster._runtime.clients.observers import Decisions, Lag
     from muster._runtime.clock import Clock
     from muster._runtime.live_coordinator import Record
+    from muster._surface.allocation import Allocation
+    from muster._surface.ask_options import AskOptions
     from muster._surface.binder import Binder
-    from muster._surface.handles import Allocation, Application, Ask, Gang
+    from muster._surface.handles import Application, Ask, Gang
     from muster._surface.open import open_scheduler
     from muster._surface.scheduler import Scheduler
     from muster._surface.simulation import Simulation, open_simulation
@@ -48,6 +50,7 @@ __all__ = [
     "Announced",
     "Application",
     "Ask",
+    "AskOptions",
     "AskParkedError",
     "AskPlace",
     "AskRemovedError",
@@ -90,6 +93,8 @@ __all__ = [
 # What is public is imported when it is first asked for: the command `muster` needs little of
 # it, and starts sooner for that.
 _HOMES: _Final = {
+    "muster._surface.allocation": ("Allocation",),
+    "muster._surface.ask_options": ("AskOptions",),
     "muster._runtime.clients.observers": (
         "Decisions",
         "Lag",
@@ -111,7 +116,6 @@ _HOMES: _Final = {
         "PreemptedError",
     ),
     "muster._surface.handles": (
-        "Allocation",
         "Application",
         "Ask",
         "Gang",

@@ -26,7 +26,7 @@ import trio
 if TYPE_CHECKING:
     from os import PathLike
 
-    from muster._surface.handles import Allocation
+    from muster._surface.allocation import Allocation
 
 __all__ = ["Command", "SubprocessBinder"]
 

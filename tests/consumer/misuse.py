@@ -87,7 +87,9 @@ async def calling(scheduler: muster.Scheduler) -> None:
     await scheduler.add_node("a", {"vcore": 1}, {"zone": "1"})  # type: ignore[call-arg]
     await scheduler.add_app("app")  # type: ignore[call-arg]
     await scheduler.add_ask("app", "a", {"vcore": 1}, priority="high")  # type: ignore[arg-type]
+    await scheduler.add_ask("app", "a", {"vcore": 1}, priorty=1)  # type: ignore[call-arg]
     await scheduler.add_asks("app", "a", {"vcore": 1})  # type: ignore[call-arg]
+    await scheduler.app("app").add_ask("a", {"vcore": 1}, 5)  # type: ignore[call-arg]
     await scheduler.add_gang("g", min_members=2)  # type: ignore[call-arg]
     await scheduler.submit("add_node")  # type: ignore[arg-type]
     await scheduler.submit_many({"op": "remove_node"})  # type: ignore[dict-item]
@@ -95,6 +97,17 @@ async def calling(scheduler: muster.Scheduler) -> None:
     scheduler.decisions(kinds=[1])  # type: ignore[list-item]
     scheduler.decisions(where=lambda announced: announced.node == "a")  # type: ignore[attr-defined]
     muster.Scheduler()  # type: ignore[call-arg]
+
+
+async def calling_from_asyncio(scheduler: muster.asyncio.Scheduler) -> None:
+    """Arguments that do not fit, on their way through the bridge."""
+    await scheduler.add_node("a")  # type: ignore[call-arg]
+    await scheduler.add_ask("app", "a", {"vcore": 1}, priority="high")  # type: ignore[arg-type]
+    await scheduler.app("app").add_ask("a", {"vcore": 1}, priorty=1)  # type: ignore[call-arg]
+    await scheduler.submit_many({"op": "remove_node"})  # type: ignore[dict-item]
+    scheduler.decisions(kinds=[1])  # type: ignore[list-item]
+    see(scheduler.add_app("app", "root").name)  # type: ignore[attr-defined]
+    see((await scheduler.ask("app", "a").bound()).place)  # type: ignore[attr-defined]
 
 
 async def using(scheduler: muster.Scheduler, ask: muster.Ask) -> None:

@@ -44,7 +44,8 @@ async def ask(scheduler: muster.asyncio.Scheduler) -> None:
     assert_type(app, muster.asyncio.Application)
     assert_type(app.name, str)
     assert_type(await app.add_ask("one", {"vcore": 1}, priority=5), muster.asyncio.Ask)
-    many = await app.add_asks("many", {"vcore": 1}, count=3, run_for="90s")
+    options: muster.AskOptions = {"node": "a", "run_for": "90s"}
+    many = await app.add_asks("many", {"vcore": 1}, count=3, **options)
     assert_type(many, tuple[muster.asyncio.Ask, ...])
     assert_type(app.ask("one"), muster.asyncio.Ask)
     await app.remove()
@@ -106,7 +107,7 @@ async def main() -> None:
     """Open it, do all of it, and close it."""
     binder: muster.asyncio.Binder = Containers()
     opened = muster.asyncio.open_scheduler(
-        "queues.yaml",
+        Path("queues.yaml"),
         mode=muster.asyncio.Mode.GUEST,
         binder=binder,
         bind_timeout=5,

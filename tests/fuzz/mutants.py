@@ -220,7 +220,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "who is preempted is told only that the allocation has ended",
-        "muster._surface.handles:Allocation._cut_short",
+        "muster._surface.allocation:Allocation._cut_short",
         "if end in _FOR_OTHERS:",
         "if False:",
     ),

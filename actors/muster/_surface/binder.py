@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from muster._surface.handles import Allocation
+from muster._surface.allocation import Allocation
 
 BIND_TIMEOUT_S: Final = 30.0
 """How long a binder may take to start the work of an ask, in seconds, unless it is said."""

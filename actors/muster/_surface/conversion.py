@@ -33,15 +33,18 @@ Amounts: TypeAlias = Mapping[str, int | float | str]
 four gibibytes. :class:`~muster_core.resources.Resources` are taken as they are."""
 
 Config: TypeAlias = Configuration | str | PathLike[str] | Mapping[str, object]
-"""A configuration: loaded; a file, or the text of one; or the maps and lists of one."""
+"""A configuration: loaded; a text; a path, which is a file; or maps and lists."""
 
 Manifest: TypeAlias = Mapping[str, object] | str | PathLike[str]
-"""Kubernetes objects: one as a map; a file, or the text of one."""
+"""Kubernetes objects: one as a map; a text; or a path, which is a file."""
 
 _EVENTS: Final[tuple[type, ...]] = get_args(Event)
 
-_IS_TEXT: Final = ("\n", "{", ": ")
-"""What no name of a file has, but every text that says something."""
+_SAYS_SOMETHING: Final = ("\n", "{", ": ")
+"""A text with none of these holds no map. It may be the name of a file by mistake."""
+
+_LONGEST_PATH: Final = 4096
+"""What is longer, in characters, is no name of a file either."""
 
 
 def event_of(op: str, **fields: object) -> Event:
@@ -155,10 +158,19 @@ def configuration_of(config: Config | None, partition: str | None = None) -> Con
             return config
         case Mapping():
             return _written_out(config, partition)
-        case str() if _is_text(config):
-            return parse_configuration(config, partition=partition)
+        case str():
+            return _parsed(config, partition)
         case _:
             return read_configuration(config, partition=partition)
+
+
+def _parsed(text: str, partition: str | None) -> Configuration:
+    try:
+        return parse_configuration(text, partition=partition)
+    except ConfigError as error:
+        if _may_name_a_file(text):
+            raise ConfigError([Problem(_hint(text, "a configuration"))]) from error
+        raise
 
 
 def _written_out(config: Mapping[str, object], partition: str | None) -> Configuration:
@@ -183,7 +195,10 @@ def manifest_event(op: str, manifest: Manifest) -> Event:
     """
     if isinstance(manifest, Mapping):
         return event_of(op, manifest=manifest)
-    if isinstance(manifest, str) and _is_text(manifest):
+    if isinstance(manifest, str):
+        if _may_name_a_file(manifest):
+            msg = f"manifest: {_hint(manifest, 'a Kubernetes object')}"
+            raise EventError(msg)
         content = manifest.encode(errors="surrogatepass")
     else:
         content = Path(manifest).read_bytes()
@@ -219,5 +234,16 @@ def _one(documents: list[Raw]) -> Raw:
     return {"kind": "List", "items": items}
 
 
-def _is_text(text: str) -> bool:
-    return any(sign in text for sign in _IS_TEXT)
+def _may_name_a_file(text: str) -> bool:
+    """Say whether a text, which holds no map, is perhaps the name of a file by mistake."""
+    name = text.strip()
+    return (
+        0 < len(name) <= _LONGEST_PATH
+        and not name.startswith("#")
+        and not name.endswith(":")
+        and not any(sign in text for sign in _SAYS_SOMETHING)
+    )
+
+
+def _hint(text: str, wanted: str) -> str:
+    return f"{text!r} is not {wanted}; for a file, pass pathlib.Path({text!r})"

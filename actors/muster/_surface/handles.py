@@ -1,59 +1,33 @@
-"""Handles: an application, an ask, an allocation, a gang, as a program holds them."""
+"""Handles: an application, an ask, a gang, as a program holds them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import Final, NoReturn, final
+from typing import TYPE_CHECKING, final
 
 import trio
 from typing_extensions import override
 
 from muster._errors import (
-    AllocationEndedError,
-    AllocationLostError,
     AskParkedError,
     AskRemovedError,
     BindFailedError,
-    ClosedSchedulerError,
     GangRemovedError,
     GangTimedOutError,
-    PreemptedError,
 )
-from muster._runtime.clients.calls import EndAllocation, TrackAsk, TrackGang, Why, WithdrawAsk
-from muster._runtime.clients.client import Desk
+from muster._runtime.clients.calls import TrackAsk, TrackGang, Why, WithdrawAsk
+from muster._runtime.clients.client import Desk, raise_closed
 from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
-from muster._runtime.entry import closed
+from muster._surface.allocation import Allocation
+from muster._surface.ask_options import check_options
 from muster._surface.conversion import Amounts, event_of, gang_name
 from muster_core.decisions import Reason
 from muster_core.reasons import Explanation
-from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 
-_FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
-_FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-
-async def _closed() -> NoReturn:
-    """Tell a caller that the scheduler is closed, unless it is cancelled as well.
-
-    Raises:
-        ClosedSchedulerError: Always.
-    """
-    await trio.lowlevel.checkpoint_if_cancelled()
-    raise closed()
-
-
-async def ask_for(desk: Desk, **fields: object) -> tuple[Ask, ...]:
-    """Ask for resources, as ``add_ask`` in a feed does.
-
-    Raises:
-        EventError: If a value is one that it can never be.
-        RefusedError: If it makes no sense now.
-        ClosedSchedulerError: If the scheduler is closed.
-    """
-    entered = await desk.enter(event_of("add_ask", **fields), track=True)
-    return tuple(Ask(desk, one.app, one.name, one) for one in entered.asks)
+    from muster._surface.ask_options import AskOptions
 
 
 @final
@@ -72,29 +46,11 @@ class Application:
         self,
         ask: str,
         resources: Amounts,
-        *,
-        priority: int | None = None,
-        priority_class: str | None = None,
-        gang: str | None = None,
-        annotations: Mapping[str, str] | None = None,
-        node: str | None = None,
-        selector: Mapping[str, str] | None = None,
-        run_for: float | str | None = None,
+        **options: Unpack[AskOptions],
     ) -> Ask:
         """Ask for resources; see :meth:`muster.Scheduler.add_ask`."""
-        (made,) = await ask_for(
-            self._desk,
-            app=self.name,
-            ask=ask,
-            resources=resources,
-            priority=priority,
-            priority_class=priority_class,
-            gang=gang,
-            annotations=annotations,
-            node=node,
-            selector=selector,
-            run_for=run_for,
-        )
+        check_options("add_ask", options)
+        (made,) = await self._ask(ask=ask, resources=resources, **options)
         return made
 
     async def add_asks(
@@ -102,30 +58,16 @@ class Application:
         ask: str,
         resources: Amounts,
         count: int,
-        *,
-        priority: int | None = None,
-        priority_class: str | None = None,
-        gang: str | None = None,
-        annotations: Mapping[str, str] | None = None,
-        node: str | None = None,
-        selector: Mapping[str, str] | None = None,
-        run_for: float | str | None = None,
+        **options: Unpack[AskOptions],
     ) -> tuple[Ask, ...]:
         """Ask for the same several times; see :meth:`muster.Scheduler.add_asks`."""
-        return await ask_for(
-            self._desk,
-            app=self.name,
-            ask=ask,
-            resources=resources,
-            count=count,
-            priority=priority,
-            priority_class=priority_class,
-            gang=gang,
-            annotations=annotations,
-            node=node,
-            selector=selector,
-            run_for=run_for,
-        )
+        check_options("add_asks", options)
+        return await self._ask(ask=ask, resources=resources, count=count, **options)
+
+    async def _ask(self, **fields: object) -> tuple[Ask, ...]:
+        event = event_of("add_ask", app=self.name, **fields)
+        entered = await self._desk.enter(event, track=True)
+        return tuple(Ask(self._desk, one.app, one.name, one) for one in entered.asks)
 
     def ask(self, name: str) -> Ask:
         """Give the handle of one of its asks."""
@@ -177,7 +119,7 @@ class Ask:
         while True:
             status = tracked.status.value
             if isinstance(status.place, Closed):
-                await _closed()
+                await raise_closed()
             held = self._held(tracked, status)
             if held is not None:
                 return Allocation(self._desk, tracked, held)
@@ -247,145 +189,6 @@ class Ask:
 
 
 @final
-class Allocation:
-    """What an ask holds of a node, for as long as it is bound there.
-
-    Attributes:
-        app: The name of the application.
-        ask: The name of the ask.
-        node: The name of the node.
-        queue: The path of the queue of the application.
-        resources: What is held, in base units.
-        gang: The full name of the gang of the ask, or None.
-    """
-
-    def __init__(self, desk: Desk, tracked: TrackedAsk, held: Held) -> None:
-        self._desk = desk
-        self._tracked = tracked
-        self._held = held
-        #: How often its holder has given it back, or is about to; who need not be told then.
-        self._releases = 0
-        #: What ends each body of :meth:`running`.
-        self._bodies: list[Callable[[Reason | Closed | None], None]] = []
-        self.app: str = tracked.app
-        self.ask: str = tracked.name
-        self.node: str = held.node
-        self.queue: str = tracked.queue
-        self.resources: Resources = tracked.resources
-        self.gang: str | None = tracked.gang
-
-    async def release(self) -> bool:
-        """Give back what is held: the work has finished, and the ask is gone.
-
-        A body of :meth:`running` of this handle goes on; who wants to stop it cancels its
-        scope, or releases by name.
-
-        Returns:
-            False if the allocation was over already; then nothing is done, not even to
-            another allocation that the ask may have by now.
-
-        Raises:
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        self._releases += 1
-        try:
-            return await self._end()
-        except BaseException:
-            # It was not done. What its bodies were not told meanwhile, they are told now.
-            self._releases -= 1
-            for cut_short in self._bodies:
-                cut_short(self._held.ended.value)
-            raise
-
-    async def _end(self) -> bool:
-        call = EndAllocation(self._tracked, self._held)
-        return await self._desk.call(call, call.answer)
-
-    async def ended(self) -> Reason:
-        """Wait until the allocation is over.
-
-        Returns:
-            Why. After all reasons but ``completed`` and ``removed`` the ask is pending again.
-
-        Raises:
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await trio.lowlevel.checkpoint()
-        while True:
-            match self._held.ended.value:
-                case None:
-                    await self._held.ended.changed()
-                case Closed():
-                    await _closed()
-                case reason:
-                    return reason
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[trio.CancelScope, None]:
-        """Do the work in the body, as long as the allocation lasts.
-
-        The body is cancelled when the allocation ends from outside. When the body ends, or
-        is cancelled otherwise, the allocation is released. If it was lost before that, this
-        raises even if the body came to its end: the ask is pending again.
-
-        Yields:
-            The scope that is cancelled.
-
-        Raises:
-            AllocationLostError: If the allocation was lost; the ask is pending again, and
-                :meth:`Ask.bound` gives its next allocation. :class:`PreemptedError` if others
-                needed the node.
-            AllocationEndedError: If the body was cut short for another reason: the ask has
-                completed, or was removed.
-            ClosedSchedulerError: If it was cut short because the scheduler was closed.
-        """
-        ended = self._held.ended
-        #: Why the body is cut short, if it is.
-        ends: list[Reason | Closed] = []
-        scope = trio.CancelScope()
-        is_over = False
-
-        def cut_short(end: Reason | Closed | None) -> None:
-            if end is not None and not self._releases and not is_over:
-                ends.append(end)
-                scope.cancel()
-
-        with scope, ended.heard_by(cut_short):
-            if ended.value is not None:
-                ends.append(ended.value)
-                scope.cancel()
-            self._bodies.append(cut_short)
-            try:
-                await trio.lowlevel.checkpoint()
-                yield scope
-            finally:
-                is_over = True
-                self._bodies.remove(cut_short)
-                if ended.value is None:
-                    with trio.CancelScope(shield=True), suppress(ClosedSchedulerError):
-                        await self._end()
-        if ends and (scope.cancelled_caught or self._is_lost(ends[0])):
-            raise self._cut_short(ends[0])
-
-    @staticmethod
-    def _is_lost(end: Reason | Closed) -> bool:
-        """Say whether the ask is not done, however far its body came."""
-        return isinstance(end, Reason) and end not in _FOR_GOOD
-
-    def _cut_short(self, end: Reason | Closed) -> Exception:
-        if isinstance(end, Closed):
-            return closed()
-        msg = f"the allocation of {self.app}/{self.ask} on {self.node} ended: {end.value}"
-        if end in _FOR_OTHERS:
-            return PreemptedError(msg, end)
-        return (AllocationEndedError if end in _FOR_GOOD else AllocationLostError)(msg, end)
-
-    @override
-    def __repr__(self) -> str:
-        return f"<Allocation {self.app}/{self.ask} on {self.node}>"
-
-
-@final
 class Gang:
     """A gang.
 
@@ -411,7 +214,7 @@ class Gang:
         while not (watched.value.satisfied or watched.value.times > before):
             status = watched.value
             if status.closed:
-                await _closed()
+                await raise_closed()
             if not status.defined:
                 msg = f"gang {self.name!r} is not defined"
                 raise GangRemovedError(msg)

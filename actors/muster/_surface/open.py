@@ -18,9 +18,9 @@ from muster._runtime.entry import Entry
 from muster._runtime.live_coordinator import LiveCoordinator, Record
 from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
+from muster._surface.allocation import Allocation
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.conversion import Config, configuration_of
-from muster._surface.handles import Allocation
 from muster._surface.scheduler import Scheduler
 from muster_core.coordinator.coordinator import Conductor
 from muster_core.errors import EventError
@@ -50,9 +50,9 @@ async def open_scheduler(
     work that a binder does is cancelled, and no task is left.
 
     Args:
-        config: The first configuration: loaded; a file, or the text of one (a ``str`` with
-            a line break, a brace or a colon and a blank is a text); or its maps and lists.
-            Default: only ``root``, without limits.
+        config: The first configuration: loaded; the text of one (``str``); a path
+            (:class:`os.PathLike`), which is a file; or its maps and lists. Default: only
+            ``root``, without limits.
         partition: The partition that is to run; default: ``default``, or the only one.
         binder: What does the work of bound asks; default: nothing, as the program does it.
         bind_timeout: How long the binder may take to start work, in seconds.
@@ -74,6 +74,38 @@ async def open_scheduler(
         ConfigError: If it is refused.
         EventError: If ``bind_timeout`` or ``bind_attempts`` is not above zero.
         BrokenSchedulerError: If an owner of state fails, which is a bug.
+    """
+    async with open_parts(
+        config,
+        partition=partition,
+        binder=binder,
+        bind_timeout=bind_timeout,
+        bind_attempts=bind_attempts,
+        clock=clock,
+        journal=journal,
+        record=record,
+        interleave=interleave,
+    ) as (conductor, desk, audience):
+        yield Scheduler(conductor, desk, audience.admit)
+
+
+@asynccontextmanager
+async def open_parts(
+    config: Config | None,
+    *,
+    partition: str | None,
+    binder: Binder | None,
+    bind_timeout: float,
+    bind_attempts: int | None,
+    clock: Clock | None,
+    journal: Journal | None,
+    record: Record | None,
+    interleave: Interleave | None,
+) -> AsyncGenerator[tuple[Conductor, Desk, Audience], None]:
+    """Run what a scheduler is made of; see :func:`open_scheduler`.
+
+    Yields:
+        What decides, where calls go in, and who observes.
     """
     _check_limits(bind_timeout, bind_attempts)
     conductor = Conductor(configuration_of(config, partition))
@@ -111,7 +143,7 @@ async def open_scheduler(
         record=record,
     )
     async with run_for_block(coordinator.run, entry.close):
-        yield Scheduler(conductor, desk, audience)
+        yield conductor, desk, audience
 
 
 def _check_limits(timeout: float, attempts: int | None) -> None:

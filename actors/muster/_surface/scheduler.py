@@ -6,31 +6,25 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, final
 
 from muster._runtime.clients.calls import Enter, LookInto, SettleNow, Survey
-from muster._runtime.clients.client import Desk
-from muster._runtime.clients.observers import Audience, Decisions, Lag, filter_of
+from muster._runtime.clients.observers import Decisions, Lag, filter_of
 from muster._runtime.pace import A_FEW
-from muster._surface.conversion import (
-    Amounts,
-    Config,
-    Manifest,
-    any_event,
-    configuration_of,
-    event_of,
-    manifest_event,
-)
-from muster._surface.handles import Application, Ask, Gang, ask_for
-from muster_core.coordinator.coordinator import Conductor
-from muster_core.errors import RefusedError
-from muster_core.events import Configure, Event
+from muster._surface.conversion import any_event, manifest_event
+from muster._surface.handles import Application, Ask, Gang
+from muster._surface.operations import Operations
 
 if TYPE_CHECKING:
+    from muster._runtime.clients.client import Desk
     from muster._runtime.requests import Examined
+    from muster._surface.conversion import Manifest
+    from muster_core.coordinator.coordinator import Conductor
     from muster_core.decisions import Announced, Kind
+    from muster_core.errors import RefusedError
+    from muster_core.events import Event
     from muster_core.snapshots import Snapshot, Statistics
 
 
 @final
-class Scheduler:
+class Scheduler(Operations):
     """A running scheduler; made by :func:`open_scheduler`.
 
     Whatever is called at the same time goes into one batch, and is answered when the
@@ -39,349 +33,11 @@ class Scheduler:
     """
 
     def __init__(
-        self,
-        conductor: Conductor,
-        desk: Desk,
-        audience: Audience,
+        self, conductor: Conductor, desk: Desk, admit: Callable[[Decisions], None]
     ) -> None:
+        super().__init__(desk)
         self._conductor = conductor
-        self._desk = desk
-        self._audience = audience
-
-    # Configuration and classes
-
-    async def configure(self, config: Config, *, partition: str | None = None) -> None:
-        """Replace the configuration.
-
-        Args:
-            config: A loaded one; a file, or the text of one (a ``str`` with a line break, a
-                brace or a colon and a blank is a text); or its maps and lists.
-            partition: The partition that is to run; default: ``default``, or the only one.
-
-        Raises:
-            OSError: If it is a file that cannot be read.
-            ConfigError: If it is refused, with everything that is wrong with it.
-            RefusedError: If it cannot follow the present one; that stays in force.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(Configure(configuration_of(config, partition)))
-
-    async def add_priority_class(
-        self, name: str, value: int, *, preemption_policy: str | None = None
-    ) -> None:
-        """Add a priority class.
-
-        Args:
-            name: Its name; it must not start with ``system-``.
-            value: The priority of its asks, at most 1,000,000,000.
-            preemption_policy: ``Never`` (the default) or ``PreemptLowerPriority``.
-
-        Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If there is such a class.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(
-            event_of(
-                "add_priority_class", name=name, value=value, preemption_policy=preemption_policy
-            )
-        )
-
-    # Nodes
-
-    async def add_node(
-        self,
-        node: str,
-        capacity: Amounts,
-        *,
-        attributes: Mapping[str, str] | None = None,
-        schedulable: bool = True,
-    ) -> None:
-        """Let a node come.
-
-        Args:
-            node: Its name.
-            capacity: What it has, as in a feed: ``{"vcore": 8, "memory": "32Gi"}``.
-            attributes: What selectors look at.
-            schedulable: Whether anything may be placed on it.
-
-        Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If there is such a node.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(
-            event_of(
-                "add_node",
-                node=node,
-                capacity=capacity,
-                attributes=attributes,
-                schedulable=schedulable,
-            )
-        )
-
-    async def update_node(
-        self,
-        node: str,
-        *,
-        capacity: Amounts | None = None,
-        attributes: Mapping[str, str] | None = None,
-        schedulable: bool | None = None,
-    ) -> None:
-        """Change what is given of a node; nobody is evicted.
-
-        Args:
-            node: Its name.
-            capacity: What it has.
-            attributes: What selectors look at.
-            schedulable: Whether anything may be placed on it.
-
-        Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If there is no such node.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(
-            event_of(
-                "update_node",
-                node=node,
-                capacity=capacity,
-                attributes=attributes,
-                schedulable=schedulable,
-            )
-        )
-
-    async def remove_node(self, node: str) -> None:
-        """Let a node be lost; what ran there is pending again.
-
-        Args:
-            node: Its name.
-
-        Raises:
-            RefusedError: If there is no such node.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(event_of("remove_node", node=node))
-
-    # Applications and asks
-
-    async def add_app(
-        self,
-        app: str,
-        queue: str,
-        *,
-        user: str | None = None,
-        groups: Collection[str] = (),
-        tags: Mapping[str, str] | None = None,
-    ) -> Application:
-        """Submit an application to a queue.
-
-        Args:
-            app: Its name.
-            queue: The path of the queue.
-            user: Who submits it.
-            groups: The groups of the user.
-            tags: Such as ``application.stateaware.disable``.
-
-        Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If there is such an application, or the queue does not admit it.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(
-            event_of("add_app", app=app, queue=queue, user=user, groups=groups or None, tags=tags)
-        )
-        return Application(self._desk, app)
-
-    async def remove_app(self, app: str) -> None:
-        """Remove an application, with everything that it asked for and holds.
-
-        Args:
-            app: Its name.
-
-        Raises:
-            RefusedError: If there is no such application.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(event_of("remove_app", app=app))
-
-    async def add_ask(
-        self,
-        app: str,
-        ask: str,
-        resources: Amounts,
-        *,
-        priority: int | None = None,
-        priority_class: str | None = None,
-        gang: str | None = None,
-        annotations: Mapping[str, str] | None = None,
-        node: str | None = None,
-        selector: Mapping[str, str] | None = None,
-        run_for: float | str | None = None,
-    ) -> Ask:
-        """Ask for resources.
-
-        Args:
-            app: The name of the application.
-            ask: The name of the ask.
-            resources: What it needs, as in a feed: ``{"vcore": 2, "memory": "4Gi"}``.
-            priority: Its priority; default 0.
-            priority_class: The class that its priority comes from.
-            gang: The gang whose member it is.
-            annotations: Those that speak of its gang.
-            node: The only node on which it may run.
-            selector: Attributes that its node must have.
-            run_for: It completes by itself this long after it was bound, in seconds or as
-                a duration such as ``1m30s``.
-
-        Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If it makes no sense now, such as a name that is taken.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        (made,) = await ask_for(
-            self._desk,
-            app=app,
-            ask=ask,
-            resources=resources,
-            priority=priority,
-            priority_class=priority_class,
-            gang=gang,
-            annotations=annotations,
-            node=node,
-            selector=selector,
-            run_for=run_for,
-        )
-        return made
-
-    async def add_asks(
-        self,
-        app: str,
-        ask: str,
-        resources: Amounts,
-        count: int,
-        *,
-        priority: int | None = None,
-        priority_class: str | None = None,
-        gang: str | None = None,
-        annotations: Mapping[str, str] | None = None,
-        node: str | None = None,
-        selector: Mapping[str, str] | None = None,
-        run_for: float | str | None = None,
-    ) -> tuple[Ask, ...]:
-        """Ask for the same several times, at once.
-
-        Args:
-            app: The name of the application.
-            ask: The beginning of the names of the asks: ``ask-0``, ``ask-1``, ….
-            resources: What each needs.
-            count: How many there are.
-            priority: As for :meth:`add_ask`.
-            priority_class: As for :meth:`add_ask`.
-            gang: As for :meth:`add_ask`.
-            annotations: As for :meth:`add_ask`.
-            node: As for :meth:`add_ask`.
-            selector: As for :meth:`add_ask`.
-            run_for: As for :meth:`add_ask`.
-
-        Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If it makes no sense now, such as a name that is taken.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        return await ask_for(
-            self._desk,
-            app=app,
-            ask=ask,
-            resources=resources,
-            count=count,
-            priority=priority,
-            priority_class=priority_class,
-            gang=gang,
-            annotations=annotations,
-            node=node,
-            selector=selector,
-            run_for=run_for,
-        )
-
-    async def remove_ask(self, app: str, ask: str) -> None:
-        """Withdraw an ask that is not bound.
-
-        Args:
-            app: The name of the application.
-            ask: The name of the ask.
-
-        Raises:
-            RefusedError: If it is bound, or there is no such ask.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(event_of("remove_ask", app=app, ask=ask))
-
-    async def release(self, app: str, ask: str) -> None:
-        """Let a bound ask have finished.
-
-        :meth:`Allocation.release` is safer: it cannot hit another allocation of the ask.
-
-        Args:
-            app: The name of the application.
-            ask: The name of the ask.
-
-        Raises:
-            RefusedError: If it is not bound.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(event_of("release", app=app, ask=ask))
-
-    # Gangs
-
-    async def add_gang(
-        self,
-        gang: str,
-        min_member: int,
-        *,
-        total: int | None = None,
-        mode: str | None = None,
-        wait_time: float | str | None = None,
-        groups: Collection[str] = (),
-    ) -> Gang:
-        """Define a gang.
-
-        Args:
-            gang: Its name; without ``namespace/`` it is ``default/``.
-            min_member: How many members have to have room before any is bound.
-            total: How many there will be.
-            mode: ``Strict`` (the default) or ``NonStrict``.
-            wait_time: How long members may wait for the others, in seconds or as a duration.
-            groups: The gangs of its group.
-
-        Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If it is defined already.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        event = event_of(
-            "add_gang",
-            gang=gang,
-            min_member=min_member,
-            total=total,
-            mode=mode,
-            wait_time=wait_time,
-            groups=groups or None,
-        )
-        await self._desk.enter(event)
-        return Gang(self._desk, gang)
-
-    async def remove_gang(self, gang: str) -> None:
-        """Let a gang be defined no longer; its members stay.
-
-        Args:
-            gang: Its name.
-
-        Raises:
-            RefusedError: If it is not defined.
-            ClosedSchedulerError: If the scheduler is closed.
-        """
-        await self._desk.enter(event_of("remove_gang", gang=gang))
+        self._admit = admit
 
     # Kubernetes objects, and whatever else
 
@@ -389,8 +45,8 @@ class Scheduler:
         """Let Kubernetes objects come, or change if they are there; all of them or none.
 
         Args:
-            manifest: An object as a map; a file with some, or the text of one (a ``str``
-                with a line break, a brace or a colon and a blank is a text).
+            manifest: An object as a map; a text (``str``) with some; or a path
+                (:class:`os.PathLike`), which is a file with some.
 
         Raises:
             OSError: If it is a file that cannot be read.
@@ -497,7 +153,7 @@ class Scheduler:
             EventError: If a value is one that it can never be.
         """
         observer = Decisions(filter_of(kinds, app, queue, gang, where), buffer, lag)
-        self._audience.admit(observer)
+        self._admit(observer)
         return observer
 
     async def settle(self) -> None:

@@ -1,15 +1,18 @@
-"""The block of asyncio for whose time trio runs."""
+"""Blocks of asyncio that are open as long as a block of trio is."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from muster.asyncio._bridge import Bridge
-from muster.asyncio._landing import BodyGuard, Interruption
+import trio
+
+from muster._errors import AllocationEndedError, AllocationLostError, ClosedSchedulerError
+from muster.asyncio._bridge import Bridge, Call
+from muster.asyncio._landing import BodyGuard, Interruption, Landing
 from muster.asyncio._link import Mode
 
 T = TypeVar("T")
@@ -39,19 +42,17 @@ async def open_bridge(
         partial(bridge.serve, partial(open_block, bridge), values.append), bridge.ended
     )
     leaving: BaseException | None = None
-    outside: Interruption | None = await bridge.opened.wait(bridge.cancel)
+    outside = await bridge.opened.wait_out(bridge.cancel)
     if outside is not None:
         leaving = outside.error
-    elif not bridge.over.has_landed():
+    elif not bridge.over.is_set():
         guard = BodyGuard()
-        bridge.on_over = guard.fire
-        try:
+        bridge.over.then = guard.fire
+        with guard:
             yield bridge, values[0]
-        except BaseException as error:  # noqa: BLE001 - it is raised again below
-            leaving = error
-        outside = guard.leave(leaving)
+        leaving, outside = guard.leaving, guard.outside
     bridge.close(cancel=leaving is not None)
-    late = await bridge.over.wait(bridge.cancel)
+    late = await bridge.over.wait_out(bridge.cancel)
     broken = await bridge.link.end()
     _raise_foremost(bridge.error or broken, leaving, outside, late)
 
@@ -78,6 +79,70 @@ def _raise_foremost(
         if interruption is not None:
             interruption.defer()
     raise_as_it_is(failure or leaving)
+
+
+@asynccontextmanager
+async def hold(
+    bridge: Bridge, block: Callable[[], AbstractAsyncContextManager[object]]
+) -> AsyncGenerator[None, None]:
+    """Keep a block of trio open for the time of a block of asyncio.
+
+    When the one of trio ends by itself, the body of the other is cancelled, and what ended it
+    is raised. Entering and leaving take a call each, and nothing goes across in between.
+
+    Args:
+        bridge: The bridge.
+        block: Gives the block of trio.
+    """
+    leave = trio.Event()
+    entered = Landing()
+
+    async def keep() -> None:
+        async with block():
+            bridge.link.to_host(entered.set)
+            await leave.wait()
+
+    call = bridge.begin(keep, entered.set)
+    interruption = await entered.wait_out(call.cancel)
+    if interruption is not None:
+        call.cancel()
+        await call.landing.wait_out(_wait_on)
+        raise interruption.error
+    if call.landing.is_set():
+        await call.result()  # which raises
+    guard = BodyGuard()
+    call.landing.then = guard.fire
+    with guard:
+        yield
+    with suppress(ClosedSchedulerError):
+        bridge.post(leave.set)
+    failure = await _end(call)
+    if isinstance(guard.leaving, asyncio.CancelledError) and guard.outside is None:
+        raise_as_it_is(failure)
+    if guard.leaving is not None:
+        raise_as_it_is(guard.leaving)
+    if failure is not None and not _is_of_no_interest(failure):
+        raise_as_it_is(failure)
+
+
+def _is_of_no_interest(failure: BaseException) -> bool:
+    """Say whether a body that has come to its end need not be told: the ask is done, or gone."""
+    if isinstance(failure, AllocationLostError):
+        return False
+    return isinstance(failure, AllocationEndedError | ClosedSchedulerError)
+
+
+async def _end(call: Call[None]) -> BaseException | None:
+    """Wait until the block of trio has been left; give what it has failed with."""
+    # It will not be long, and it is not to be broken off: what was held is being given back.
+    late = await call.landing.wait_out(_wait_on)
+    if late is not None:
+        late.defer()
+    return call.take_error()
+
+
+def _wait_on() -> None:
+    """Do nothing about a cancellation."""
 
 
 def raise_as_it_is(error: BaseException | None) -> NoReturn:

@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar, cast, final
 
 import trio
 
-from muster._errors import ClosedSchedulerError
+from muster._runtime.entry import closed
 from muster.asyncio._guest import GuestLink
-from muster.asyncio._landing import Interruption, Landing
+from muster.asyncio._landing import Landing
 from muster.asyncio._link import Callback, Link, Mode
 from muster.asyncio._thread import ThreadLink
 
@@ -26,28 +26,21 @@ T = TypeVar("T")
 
 @final
 class Call(Generic[T]):
-    """A call that has been made; made by :meth:`Bridge.begin`."""
+    """A call that has been made; made by :meth:`Bridge.begin`.
+
+    Attributes:
+        landing: Its end.
+    """
 
     def __init__(
-        self, bridge: Bridge, function: Callable[[], Awaitable[T]], on_end: Callback | None
+        self, bridge: Bridge, function: Callable[[], Awaitable[T]], then: Callback | None
     ) -> None:
         self._bridge = bridge
         self._function = function
-        self._landing = Landing(bridge.loop)
         self._scope = trio.CancelScope()
         self._values: list[T] = []
         self._error: BaseException | None = None
-        #: Called in the host's loop when it has ended.
-        self.on_end = on_end
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has come to an end."""
-        return self._landing.has_landed()
-
-    async def end(self, on_cancel: Callback) -> Interruption | None:
-        """Wait until it has ended; see :meth:`Landing.wait`."""
-        return await self._landing.wait(on_cancel)
+        self.landing = Landing(then)
 
     def take_error(self) -> BaseException | None:
         """Give what it has failed with, once."""
@@ -65,7 +58,7 @@ class Call(Generic[T]):
             CancelledError: If the call was cancelled; it has done nothing then.
             BaseException: What the called function raises, as it is.
         """
-        interruption = await self._landing.wait(self.cancel)
+        interruption = await self.landing.wait_out(self.cancel)
         error = self.take_error()
         if error is None and not self._values:
             assert interruption is not None, "nobody else cancels it alone"
@@ -84,8 +77,10 @@ class Call(Generic[T]):
         with suppress(trio.RunFinishedError):  # or else its end is on the way
             self._bridge.link.to_trio(self._scope.cancel)
 
+    # On the trio side
+
     async def run(self) -> None:
-        """Carry it out, on the trio side."""
+        """Carry it out."""
         try:
             with self._scope:
                 self._values.append(await self._function())
@@ -99,14 +94,9 @@ class Call(Generic[T]):
             self.finish(None)
 
     def finish(self, error: BaseException | None) -> None:
-        """Report the end of it, on the trio side."""
+        """Report the end of it."""
         self._error = error
-        self._bridge.link.to_host(self._land)
-
-    def _land(self) -> None:
-        self._landing.land()
-        if self.on_end is not None:
-            self.on_end()
+        self._bridge.link.to_host(self.landing.set)
 
 
 @final
@@ -122,14 +112,10 @@ class Bridge:
         self.loop = loop
         self.link: Link = ThreadLink(loop) if mode is Mode.THREAD else GuestLink(loop)
         #: Has been opened, or is over without that.
-        self.opened = Landing(loop)
-        self.over = Landing(loop)
-        #: The same for any number of tasks that wait.
-        self.gone = asyncio.Event()
+        self.opened = Landing()
+        self.over = Landing()
         #: What the trio side was ended by, if not by us.
         self.error: BaseException | None = None
-        #: Called in the host's loop when the trio side is over.
-        self.on_over: Callback | None = None
         self._closed = False
         # What follows is touched on the trio side only.
         self._scope = trio.CancelScope()
@@ -158,21 +144,19 @@ class Bridge:
             msg = "the scheduler belongs to another event loop, in which it was opened"
             raise RuntimeError(msg)
 
-    def begin(
-        self, function: Callable[[], Awaitable[T]], on_end: Callback | None = None
-    ) -> Call[T]:
+    def begin(self, function: Callable[[], Awaitable[T]], then: Callback | None = None) -> Call[T]:
         """Call something on the trio side, in a copy of the caller's context.
 
         Args:
             function: What to call.
-            on_end: Called in the host's loop when it has ended.
+            then: Called in the host's loop when it has ended.
 
         Raises:
             RuntimeError: See :meth:`check`.
             ClosedSchedulerError: See :meth:`check`.
         """
         self.check()
-        call = Call(self, function, on_end)
+        call = Call(self, function, then)
         self.post(partial(self._spawn, call, copy_context()))
         return call
 
@@ -196,25 +180,19 @@ class Bridge:
     def close(self, *, cancel: bool) -> None:
         """Begin to end the trio side; nothing more can be asked for."""
         self._closed = True
-        self._tell(self._scope.cancel if cancel else self._leave.set)
+        with suppress(trio.RunFinishedError):
+            self.link.to_trio(self._scope.cancel if cancel else self._leave.set)
 
     def cancel(self) -> None:
         """End the trio side at once; nothing more can be asked for."""
         self.close(cancel=True)
 
-    def _tell(self, callback: Callback) -> None:
-        with suppress(trio.RunFinishedError):
-            self.link.to_trio(callback)
-
     def ended(self, error: BaseException | None) -> None:
         """The trio side is over. Called in the host's loop."""
         self._closed = True
         self.error = self.error or error
-        self.opened.land()
-        self.over.land()
-        self.gone.set()
-        if self.on_over is not None:
-            self.on_over()
+        self.opened.set()
+        self.over.set()
 
     # On the trio side
 
@@ -236,7 +214,7 @@ class Bridge:
                     async with open_block() as value:
                         self._nursery = nursery
                         opened(value)
-                        self.link.to_host(self.opened.land)
+                        self.link.to_host(self.opened.set)
                         await self._leave.wait()
                 except BaseException as error:  # noqa: BLE001 - it is raised in the host's block
                     cancelled, self.error = split_off_cancelled(error)
@@ -251,11 +229,6 @@ class Bridge:
             call.finish(closed())
         else:
             context.run(self._nursery.start_soon, call.run)
-
-
-def closed() -> ClosedSchedulerError:
-    """Make the error of whoever calls too late."""
-    return ClosedSchedulerError("the scheduler is closed")
 
 
 def split_off_cancelled(error: BaseException) -> tuple[BaseException | None, BaseException | None]:

@@ -30,8 +30,7 @@ class _Run:
         self.users = 0
         self.error: BaseException | None = None
         self._loop = loop
-        self.over = Landing(loop)
-        self.gone = asyncio.Event()
+        self.over = Landing()
         self._stop = trio.Event()
         trio.lowlevel.start_guest_run(
             self._main,
@@ -54,12 +53,11 @@ class _Run:
         except BaseException as error:  # noqa: BLE001 - it is raised in the hosts' blocks
             self.error = error
         _RUNS.pop(self._loop, None)
-        self.over.land()
-        self.gone.set()
+        self.over.set()
 
     def stop(self) -> None:
         """End it."""
-        if not self.over.has_landed():
+        if not self.over.is_set():
             self._stop.set()
 
 
@@ -84,7 +82,7 @@ class GuestLink(Link):
         self, main: Callable[[], Awaitable[None]], ended: Callable[[BaseException | None], None]
     ) -> None:
         while (run := _RUNS.get(self._loop)) is not None and run.users == 0:
-            await run.gone.wait()
+            await run.over.wait()
         if run is None:
             run = _RUNS[self._loop] = _Run(self._loop)
 
@@ -120,7 +118,7 @@ class GuestLink(Link):
         if run.users:
             return None
         run.stop()
-        interruption = await run.over.wait(lambda: None)
+        interruption = await run.over.wait_out(lambda: None)
         if interruption is not None:
             interruption.defer()
         return run.error

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import trio
 
@@ -30,64 +30,51 @@ async def run_in_host(
         RuntimeError: If the task was cancelled by somebody else, or the host is gone.
         Exception: What the function raises, as it is.
     """
-    job = _HostTask(bridge, function, context.copy(), name)
-    if not bridge.link.to_host(partial(bridge.loop.call_soon, job.start)):
+    own_context = context.copy()
+    over = trio.Event()
+    tasks: list[asyncio.Task[None]] = []
+    errors: list[Exception | None] = []
+
+    # These run in the host.
+
+    def start() -> None:
+        try:
+            task = bridge.loop.create_task(function(), name=name, context=own_context)
+        except Exception as error:  # noqa: BLE001 - it is raised on the other side
+            end(error)
+        else:
+            tasks.append(task)
+            task.add_done_callback(lambda task: end(_failure(task, name)))
+
+    def cancel() -> None:
+        for task in tasks:
+            task.cancel()
+
+    def end(error: Exception | None) -> None:
+        errors.append(error)
+        bridge.link.to_trio(over.set)
+
+    if not bridge.link.to_host(partial(bridge.loop.call_soon, start)):
         msg = "the host's event loop is closed"
         raise RuntimeError(msg)
     try:
-        await job.over.wait()
+        await over.wait()
     except trio.Cancelled:
-        bridge.link.to_host(partial(bridge.loop.call_soon, job.cancel))
+        bridge.link.to_host(partial(bridge.loop.call_soon, cancel))
         with trio.CancelScope(shield=True):
-            await job.over.wait()
+            await over.wait()
         raise
-    if job.error is not None:
-        raise job.error
+    error = errors.pop()
+    if error is not None:
+        raise error
 
 
-@final
-class _HostTask:
-    """An asyncio task for which a trio task waits."""
-
-    def __init__(
-        self,
-        bridge: Bridge,
-        function: Callable[[], Coroutine[Any, Any, None]],
-        context: Context,
-        name: str,
-    ) -> None:
-        self._bridge = bridge
-        self._function = function
-        self._context = context
-        self._name = name
-        self._task: asyncio.Task[None] | None = None
-        self.error: Exception | None = None
-        self.over = trio.Event()
-
-    def start(self) -> None:
-        try:
-            work = self._function()
-            task = self._bridge.loop.create_task(work, name=self._name, context=self._context)
-        except Exception as error:  # noqa: BLE001 - it is raised on the other side
-            self._end(error)
-        else:
-            self._task = task
-            task.add_done_callback(self._done)
-
-    def cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            self._end(RuntimeError(f"the task {self._name!r} was cancelled"))
-            return
-        error = task.exception()
-        if error is None or isinstance(error, Exception):
-            self._end(error)
-        else:  # It goes through the loop by itself, and must not do so on the other side too.
-            self._end(RuntimeError(f"the task {self._name!r} ended by {error!r}"))
-
-    def _end(self, error: Exception | None) -> None:
-        self.error = error
-        self._bridge.link.to_trio(self.over.set)
+def _failure(task: asyncio.Task[None], name: str) -> Exception | None:
+    """Give what a task that has ended is to have failed with, on the other side."""
+    if task.cancelled():
+        return RuntimeError(f"the task {name!r} was cancelled")
+    error = task.exception()
+    if error is None or isinstance(error, Exception):
+        return error
+    # It goes through the loop by itself, and must not do so on the other side too.
+    return RuntimeError(f"the task {name!r} ended by {error!r}")

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, final
+
+from typing_extensions import override
 
 
 @final
@@ -47,32 +50,25 @@ class Interruption:
 
 
 @final
-class Landing:
-    """Something that will happen once, and is waited for until it has, whatever else happens.
+class Landing(asyncio.Event):
+    """Something that will happen once. It is set in the loop of those who wait for it.
 
     Args:
-        loop: The loop of whoever waits.
+        then: Called there when it has happened.
     """
 
-    __slots__ = ("_has_landed", "_loop", "_waiter")
+    def __init__(self, then: Callable[[], object] | None = None) -> None:
+        super().__init__()
+        self.then = then
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiter: asyncio.Future[None] | None = None
-        self._has_landed = False
+    @override
+    def set(self) -> None:
+        super().set()
+        if self.then is not None:
+            self.then()
 
-    def has_landed(self) -> bool:
-        """Say whether it has happened."""
-        return self._has_landed
-
-    def land(self) -> None:
-        """It has happened. To be called in the loop's thread."""
-        self._has_landed = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def wait(self, on_cancel: Callable[[], object]) -> Interruption | None:
-        """Wait until it has happened; only one task may.
+    async def wait_out(self, on_cancel: Callable[[], object]) -> Interruption | None:
+        """Wait until it has happened, whatever else happens.
 
         Args:
             on_cancel: Called if the waiting task is cancelled, once; it is to hurry things up.
@@ -81,22 +77,20 @@ class Landing:
             The cancellation that came meanwhile, or None. It is for the caller to raise its
             error, or to defer it.
         """
-        if self.has_landed():
+        if self.is_set():
             return None
         task = asyncio.current_task()
         before = 0 if task is None else task.cancelling()
         interruption: Interruption | None = None
-        while not self.has_landed():
-            # A new one each time: a cancelled task cancels the future that it waits for.
-            self._waiter = self._loop.create_future()
+        while not self.is_set():
             try:
-                await self._waiter
+                await self.wait()
             except asyncio.CancelledError as error:
                 if interruption is None:
                     # If it was asked for before we came, it is among those counted then.
                     now = 0 if task is None else task.cancelling()
                     interruption = Interruption(error, task, min(before, now - 1))
-                    if not self.has_landed():
+                    if not self.is_set():
                         on_cancel()
             except BaseException:  # The coroutine is closed: nobody will wait any more.
                 on_cancel()
@@ -106,9 +100,13 @@ class Landing:
 
 @final
 class BodyGuard:
-    """Can cancel the task that is in a block, in the way of :func:`asyncio.timeout`.
+    """Can cancel the task that is in its ``with`` block, in the way of :func:`asyncio.timeout`.
 
-    To be made when the block is entered, by the task that does.
+    To be made by that task. Nothing comes out of the block by itself.
+
+    Attributes:
+        leaving: What the block was left by, or None.
+        outside: The cancellation that it was left by, if somebody else asked for that.
     """
 
     def __init__(self) -> None:
@@ -116,6 +114,8 @@ class BodyGuard:
         self._before = 0 if self._task is None else self._task.cancelling()
         self._inside = True
         self._fired = False
+        self.leaving: BaseException | None = None
+        self.outside: Interruption | None = None
 
     def fire(self) -> None:
         """Cancel the body, if it has not been left. To be called in the loop's thread."""
@@ -123,21 +123,23 @@ class BodyGuard:
             self._fired = True
             self._task.cancel()
 
-    def leave(self, leaving: BaseException | None) -> Interruption | None:
-        """The body has been left: take back what was asked for.
+    def __enter__(self) -> None:
+        pass
 
-        Args:
-            leaving: What it was left by, or None.
-
-        Returns:
-            The cancellation that it was left by, if somebody else asked for that.
-        """
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
         self._inside = False
+        self.leaving = error
         if self._task is None:
-            return None
+            return True
+        # What was asked for is taken back.
         requests = self._task.uncancel() if self._fired else self._task.cancelling()
-        if not isinstance(leaving, asyncio.CancelledError):
-            return None
-        if self._fired and requests <= self._before:
-            return None
-        return Interruption(leaving, self._task, min(self._before, requests - 1))
+        if isinstance(error, asyncio.CancelledError) and not (
+            self._fired and requests <= self._before
+        ):
+            self.outside = Interruption(error, self._task, min(self._before, requests - 1))
+        return True

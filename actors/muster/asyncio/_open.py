@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING
-
-import trio
 
 import muster
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
+from muster._surface.open import open_parts
 from muster.asyncio._binding import Binder, HostBinder
 from muster.asyncio._block import open_bridge
 from muster.asyncio._bridge import Bridge
-from muster.asyncio._decisions import Readers
 from muster.asyncio._link import Mode
 from muster.asyncio._scheduler import Scheduler
 from muster_core.errors import EventError
@@ -79,26 +78,27 @@ async def open_scheduler(
         msg = f"mode: {mode!r}: there are {', '.join(Mode)}"
         raise EventError(msg)
     context = copy_context()
-    readers = Readers()
 
     @asynccontextmanager
     async def open_block(bridge: Bridge) -> AsyncGenerator[muster.Scheduler, None]:
-        try:
-            async with muster.open_scheduler(
-                config,
-                partition=partition,
-                binder=None if binder is None else HostBinder(bridge, binder, context),
-                bind_timeout=bind_timeout,
-                bind_attempts=bind_attempts,
-                clock=clock,
-                journal=journal,
-                record=record,
-                interleave=interleave,
-            ) as inner:
-                yield inner
-        finally:
-            with trio.CancelScope(shield=True):
-                await readers.finish()
+        async with open_parts(
+            config,
+            partition=partition,
+            binder=None if binder is None else HostBinder(bridge, binder, context),
+            bind_timeout=bind_timeout,
+            bind_attempts=bind_attempts,
+            clock=clock,
+            journal=journal,
+            record=record,
+            interleave=interleave,
+        ) as (conductor, desk, audience):
+
+            def admit(observer: muster.Decisions) -> None:
+                # Whoever observes makes the observer in the host.
+                bridge.check()
+                bridge.post(partial(audience.admit, observer))
+
+            yield muster.Scheduler(conductor, desk, admit)
 
     async with open_bridge(Mode(mode), open_block) as (bridge, inner):
-        yield Scheduler(bridge, inner, readers)
+        yield Scheduler(bridge, inner)

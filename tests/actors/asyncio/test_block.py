@@ -295,7 +295,7 @@ def test_a_failure_while_the_body_is_cancelled_from_outside(mode: Mode) -> None:
                         await asyncio.Event().wait()
                     finally:
                         bridge.post(side.fail.set)
-                        await bridge.gone.wait()
+                        await bridge.over.wait()
             await asyncio.Event().wait()  # here the cancellation comes again
 
         task = asyncio.create_task(body())

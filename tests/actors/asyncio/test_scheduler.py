@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 import trio
@@ -56,6 +57,23 @@ def test_from_a_node_to_an_allocation_and_back(mode: Mode) -> None:
             assert await allocation.release() is True
             assert await allocation.release() is False
             assert await allocation.ended() is Reason.COMPLETED
+            await check(scheduler)
+
+    run(main)
+
+
+@both_modes
+def test_arguments_that_do_not_fit_are_an_error_of_the_caller_alone(mode: Mode) -> None:
+    async def main() -> None:
+        wrong: dict[str, Any] = {"priorty": 1}
+        async with open_scheduler(mode=mode) as scheduler:
+            await small(scheduler)
+            with pytest.raises(TypeError, match=r"'priorty'; options of an ask are priority, "):
+                await scheduler.add_ask("a", "k", {"vcore": 1}, **wrong)
+            with pytest.raises(TypeError, match=r"add_node\(\).*'priorty'"):
+                await scheduler.add_node("m", {"vcore": 1}, **wrong)
+            with pytest.raises(TypeError, match=r"decisions\(\).*'priorty'"):
+                scheduler.decisions(**wrong)
             await check(scheduler)
 
     run(main)

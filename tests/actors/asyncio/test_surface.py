@@ -10,18 +10,18 @@ import muster
 import muster.asyncio
 
 CLASSES = ["Allocation", "Application", "Ask", "Binder", "Decisions", "Gang", "Scheduler"]
-NOT_FOR_PROGRAMS = {"Decisions": {"offer", "end", "is_over"}}
+NOT_FOR_PROGRAMS = {"Decisions": {"offer", "end", "is_over", "take_now"}}
 """What only the coordinator calls."""
 
 
 def public(name: str, owner: type) -> set[str]:
-    names = {one for one in vars(owner) if not one.startswith("_")}
+    names = {one for one in dir(owner) if not one.startswith("_")}
     return names - NOT_FOR_PROGRAMS.get(name, set())
 
 
 def methods(name: str) -> list[str]:
     owner: type = getattr(muster, name)
-    return [one for one in vars(owner) if one in public(name, owner) and callable(vars(owner)[one])]
+    return sorted(one for one in public(name, owner) if callable(getattr(owner, one)))
 
 
 def summary(what: object) -> str:

@@ -166,6 +166,22 @@ async def test_the_class_of_an_ask_and_annotations_of_its_gang(by_app: bool) -> 
     assert event.priority_class == "high"
 
 
+@pytest.mark.parametrize("name", ["priorty", "count", "app", "op"])
+async def test_what_is_no_option_of_an_ask(name: str) -> None:
+    wrong: dict[str, Any] = {"priority": 1, name: 5}
+    message = rf"add_asks?\(\) got .* argument '{name}'.*"
+    async with service() as scheduler:
+        app = scheduler.app("a")
+        with pytest.raises(TypeError, match=message):
+            await app.add_ask("k", ONE, **wrong)
+        if name != "app":
+            with pytest.raises(TypeError, match=message):
+                await scheduler.add_ask("a", "k", ONE, **wrong)
+        if name != "count":
+            with pytest.raises(TypeError, match=message + "priority, priority_class, gang, "):
+                await app.add_asks("k", ONE, 1, **wrong)
+
+
 async def test_the_names_of_many_asks() -> None:
     async with service() as scheduler:
         asks = await scheduler.add_asks("a", "k", ONE, 3)

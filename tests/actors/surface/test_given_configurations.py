@@ -29,15 +29,14 @@ def config_as(kind: str, text: str, path: Path) -> Any:  # noqa: ANN401 - of any
     path.write_text(text, "utf-8")
     kinds: dict[str, Callable[[], object]] = {
         "text": lambda: text,
-        "bytes path": lambda: path,
-        "name": lambda: str(path),
+        "path": lambda: path,
         "mapping": lambda: MAPPING,
         "loaded": lambda: parse_configuration(text),
     }
     return kinds[kind]()
 
 
-@pytest.mark.parametrize("kind", ["text", "bytes path", "name", "mapping", "loaded"])
+@pytest.mark.parametrize("kind", ["text", "path", "mapping", "loaded"])
 async def test_a_configuration(kind: str, tmp_path: Path) -> None:
     config = config_as(kind, TEXT, tmp_path / "queues.yaml")
     async with service() as scheduler:
@@ -51,7 +50,7 @@ async def queues(scheduler: muster.Scheduler) -> set[str]:
     return {queue.path for queue in (await scheduler.snapshot()).queues.values()}
 
 
-@pytest.mark.parametrize("kind", ["text", "bytes path", "name"])
+@pytest.mark.parametrize("kind", ["text", "path"])
 async def test_the_partition_that_is_to_run(kind: str, tmp_path: Path) -> None:
     config = config_as(kind, TWO, tmp_path / "queues.yaml")
     async with muster.open_scheduler(config, partition="two") as scheduler:
@@ -99,10 +98,45 @@ async def test_a_bad_configuration(config: Any, message: str) -> None:  # noqa: 
 
 @pytest.mark.parametrize("name", ["nothing.yaml", ""])
 async def test_a_configuration_that_is_not_there(name: str, tmp_path: Path) -> None:
-    path = str(tmp_path / name)
+    path = tmp_path / name
     async with service() as scheduler:
-        for config in (path, Path(path)):
-            with pytest.raises(OSError, match=r"No such file|Is a directory"):
-                await scheduler.configure(config)
-            with pytest.raises(OSError, match=r"No such file|Is a directory"):
-                await scheduler.apply(config)
+        with pytest.raises(OSError, match=r"No such file|Is a directory"):
+            await scheduler.configure(path)
+        with pytest.raises(OSError, match=r"No such file|Is a directory"):
+            await scheduler.apply(path)
+
+
+@pytest.mark.parametrize("name", ["queues.yaml", "conf/queues.json", " /etc/a b", r"C:\queues.yml"])
+async def test_a_name_of_a_file_is_no_text(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queues.yaml").write_text(TEXT, "utf-8")  # That there is one changes nothing.
+    hint = f"{name!r} is not a %s; for a file, pass pathlib.Path({name!r})"
+
+    async with service() as scheduler:
+        with pytest.raises(muster.ConfigError) as configured:
+            await scheduler.configure(name)
+        with pytest.raises(muster.EventError) as applied:
+            await scheduler.apply(name)
+        with pytest.raises(muster.EventError) as deleted:
+            await scheduler.delete(name)
+    with pytest.raises(muster.ConfigError) as opened:
+        async with muster.open_scheduler(name):
+            pytest.fail("opened")
+
+    assert str(configured.value) == str(opened.value) == hint % "configuration"
+    assert str(applied.value) == str(deleted.value) == "manifest: " + hint % "Kubernetes object"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "# nothing", "partitions:", "{}", "a: b", "one\ntwo", "x" * 5000]
+)
+async def test_what_is_no_name_of_a_file_is_refused_without_a_hint(text: str) -> None:
+    async with service() as scheduler:
+        with pytest.raises(muster.ConfigError) as configured:
+            await scheduler.configure(text)
+        with pytest.raises(muster.EventError) as applied:
+            await scheduler.apply(text)
+
+    assert "pathlib" not in f"{configured.value} {applied.value}"

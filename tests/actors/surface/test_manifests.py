@@ -55,14 +55,13 @@ async def test_applying_and_deleting(name: str) -> None:
         assert await nodes(scheduler) == set()
 
 
-@pytest.mark.parametrize("as_path", [True, False])
-async def test_a_file(as_path: bool, tmp_path: Path) -> None:
+async def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "nodes.yaml"
     path.write_text(f"{text_of('x')}---\n{text_of('y')}", "utf-8")
     async with service() as scheduler:
-        await scheduler.apply(path if as_path else str(path))
+        await scheduler.apply(path)
         assert await nodes(scheduler) == {"x", "y"}
-        await scheduler.delete(path if as_path else str(path))
+        await scheduler.delete(path)
         assert await nodes(scheduler) == set()
 
 

@@ -113,11 +113,10 @@ async def test_a_configuration_can_be_a_text() -> None:
         assert (await scheduler.snapshot()).queues.keys() == PATHS
 
 
-@pytest.mark.parametrize("kind", [str, Path])
-async def test_a_configuration_can_be_a_file(kind: type, tmp_path: Path) -> None:
+async def test_a_configuration_can_be_a_file(tmp_path: Path) -> None:
     path = tmp_path / "queues.yaml"
     path.write_text(QUEUES)
-    async with muster.open_scheduler(kind(path)) as scheduler:
+    async with muster.open_scheduler(path) as scheduler:
         assert (await scheduler.snapshot()).queues.keys() == PATHS
 
 
@@ -155,7 +154,7 @@ async def test_a_bad_map_is_refused_with_its_path() -> None:
 
 async def test_a_file_that_is_not_there() -> None:
     with pytest.raises(FileNotFoundError):
-        async with muster.open_scheduler("not-there.yaml"):
+        async with muster.open_scheduler(Path("not-there.yaml")):
             pytest.fail("opened")
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, final
+from typing import NoReturn, TypeVar, final
 
 import trio
 
 from muster._errors import ClosedSchedulerError
 from muster._runtime.clients.calls import Answer, Call, Enter, Entered, Note
-from muster._runtime.entry import Entry
+from muster._runtime.entry import Entry, closed
 from muster._runtime.pace import Pace
 from muster_core.events import Event
 
 A = TypeVar("A")
+
+
+async def raise_closed() -> NoReturn:
+    """Tell a caller that the scheduler is closed, unless it is cancelled as well.
+
+    Raises:
+        ClosedSchedulerError: Always.
+    """
+    await trio.lowlevel.checkpoint_if_cancelled()
+    raise closed()
 
 
 @final

@@ -150,9 +150,10 @@ class Decisions:
 
     async def __anext__(self) -> Announced:
         await self._wait()
-        if not self._buffer:
-            raise StopAsyncIteration
-        return self._buffer.popleft()
+        if self._buffer:
+            return self._buffer.popleft()
+        self.take_now()  # which raises what it has ended by, if that was an error
+        raise StopAsyncIteration
 
     async def take(self) -> Sequence[Announced]:
         """Wait until there is anything, and take all that is there; nothing at the end.
@@ -162,6 +163,13 @@ class Decisions:
             Exception: What the filter ``where`` has raised.
         """
         await self._wait()
+        return self.take_now()
+
+    def take_now(self) -> Sequence[Announced]:
+        """Take what is there, without waiting; see :meth:`take`."""
+        if not self._buffer and self._error is not None:
+            error, self._error = self._error, None
+            raise error
         taken = tuple(self._buffer)
         self._buffer.clear()
         return taken
@@ -176,9 +184,6 @@ class Decisions:
         else:
             self._waiter = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
-        if not self._buffer and self._error is not None:
-            error, self._error = self._error, None
-            raise error
 
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         self._waiter = None
