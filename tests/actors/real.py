@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
@@ -31,12 +31,27 @@ async def run_async(scenario: Scenario, seed: int | None = None) -> Sequence[Ann
     return recording.decisions
 
 
-async def play(scheduler: muster.Simulation, scenario: Scenario) -> None:
-    """Let a scenario in, whose last batch is left open."""
+async def nothing() -> None:
+    """Look at nothing."""
+
+
+async def play(
+    scheduler: muster.Simulation,
+    scenario: Scenario,
+    settled: Callable[[], Awaitable[None]] = nothing,
+) -> None:
+    """Let a scenario in, whose last batch is left open.
+
+    Args:
+        scheduler: It runs the scenario.
+        scenario: What comes in.
+        settled: Called after each ``SETTLE``.
+    """
     for index, step in enumerate(scenario):
         match step.what:
             case Marker.SETTLE:
                 await scheduler.settle(step.at_us)
+                await settled()
             case str() as message:
                 await scheduler.refuse(message, at_us=step.at_us, index=index)
             case event:

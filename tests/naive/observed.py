@@ -7,8 +7,9 @@ import trio
 import muster
 from muster.testing import Interleaving, Recording
 from muster_core.snapshots import Snapshot
+from tests.actors import real
 from tests.naive.explained import account_of
-from tests.naive.harness import Accounts, Marker, Observed, Scenario
+from tests.naive.harness import Accounts, Observed, Scenario
 from tests.naive.reasons import Account
 
 
@@ -26,19 +27,14 @@ async def _observe(scenario: Scenario, seed: int | None) -> Observed:
     recording, snapshots, accounts = Recording(), list[Snapshot](), list[Accounts]()
     interleave = None if seed is None else Interleaving(seed)
     async with muster.open_simulation(journal=recording, interleave=interleave) as scheduler:
-        for index, step in enumerate(scenario):
-            match step.what:
-                case Marker.SETTLE:
-                    await scheduler.settle(step.at_us)
-                    snapshots.append(await scheduler.snapshot())
-                    accounts.append(await _accounts(scheduler, snapshots[-1]))
-                case str() as message:
-                    await scheduler.refuse(message, at_us=step.at_us, index=index)
-                case event:
-                    await scheduler.submit(event, at_us=step.at_us, index=index)
+
+        async def look() -> None:
+            snapshots.append(await scheduler.snapshot())
+            accounts.append(await _accounts(scheduler, snapshots[-1]))
+
+        await real.play(scheduler, scenario, look)
         await scheduler.finish()
-        snapshots.append(await scheduler.snapshot())
-        accounts.append(await _accounts(scheduler, snapshots[-1]))
+        await look()
     return Observed(recording.decisions, snapshots, accounts)
 
 

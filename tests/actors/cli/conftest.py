@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from tests.actors.cli.comparing import FEED, QUEUES, RANKED
+from tests.actors.cli.helpers import written
 
 
 @pytest.fixture(autouse=True)
 def width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tables be as wide as without a terminal, whatever the tests run in."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """What is compared: a feed, and two configurations for it."""
+    return {
+        "feed": written(tmp_path / "feed.yaml", FEED),
+        "a": written(tmp_path / "a.yaml", QUEUES),
+        "b": written(tmp_path / "b.yaml", RANKED),
+    }

@@ -14,8 +14,9 @@ from muster_core.events import AddApp, AddAsk, AddGang, AddNode
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
+from tests.actors import real
 from tests.naive.gang_strategies import gang_scenarios
-from tests.naive.harness import Marker, Step
+from tests.naive.harness import Step
 
 
 class Witness:
@@ -72,17 +73,13 @@ def look(snapshot: Snapshot) -> None:
 async def run(scenario: list[Step], seed: int) -> None:
     witness = Witness()
     async with muster.open_simulation(journal=witness, interleave=Interleaving(seed)) as scheduler:
-        for index, step in enumerate(scenario):
-            match step.what:
-                case Marker.SETTLE:
-                    await scheduler.settle(step.at_us)
-                    look(await check(scheduler))
-                case str() as message:
-                    await scheduler.refuse(message, at_us=step.at_us, index=index)
-                case event:
-                    await scheduler.submit(event, at_us=step.at_us, index=index)
+
+        async def settled() -> None:
+            look(await check(scheduler))
+
+        await real.play(scheduler, scenario, settled)
         await scheduler.finish()
-        look(await check(scheduler))
+        await settled()
 
 
 @given(gang_scenarios(), st.integers(0, 2**16))

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
 from muster_core.admission.directory import Directory
-from muster_core.admission.routes import Route, StartApp, StartQueue, TellApp, TellQueue
-from muster_core.config import default_configuration
-from muster_core.config.model import Configuration, SortPolicy
-from muster_core.errors import RefusedError
+from muster_core.admission.routes import StartApp, StartQueue, TellApp
+from muster_core.config.model import SortPolicy
 from muster_core.events import (
     AddApp,
     AddAsk,
     AddPriorityClass,
-    Configure,
     FailBind,
     Release,
     RemoveApp,
     RemoveAsk,
 )
 from muster_core.owners.messages.asks import AppIdentity, Origin
-from muster_core.owners.messages.queues import SetQueue
 from muster_core.owners.messages.to_applications import (
     AddAsks,
     Dismiss,
@@ -32,65 +26,8 @@ from muster_core.owners.messages.to_applications import (
     WithdrawAsk,
 )
 from muster_core.resources import Resources
+from tests.core.admission.names import Admissible, Names, short
 from tests.core.building import configuration, queue, wish
-
-Admissible = (
-    AddApp | AddAsk | AddPriorityClass | Configure | FailBind | Release | RemoveApp | RemoveAsk
-)
-
-
-class Names:
-    """A directory with a counter of events."""
-
-    def __init__(self, config: Configuration | None = None) -> None:
-        self.directory = Directory(config or default_configuration())
-        self._seq = count(1)
-
-    def enter(self, event: Admissible) -> list[Route]:
-        routes = self.directory.handle(event, Origin(next(self._seq)))
-        self.directory.check()
-        return routes
-
-    def refused(self, event: Admissible) -> str:
-        """Check that an event is refused and changes nothing; give the message."""
-        before = self.picture()
-        with pytest.raises(RefusedError) as refusal:
-            self.directory.handle(event, Origin(next(self._seq)))
-        assert self.picture() == before
-        self.directory.check()
-        return str(refusal.value)
-
-    def picture(self) -> object:
-        queues = {
-            path: (entry.key, entry.config, entry.dynamic, entry.draining, entry.apps)
-            for path, entry in self.directory.queues.items()
-        }
-        return queues, self.directory.apps(), self.directory.completed.seen()
-
-    def add_app(self, name: str, path: str, **fields: str) -> list[Route]:
-        return self.enter(AddApp(name, path, **fields))  # type: ignore[arg-type]
-
-    def draining(self) -> list[str]:
-        return [path for path, entry in self.directory.queues.items() if entry.draining]
-
-    def paths(self) -> list[str]:
-        return sorted(self.directory.queues)
-
-
-def short(routes: list[Route]) -> list[str]:
-    """Give routes in short: ``+2 root.a``, ``2 Retire``, ``app 5 Enlist``."""
-    lines: list[str] = []
-    for route in routes:
-        match route:
-            case StartQueue():
-                lines.append(f"+{route.key} {route.config.path}")
-            case TellQueue():
-                lines.append(f"{route.key} {type(route.message).__name__}")
-            case StartApp():
-                lines.append(f"+app {route.identity.key}")
-            case TellApp():
-                lines.append(f"app {route.key} {type(route.message).__name__}")
-    return lines
 
 
 def test_the_first_routes_start_the_queues_from_above() -> None:
@@ -369,135 +306,3 @@ def test_only_the_leaf_gets_the_nearest_template_whole() -> None:
     assert made["root.a.b.c.d"].max_applications == 3
     assert made["root.a.b.c.d"].settings.sort_policy is SortPolicy.FAIR
     assert made["root.a.e"].max_applications == 9
-
-
-# Configurations
-
-
-def test_the_same_configuration_tells_nobody_anything() -> None:
-    config = configuration(queue("a", queue("b")), queue("c"))
-
-    assert Names(config).enter(Configure(config)) == []
-
-
-def test_a_configuration_changes_what_it_names() -> None:
-    names = Names(configuration(queue("a"), queue("b")))
-    routes = names.enter(Configure(configuration(queue("a", maxapplications="1"), queue("c"))))
-
-    assert short(routes) == ["1 SetQueue", "3 Retire", "2 SetQueue", "+4 root.c"]
-    assert names.directory.queues["root.a"].config.max_applications == 1
-
-
-def test_a_queue_that_vanishes_while_in_use_drains_and_goes_when_empty() -> None:
-    names = Names(configuration(queue("a", queue("b")), queue("c")))
-    names.add_app("p", "a.b")
-    routes = names.enter(Configure(configuration(queue("c"))))
-
-    assert [line for line in short(routes) if line[0] != "1"] == ["3 SetQueue", "2 SetQueue"]
-    assert names.draining() == ["root.a", "root.a.b"]
-    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss", "3 Retire", "2 Retire"]
-
-
-def test_a_draining_queue_keeps_its_settings() -> None:
-    names = Names(configuration(queue("a", maxapplications="7")))
-    names.add_app("p", "a")
-    before = names.directory.queues["root.a"].config
-    routes = names.enter(Configure(configuration()))
-
-    assert routes[-1] == TellQueue(2, SetQueue(before, draining=True))
-    assert names.enter(Configure(configuration())) == []
-
-
-@pytest.mark.parametrize("path", ["a", "a.b", "a.b.c", "a.made"])
-def test_a_draining_queue_takes_no_application(path: str) -> None:
-    names = Names(configuration(queue("a", queue("b", parent="true"), parent="true")))
-    names.add_app("p", "a.b.c")
-    names.enter(Configure(configuration()))
-
-    assert names.refused(AddApp("q", path)) == (
-        f"queue: {path!r} is draining and takes no new application"
-    )
-
-
-def test_a_queue_that_comes_back_is_active_again() -> None:
-    config = configuration(queue("a"))
-    names = Names(config)
-    names.add_app("p", "a")
-    names.enter(Configure(configuration()))
-    before = names.directory.queues["root.a"].key
-    routes = names.enter(Configure(config))
-
-    assert f"{before} SetQueue" in short(routes)
-    assert names.draining() == []
-    names.add_app("q", "a")
-    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss"]
-
-
-def test_a_child_that_drains_alone_leaves_its_parent_active() -> None:
-    names = Names(configuration(queue("a", queue("b"), queue("c"))))
-    names.add_app("p", "a.b")
-    names.enter(Configure(configuration(queue("a", queue("c")))))
-
-    assert names.draining() == ["root.a.b"]
-    assert short(names.enter(RemoveApp("p"))) == ["app 1 Dismiss", "3 Retire"]
-
-
-def test_dynamic_queues_outlast_a_configuration() -> None:
-    names = Names(configuration(queue("a", parent="true")))
-    names.add_app("p", "a.x")
-    made = names.directory.queues["root.a.x"].config
-    names.enter(Configure(configuration(queue("a", parent="true", properties={"x": "y"}))))
-
-    entry = names.directory.queues["root.a.x"]
-    assert (entry.config, entry.dynamic, entry.draining) == (made, True, False)
-
-
-def test_a_dynamic_queue_that_a_configuration_names_is_there_to_stay() -> None:
-    names = Names()
-    names.add_app("p", "x")
-    names.enter(Configure(configuration(queue("x", maxapplications="2"))))
-    names.enter(RemoveApp("p"))
-
-    assert names.paths() == ["root", "root.x"]
-    assert names.directory.queues["root.x"].config.max_applications == 2
-
-
-def test_below_a_draining_parent_dynamic_queues_keep_it() -> None:
-    names = Names(configuration(queue("a", parent="true")))
-    names.add_app("p", "a.x")
-    names.enter(Configure(configuration()))
-    assert names.draining() == ["root.a"]
-
-    assert short(names.directory.complete(1)) == ["3 Retire", "2 Retire"]
-
-
-def test_a_leaf_with_applications_cannot_become_a_parent() -> None:
-    names = Names(configuration(queue("a"), queue("b")))
-    names.add_app("p", "a")
-
-    message = names.refused(Configure(configuration(queue("a", queue("c")), queue("d"))))
-    assert message == "config: 'root.a' has applications and cannot become a parent"
-
-
-def test_a_leaf_without_applications_can() -> None:
-    names = Names(configuration(queue("a")))
-    names.add_app("p", "a")
-    names.enter(RemoveApp("p"))
-    names.enter(Configure(configuration(queue("a", queue("c")))))
-
-    assert short(names.add_app("p", "a.c")) == ["+app 4", "app 4 Enlist"]
-
-
-def test_a_parent_with_children_cannot_become_a_leaf() -> None:
-    names = Names(configuration(queue("a", parent="true")))
-    names.add_app("p", "a.x")
-
-    message = names.refused(Configure(configuration(queue("a"))))
-    assert message == "config: 'root.a' has children and cannot become a leaf"
-
-
-def test_a_parent_without_children_can() -> None:
-    names = Names(configuration(queue("a", parent="true")))
-    names.enter(Configure(configuration(queue("a"))))
-
-    assert short(names.add_app("p", "a")) == ["+app 2", "app 2 Enlist"]

@@ -1,4 +1,4 @@
-"""Queues as a round sees them: order, quota, gates."""
+"""Queues as a round sees them: order, quota, what is to be visited."""
 
 from __future__ import annotations
 
@@ -6,121 +6,14 @@ from math import inf
 
 import pytest
 
-from muster_core.config.model import Configuration, QueueConfig
-from muster_core.nodes.node import Node
-from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask
-from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
-from muster_core.structures.steps import all_at_once
+from muster_core.owners.messages.asks import Allocation
+from muster_core.structures.shapes import EVERY_SHAPE, bits_of
 from muster_core.structures.totals import add_to
-from muster_core.values.lifecycle import AppState
-from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.leaf import LeafView
-from muster_core.view.tree.queue import VISIT, ParentView, ViewQueue
+from muster_core.view.tree.queue import VISIT
 from muster_core.view.tree.slots import Offer, Slot
 from tests.core.building import ask, configuration, queue
-
-
-class World:
-    """Queues and applications, put in place by hand and brought up to date.
-
-    Args:
-        config: The queues.
-        total: What the partition has.
-    """
-
-    def __init__(self, config: Configuration, **total: int) -> None:
-        self.shapes = ShapeTable()
-        self.total = total
-        self.queues: dict[str, ViewQueue] = {}
-        self._enter(config.root, None)
-
-    def _enter(self, config: QueueConfig, parent: ParentView | None) -> None:
-        kind = ParentView if config.is_parent else LeafView
-        depth = 0 if parent is None else parent.depth + 1
-        made = kind(len(self.queues) + 1, parent, config, depth)
-        self.queues[config.path] = made
-        if parent is not None:
-            parent.children[made.key] = made
-        if isinstance(made, ParentView):
-            for child in config.children:
-                self._enter(child, made)
-
-    def leaf(self, path: str) -> LeafView:
-        found = self.queues[f"root.{path}"]
-        assert isinstance(found, LeafView)
-        return found
-
-    def parent(self, path: str = "root") -> ParentView:
-        found = self.queues[path]
-        assert isinstance(found, ParentView)
-        return found
-
-    def app(
-        self,
-        path: str,
-        *asks: Ask,
-        state: AppState = AppState.ACCEPTED,
-        waiting: Allocation | None = None,
-        **allocated: int,
-    ) -> ViewApp:
-        """Put an application with pending asks into a leaf."""
-        leaf = self.leaf(path)
-        key = 1 + sum(len(one.apps) for one in self.queues.values() if isinstance(one, LeafView))
-        app = ViewApp(AppIdentity(key, f"p{key}", leaf.key, leaf.config.path), state)
-        leaf.apps[key] = app
-        if waiting is not None:
-            app.waiting[waiting.ask.name] = (waiting, Node("n", {}, {}, schedulable=True))
-        leaf.starting += state is AppState.STARTING
-        add_to(app.allocated, allocated)
-        for one in asks:
-            bit = self.shapes.find(one.shape) or self.shapes.add(one.shape)
-            app.add(one, bit)
-            leaf.count_shape(bit, 1)
-        for above in leaf.upward():
-            add_to(above.allocated, allocated)
-            above.running += app.running
-            for one in asks:
-                add_to(above.pending, one.resources)
-        return app
-
-    def refresh(self) -> World:
-        for one in self.queues.values():
-            if isinstance(one, LeafView):
-                all_at_once(one.reorder(self.total))
-        for one in sorted(self.queues.values(), key=lambda queue: -queue.depth):
-            one.refresh(self.shapes, self.total)
-        for one in self.queues.values():
-            one.check(self.shapes, self.total)
-        return self
-
-    def order(self, path: str = "root") -> list[str]:
-        """Give the children of a parent in order, by their own names."""
-        self.refresh()
-        parent = self.parent(path)
-        listed = [child for child in parent.children.values() if child.open]
-        best = sorted(listed, key=lambda child: child.key_in(parent, self.total))
-        assert not best or parent.first(EVERY_SHAPE, EVERY_SHAPE) is best[0]
-        return [child.config.name for child in best]
-
-    def choices(self, path: str) -> list[str]:
-        """Try every ask of a leaf, none of which is placed; give them as ``application/ask``."""
-        leaf = self.leaf(path)
-        tried: list[str] = []
-        self.refresh()
-        while leaf.open:
-            chosen = leaf.choose(leaf.open)
-            assert chosen is not None
-            app, bit, best = chosen
-            tried.append(f"{app.identity.name}/{best.name}")
-            app.tried(best, bit)
-            leaf.list_app(app, self.total)
-            self.refresh()
-        return tried
-
-
-def props(**properties: str) -> dict[str, str]:
-    return {name.replace("_", "."): value for name, value in properties.items()}
-
+from tests.core.view.helpers import props
+from tests.core.view.tree.world import World
 
 # Children of a parent
 
@@ -261,183 +154,6 @@ def test_headroom_below_zero_lets_other_types_through() -> None:
     assert world.choices("a") == ["p1/yes"]
 
 
-# Applications of a leaf
-
-
-def three(world: World) -> World:
-    """Put in three applications of falling age and rising priority, the oldest using most."""
-    for number in range(3):
-        world.app("a", ask(priority=number), vcore=9 - 3 * number)
-    return world
-
-
-@pytest.mark.parametrize(
-    ("policy", "by_priority", "expected"),
-    [
-        ("fifo", "enabled", ["p3/x", "p2/x", "p1/x"]),
-        ("fifo", "disabled", ["p1/x", "p2/x", "p3/x"]),
-        ("fair", "enabled", ["p3/x", "p2/x", "p1/x"]),
-        ("fair", "disabled", ["p3/x", "p2/x", "p1/x"]),
-    ],
-)
-def test_the_policies(policy: str, by_priority: str, expected: list[str]) -> None:
-    properties = props(application_sort_policy=policy, application_sort_priority=by_priority)
-    world = three(World(configuration(queue("a", properties=properties)), vcore=10))
-
-    assert world.choices("a") == expected
-
-
-def test_fair_goes_from_the_largest_share_down_then_by_age() -> None:
-    leaf = queue("a", properties=props(application_sort_policy="fair"))
-    world = World(configuration(leaf), vcore=10, memory=10)
-    world.app("a", ask(), vcore=5, memory=2)
-    world.app("a", ask(), vcore=1, memory=5)
-    world.app("a", ask(), vcore=5, memory=1)
-    world.app("a", ask())
-
-    assert world.choices("a") == ["p4/x", "p2/x", "p3/x", "p1/x"]
-
-
-def test_fair_compares_with_what_the_leaf_is_guaranteed() -> None:
-    resources = {"guaranteed": {"vcore": "100m"}}
-    leaf = queue("a", properties=props(application_sort_policy="fair"), resources=resources)
-    world = World(configuration(leaf), vcore=1000, memory=1000)
-    world.app("a", ask(), memory=50)
-    world.app("a", ask(), vcore=10)
-    world.app("a", ask(), memory=200)
-
-    assert world.choices("a") == ["p1/x", "p2/x", "p3/x"]
-
-
-def state_aware(by_priority: str = "enabled") -> World:
-    properties = props(application_sort_policy="stateaware", application_sort_priority=by_priority)
-    return World(configuration(queue("a", properties=properties)), vcore=10)
-
-
-def test_one_accepted_application_beside_the_running_ones() -> None:
-    world = state_aware("disabled")
-    for state in (AppState.ACCEPTED, AppState.RUNNING, AppState.ACCEPTED, AppState.RUNNING):
-        world.app("a", ask(), state=state)
-
-    assert world.choices("a") == ["p1/x", "p2/x", "p4/x"]
-
-
-def test_it_is_that_of_highest_priority_then_the_oldest() -> None:
-    world = state_aware()
-    for priority in (1, 3, 3, 2):
-        world.app("a", ask(priority=priority))
-
-    assert world.choices("a") == ["p2/x"]
-
-
-def test_a_starting_application_keeps_accepted_ones_out() -> None:
-    world = state_aware()
-    world.app("a", ask(priority=9))
-    world.app("a", state=AppState.STARTING)
-
-    assert world.choices("a") == []
-
-
-def test_one_starting_application_with_pending_asks_competes() -> None:
-    world = state_aware()
-    world.app("a", state=AppState.STARTING)
-    world.app("a", ask(), state=AppState.STARTING)
-    world.app("a", ask(), state=AppState.STARTING)
-
-    assert world.choices("a") == ["p2/x"]
-
-
-# Gates and strict order
-
-
-def test_an_application_that_runs_is_not_kept_out_by_itself() -> None:
-    world = World(configuration(queue("a", maxapplications="1")))
-    world.app("a", ask(), state=AppState.RUNNING)
-    world.app("a", ask())
-
-    assert world.leaf("a").gates() == (False, True)
-    assert world.choices("a") == ["p1/x"]
-
-
-def test_over_a_limit_that_was_lowered_nobody_is_tried() -> None:
-    world = World(configuration(queue("a", maxapplications="1")))
-    world.app("a", ask(), state=AppState.RUNNING)
-    world.app("a", ask(), state=AppState.STARTING)
-
-    assert world.leaf("a").gates() == (True, True)
-    assert world.choices("a") == []
-
-
-def test_the_limit_of_an_ancestor_counts_everything_below_it() -> None:
-    limit = {"maxapplications": "1"}
-    world = World(configuration(queue("a", queue("b", **limit), queue("c", **limit), **limit)))
-    world.app("a.b", ask(), state=AppState.RUNNING)
-    world.app("a.c", ask())
-
-    assert world.choices("a.c") == []
-    assert world.choices("a.b") == ["p1/x"]
-
-
-BLOCKING = props(application_sort_blocking="enabled")
-
-
-def test_a_blocking_leaf_offers_only_its_first_ask() -> None:
-    world = World(configuration(queue("a", properties=BLOCKING)))
-    first = world.app("a", ask("big", vcore=9), ask("small", vcore=1))
-    world.refresh()
-
-    bit = world.shapes.find(first.pending["big"].shape)
-    assert world.leaf("a").open == 1 << (bit or 0)
-    assert world.leaf("a").choose(EVERY_SHAPE ^ world.leaf("a").open) is None
-
-
-def test_a_blocked_leaf_offers_nothing() -> None:
-    world = World(configuration(queue("a", properties=BLOCKING)))
-    world.app("a", ask())
-    world.refresh()
-    leaf = world.leaf("a")
-    leaf.blocked = True
-    for above in leaf.upward():
-        above.refresh(world.shapes, world.total)
-
-    assert leaf.open == 0
-    assert world.parent().open == 0
-
-
-def test_a_blocking_leaf_below_a_limit_waits_for_its_turn() -> None:
-    world = World(
-        configuration(
-            queue("a", queue("b", properties=BLOCKING, maxapplications="3"), maxapplications="3")
-        )
-    )
-    world.app("a.b", ask())
-    world.refresh()
-
-    assert world.leaf("a.b").visiting
-    assert world.parent().visiting
-
-
-def test_a_limit_of_its_own_needs_no_waiting() -> None:
-    world = World(configuration(queue("a", properties=BLOCKING, maxapplications="3")))
-    world.app("a", ask())
-    world.refresh()
-
-    assert not world.leaf("a").visiting
-
-
-def test_an_application_that_leaves_takes_its_priority_along() -> None:
-    world = World(configuration(queue("a")))
-    leaving = world.app("a", ask(priority=9))
-    world.app("a", ask(priority=1))
-    world.refresh()
-    leaf = world.leaf("a")
-    leaf.remove(leaving)
-    for above in leaf.upward():
-        above.refresh(world.shapes, world.total)
-
-    assert (leaf.priority, world.parent().priority) == (1, 1)
-
-
 def test_a_child_that_leaves_is_listed_no_more() -> None:
     world = World(configuration(queue("a"), queue("b")))
     world.app("a", ask(priority=9))
@@ -448,15 +164,6 @@ def test_a_child_that_leaves_is_listed_no_more() -> None:
 
     assert parent.first(EVERY_SHAPE, EVERY_SHAPE) is world.leaf("b")
     assert parent.tally.top() == 1
-
-
-def test_what_is_allocated_counts_in_the_values() -> None:
-    world = World(configuration(queue("a")))
-    world.app("a", ask(priority=3), vcore=2)
-    world.refresh()
-
-    values = world.leaf("a").values()
-    assert (values.priority, values.pending, values.allocated) == (3, {"vcore": 1}, {"vcore": 2})
 
 
 # What is to be tried whether it fits or not
