@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Final
 
 from muster import __version__
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for docs.spec_extension
 
 project: Final = "Muster"
 author: Final = "the Muster developers"
@@ -16,6 +20,7 @@ extensions: Final = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinxcontrib_trio",
+    "docs.spec_extension",
 ]
 exclude_patterns: Final = ["_build"]
 source_suffix: Final = {".md": "markdown"}

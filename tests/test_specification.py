@@ -1,0 +1,276 @@
+"""The specification and those who cite it agree."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from docs import spec_extension
+from docs.rules import (
+    FEEDS_README,
+    INDEX,
+    PAGES,
+    PROJECT,
+    UNSHOWN,
+    Citation,
+    Rule,
+    Unshown,
+    cited_at_head,
+    cited_in_table,
+    feed_citations,
+    feeds_with_comments,
+    feeds_without_comments,
+    ids_in,
+    read_page,
+    read_rules,
+    read_unshown,
+    test_citations as citations_of_tests,
+)
+
+RULES = read_rules()
+IDS = {rule.id for rule in RULES}
+PREFIXES = {name.partition("-")[0] for name in IDS}
+CITED = feed_citations()
+NAMED_BY_TESTS = citations_of_tests(PREFIXES)
+UNSHOWN_ROWS = read_unshown()
+
+#: Where ids may stand beside feeds and test modules, and what of it is read.
+SOURCES = ("core", "actors", "docs", "benchmarks", "examples", "tests")
+SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".js"}
+
+#: Folders of feeds that still cite sections of a text that is not here.
+NOT_YET_CONVERTED = ("gangs", "preemption", "reclaim", "reasons")
+#: Where nothing cites sections any more.
+CONVERTED = ("docs", "tests/configs", "tests/feeds", "CONTRIBUTING.md", "README.md")
+
+
+def named(path: Path) -> str:
+    return path.relative_to(PROJECT).as_posix()
+
+
+def converted(path: Path) -> bool:
+    return path.parts[len((PROJECT / "tests" / "feeds").parts)] not in NOT_YET_CONVERTED
+
+
+def texts(*places: str) -> list[Path]:
+    """Give every text below some folders, and files."""
+    found = [path for place in places for path in [PROJECT / place, *(PROJECT / place).rglob("*")]]
+    return [path for path in found if path.is_file() and path.suffix in SUFFIXES]
+
+
+def cited_ids() -> set[str]:
+    return {cited.id for cited in [*CITED, *NAMED_BY_TESTS]}
+
+
+# -- rules --------------------------------------------------------------------------------------
+
+
+def test_there_are_rules() -> None:
+    assert len(RULES) > 250
+
+
+def test_ids_are_given_once() -> None:
+    counted = Counter(rule.id for rule in RULES)
+
+    assert [name for name, times in counted.items() if times > 1] == []
+
+
+def test_every_page_has_ids_of_its_own() -> None:
+    pages = {(rule.id.partition("-")[0], rule.page.name) for rule in RULES}
+
+    assert len(pages) == len({prefix for prefix, _ in pages}) == len({page for _, page in pages})
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_rule_has_its_anchor_and_a_text(rule: Rule) -> None:
+    assert rule.anchor == f"({rule.id.lower()})="
+    assert rule.text
+    assert not rule.title.endswith(".")
+
+
+def test_links_to_rules_lead_somewhere() -> None:
+    for path in (PROJECT / "docs").rglob("*.md"):
+        linked = re.findall(r"\]\([\w/.]*#([a-z]+-[0-9]+)\)", path.read_text(encoding="utf-8"))
+        assert {name.upper() for name in linked} <= IDS, named(path)
+
+
+def test_every_page_is_in_the_index() -> None:
+    text = INDEX.read_text(encoding="utf-8")
+    pages = {path.stem for path in PAGES.glob("*.md")} - {"index"}
+
+    assert {page for page in pages if f"({page}.md)" not in text} == set()
+    assert {page for page in pages if f"\n{page}\n" not in text} == set()
+
+
+# -- citations ----------------------------------------------------------------------------------
+
+
+def test_every_rule_that_is_cited_exists() -> None:
+    cited = [*CITED, *(found for path in texts(*SOURCES) for found in ids_in(path, PREFIXES))]
+
+    assert [f"{named(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
+
+
+FEEDS_THAT_CITE = [
+    path
+    for path in feeds_with_comments()
+    if not path.is_relative_to(FEEDS_README.parent) or converted(path)
+]
+
+
+@pytest.mark.parametrize("path", FEEDS_THAT_CITE, ids=named)
+def test_feed_says_which_rules_it_shows(path: Path) -> None:
+    cited = [one.id for one in cited_at_head(path)]
+
+    assert cited
+    assert len(cited) == len(set(cited))
+
+
+@pytest.mark.parametrize("path", feeds_without_comments(), ids=named)
+def test_feed_without_comments_is_in_the_table(path: Path) -> None:
+    assert path in {one.path for one in cited_in_table(FEEDS_README)}
+
+
+def test_the_table_names_feeds_without_comments() -> None:
+    listed = {one.path for one in cited_in_table(FEEDS_README)}
+
+    assert listed <= set(feeds_without_comments())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_rule_is_shown(rule: Rule) -> None:
+    excused = {row.id for row in UNSHOWN_ROWS}
+
+    assert (rule.id in cited_ids()) != (rule.id in excused), (
+        f"cited by a feed or a test, or a row below {UNSHOWN!r}: one of the two"
+    )
+
+
+@pytest.mark.parametrize("row", UNSHOWN_ROWS, ids=[row.id for row in UNSHOWN_ROWS])
+def test_row_of_a_rule_that_no_feed_shows(row: Unshown) -> None:
+    assert row.id in IDS
+    assert row.why
+    assert [path for path in row.tests if not (PROJECT / path).is_file()] == []
+
+
+def test_there_are_rows_of_rules_that_no_feed_shows() -> None:
+    assert UNSHOWN_ROWS
+    assert len(UNSHOWN_ROWS) == len({row.id for row in UNSHOWN_ROWS})
+    # Every row is read: a table has two lines more.
+    section = INDEX.read_text(encoding="utf-8").partition(f"\n## {UNSHOWN}\n")[2]
+    lines = [line for line in section.partition("\n## ")[0].splitlines() if line[:1] == "|"]
+    assert len(lines) == len(UNSHOWN_ROWS) + 2
+
+
+def test_nothing_cites_sections_of_another_text() -> None:
+    sections = re.compile(r"\bSPEC (?:section )?[0-9]|\bSPEC sections [0-9]|SPEC\.md")
+    files = [
+        path
+        for path in texts(*CONVERTED)
+        if not path.is_relative_to(FEEDS_README.parent) or converted(path)
+    ]
+
+    assert [named(path) for path in files if sections.search(path.read_text("utf-8"))] == []
+
+
+# -- how they are read --------------------------------------------------------------------------
+
+
+def test_a_page_is_read(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Page\n\n(order-1)=\n### ORDER-1: One\n\nText.\n\n(order-2)=\n### ORDER-2: Two\n"
+    )
+
+    assert list(read_page(page)) == [
+        Rule("ORDER-1", "One", "Text.", "(order-1)=", page),
+        Rule("ORDER-2", "Two", "", "(order-2)=", page),
+    ]
+
+
+@pytest.mark.parametrize("heading", ["Title", "order-1: Title", "ORDER-x: Title", "ORDER-1 Title"])
+def test_a_heading_that_is_no_rule(tmp_path: Path, heading: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n### {heading}\n")
+
+    with pytest.raises(ValueError, match="is no rule"):
+        list(read_page(page))
+
+
+def test_a_head_is_read_down_to_the_first_event(tmp_path: Path) -> None:
+    feed = tmp_path / "feed.yaml"
+    feed.write_text("# ORDER-1: one.\n# more\n# ORDER-2: two.\n- {op: settle}\n# ORDER-3: three.\n")
+
+    assert list(cited_at_head(feed)) == [
+        Citation("ORDER-1", feed, "one."),
+        Citation("ORDER-2", feed, "two."),
+    ]
+
+
+def test_ids_in_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "test_it.py"
+    path.write_text(
+        "# ORDER-1, and (ORDER-12); no PREORDER-3, ORDER-4-5, GANG-6 or ORDER-1 again.\n"
+    )
+
+    assert [cited.id for cited in ids_in(path, {"ORDER"})] == ["ORDER-1", "ORDER-12"]
+
+
+# -- how they are shown -------------------------------------------------------------------------
+
+PAGE = """# Page
+
+(order-1)=
+### ORDER-1: One
+
+Text.
+
+## More
+
+(order-2)=
+### ORDER-2: Two
+
+Text.
+
+(order-3)=
+### ORDER-3: Three
+
+Text.
+"""
+
+
+def test_who_shows_a_rule_stands_below_it() -> None:
+    feed, test = PROJECT / "tests" / "feeds" / "a.yaml", PROJECT / "tests" / "test_a.py"
+    shown = {
+        "ORDER-1": [Citation("ORDER-1", feed, 'a "b".'), Citation("ORDER-1", test)],
+        "ORDER-3": [
+            Citation("ORDER-3", feed.with_name(f"{n}.yaml"), f"`{n}` < 9.") for n in "1234"
+        ],
+    }
+
+    one, two, three = re.split(r"\(order-\d\)=\n", spec_extension.with_shown(PAGE, shown))[1:]
+
+    assert one == (
+        "### ORDER-1: One\n\nText.\n\n"
+        '<p>Shown by <a href="../_shown/tests/feeds/a.yaml.txt" title="a &quot;b&quot;.">'
+        "<code>tests/feeds/a.yaml</code></a>, <code>tests/test_a.py</code></p>\n\n## More\n\n"
+    )
+    assert two == "### ORDER-2: Two\n\nText.\n\n"
+    assert three.count("<li>") == 4
+    assert "</code></a>: <code>1</code> &lt; 9</li>" in three
+
+
+def test_a_page_keeps_its_text() -> None:
+    for page in PAGES.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        assert spec_extension.with_shown(text, {}).split() == text.split()
+
+
+def test_the_copy_of_a_feed_can_be_read_in_a_browser() -> None:
+    feeds = PROJECT / "tests" / "feeds"
+
+    assert spec_extension.copied(feeds / "a.yaml") == Path("_shown/tests/feeds/a.yaml.txt")
+    assert spec_extension.copied(feeds / "a.msgpack") == Path("_shown/tests/feeds/a.msgpack")
