@@ -182,16 +182,16 @@ def test_nothing_cites_sections_of_another_text() -> None:
 def test_a_page_is_read(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "# Page\n\n(order-1)=\n### ORDER-1: One\n\nText.\n\n(order-2)=\n### ORDER-2: Two\n"
+        "# Page\n\n(thing-1)=\n### THING-1: One\n\nText.\n\n(thing-2)=\n### THING-2: Two\n"
     )
 
     assert list(read_page(page)) == [
-        Rule("ORDER-1", "One", "Text.", "(order-1)=", page),
-        Rule("ORDER-2", "Two", "", "(order-2)=", page),
+        Rule("THING-1", "One", "Text.", "(thing-1)=", page),
+        Rule("THING-2", "Two", "", "(thing-2)=", page),
     ]
 
 
-@pytest.mark.parametrize("heading", ["Title", "order-1: Title", "ORDER-x: Title", "ORDER-1 Title"])
+@pytest.mark.parametrize("heading", ["Title", "thing-1: Title", "THING-x: Title", "THING-1 Title"])
 def test_a_heading_that_is_no_rule(tmp_path: Path, heading: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# Page\n\n### {heading}\n")
@@ -202,41 +202,41 @@ def test_a_heading_that_is_no_rule(tmp_path: Path, heading: str) -> None:
 
 def test_a_head_is_read_down_to_the_first_event(tmp_path: Path) -> None:
     feed = tmp_path / "feed.yaml"
-    feed.write_text("# ORDER-1: one.\n# more\n# ORDER-2: two.\n- {op: settle}\n# ORDER-3: three.\n")
+    feed.write_text("# THING-1: one.\n# more\n# THING-2: two.\n- {op: settle}\n# THING-3: three.\n")
 
     assert list(cited_at_head(feed)) == [
-        Citation("ORDER-1", feed, "one."),
-        Citation("ORDER-2", feed, "two."),
+        Citation("THING-1", feed, "one."),
+        Citation("THING-2", feed, "two."),
     ]
 
 
 def test_ids_in_a_text(tmp_path: Path) -> None:
     path = tmp_path / "test_it.py"
     path.write_text(
-        "# ORDER-1, and (ORDER-12); no PREORDER-3, ORDER-4-5, GANG-6 or ORDER-1 again.\n"
+        "# THING-1, and (THING-12); no PRETHING-3, THING-4-5, OTHER-6 or THING-1 again.\n"
     )
 
-    assert [cited.id for cited in ids_in(path, {"ORDER"})] == ["ORDER-1", "ORDER-12"]
+    assert [cited.id for cited in ids_in(path, {"THING"})] == ["THING-1", "THING-12"]
 
 
 # -- how they are shown -------------------------------------------------------------------------
 
 PAGE = """# Page
 
-(order-1)=
-### ORDER-1: One
+(thing-1)=
+### THING-1: One
 
 Text.
 
 ## More
 
-(order-2)=
-### ORDER-2: Two
+(thing-2)=
+### THING-2: Two
 
 Text.
 
-(order-3)=
-### ORDER-3: Three
+(thing-3)=
+### THING-3: Three
 
 Text.
 """
@@ -245,20 +245,20 @@ Text.
 def test_who_shows_a_rule_stands_below_it() -> None:
     feed, test = PROJECT / "tests" / "feeds" / "a.yaml", PROJECT / "tests" / "test_a.py"
     shown = {
-        "ORDER-1": [Citation("ORDER-1", feed, 'a "b".'), Citation("ORDER-1", test)],
-        "ORDER-3": [
-            Citation("ORDER-3", feed.with_name(f"{n}.yaml"), f"`{n}` < 9.") for n in "1234"
+        "THING-1": [Citation("THING-1", feed, 'a "b".'), Citation("THING-1", test)],
+        "THING-3": [
+            Citation("THING-3", feed.with_name(f"{n}.yaml"), f"`{n}` < 9.") for n in "1234"
         ],
     }
 
-    one, two, three = re.split(r"\(order-\d\)=\n", spec_extension.with_shown(PAGE, shown))[1:]
+    one, two, three = re.split(r"\(thing-\d\)=\n", spec_extension.with_shown(PAGE, shown))[1:]
 
     assert one == (
-        "### ORDER-1: One\n\nText.\n\n"
+        "### THING-1: One\n\nText.\n\n"
         '<p>Shown by <a href="../_shown/tests/feeds/a.yaml.txt" title="a &quot;b&quot;.">'
         "<code>tests/feeds/a.yaml</code></a>, <code>tests/test_a.py</code></p>\n\n## More\n\n"
     )
-    assert two == "### ORDER-2: Two\n\nText.\n\n"
+    assert two == "### THING-2: Two\n\nText.\n\n"
     assert three.count("<li>") == 4
     assert "</code></a>: <code>1</code> &lt; 9</li>" in three
 
