@@ -32,7 +32,7 @@ _HEADING: Final = re.compile(r"### (.*)")
 _RULE: Final = re.compile(rf"({_ID}): (\S.*)")
 _CITED: Final = re.compile(rf"# ({_ID}): (\S.*)")
 _ROW: Final = re.compile(rf"\| `([^`]+)` \| ({_ID}) \| ([^|]+) \|")
-_UNSHOWN_ROW: Final = re.compile(rf"\| \[?({_ID})[^|]* \| ([^|]+) \| ([^|]*) \|")
+_UNSHOWN_ROW: Final = re.compile(rf"\| \[?({_ID})[^|]* \| ([^|]+) \|([^|]*)\|")
 _PATH: Final = re.compile(r"`([^`]+)`")
 
 

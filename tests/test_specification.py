@@ -210,6 +210,18 @@ def test_a_head_is_read_down_to_the_first_event(tmp_path: Path) -> None:
     ]
 
 
+def test_rows_of_rules_that_no_feed_shows(tmp_path: Path) -> None:
+    index = tmp_path / "index.md"
+    head = f"## {UNSHOWN}\n\n| rule | why | where |\n| --- | --- | --- |\n"
+    rows = "| [THING-1](#thing-1) | why | `tests/a.py`, `tests/b.py` |\n| THING-2 | why | |\n"
+    index.write_text(f"# Index\n\n{head}{rows}\n## More\n\n| THING-3 | why | |\n")
+
+    assert read_unshown(index) == [
+        Unshown("THING-1", "why", ("tests/a.py", "tests/b.py")),
+        Unshown("THING-2", "why", ()),
+    ]
+
+
 def test_ids_in_a_text(tmp_path: Path) -> None:
     path = tmp_path / "test_it.py"
     path.write_text(
