@@ -1,4 +1,4 @@
-"""Comparing what is with what an ``expect`` names. SPEC section 8.
+"""Comparing what is with what an ``expect`` names. EXPECT-1 to EXPECT-14.
 
 A value in a difference is as one would write it in a feed, made of what JSON knows.
 """

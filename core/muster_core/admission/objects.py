@@ -1,4 +1,4 @@
-"""Kubernetes objects: what applying and deleting them does (SPEC section 8).
+"""Kubernetes objects: what applying and deleting them does (OBJECT-1 to OBJECT-27).
 
 An object that is there is updated. Several objects of one event are taken whole or not
 at all: what was changed for the first of them is undone when a later one is refused,

@@ -1,4 +1,4 @@
-"""Access: who may submit an application to a queue (SPEC section 2).
+"""Access: who may submit an application to a queue (QUEUE-1 to QUEUE-6).
 
 An ACL is ``"user1,user2 group1,group2"``; a ``*`` on either side admits everybody.
 A queue's ``submitacl`` and ``adminacl`` both admit, as in YuniKorn: who may

@@ -1,6 +1,6 @@
 """A configuration as it was written: a tree of texts that know where they stand.
 
-SPEC section 2 wants every name, property value and quantity as the text that
+CONFIG-7 wants every name, property value and quantity as the text that
 stands there, and every refusal with its line. So a reader (of YAML, in
 ``muster.config_files``) builds this tree instead of resolving scalars, and the
 loader decides at each place what it expects. Mappings keep their keys in order

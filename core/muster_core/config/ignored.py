@@ -1,6 +1,6 @@
 """What YuniKorn obeys and Muster does not, for now: checked for form, one warning each.
 
-SPEC section 2: ``limits``, ``placementrules``, ``usergroupresolver``, ``checksum`` and
+CONFIG-15, CONFIG-16: ``limits``, ``placementrules``, ``usergroupresolver``, ``checksum`` and
 ``preemption.quotapreemptionenabled``. A field that is there but empty asks for nothing,
 and nothing is said of it.
 """

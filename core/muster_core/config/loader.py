@@ -1,6 +1,6 @@
 """Loading a configuration: from a document to a :class:`Configuration`, or to every problem.
 
-SPEC section 2. All partitions are read and checked, one runs; the warnings are those of
+CONFIG-1, CONFIG-9, CONFIG-11. All partitions are read and checked, one runs; the warnings are those of
 the one that runs, and of the file as a whole.
 """
 

@@ -1,6 +1,6 @@
 """Names of queues: which are legal, and the one way to write a path.
 
-SPEC section 2: queue names are matched without regard to case, so inside Muster
+CONFIG-17, CONFIG-19: queue names are matched without regard to case, so inside Muster
 they are in lower case, and a path starts at the root.
 """
 

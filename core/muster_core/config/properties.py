@@ -1,4 +1,4 @@
-"""The properties of queues: values, defaults, inheritance (the table in SPEC section 2).
+"""The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56).
 
 One :class:`Property` per line of the table, and :func:`resolve`, which fills in what
 a queue inherits. Values are not case sensitive; names are.

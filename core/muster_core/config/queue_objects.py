@@ -1,4 +1,4 @@
-"""Settings of queues that come as objects: Volcano's Queue (SPEC section 8).
+"""Settings of queues that come as objects: Volcano's Queue (OBJECT-23 to OBJECT-27).
 
 The checks are those of a configuration: what an object would make of the tree of queues
 is refused if a file that says so would be.

@@ -1,6 +1,6 @@
 """Checks that concern several queues: what children may have, measured by what is above them.
 
-SPEC section 2. A queue that does not name a type counts with the sum of its children's
+CONFIG-28 to CONFIG-32. A queue that does not name a type counts with the sum of its children's
 ``guaranteed``, and with the smallest ``max`` above it; ``guaranteed`` 0 is the same as
 not named, ``max`` 0 allows nothing.
 

@@ -1,6 +1,6 @@
 """What defines a gang, and from where.
 
-SPEC section 6, after Koordinator's gang scheduling proposal. What is said of a gang
+GANG-1 to GANG-10, after Koordinator's gang scheduling proposal. What is said of a gang
 comes from an object (a PodGroup, an ``add_gang`` event) and from annotations on its
 members; annotations override the object field by field.
 """

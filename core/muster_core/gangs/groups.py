@@ -1,6 +1,6 @@
 """Which gangs belong together: everything connected through their lists.
 
-SPEC section 6: the group of a gang is all that can be reached from it through the
+GANG-6, GANG-7: the group of a gang is all that can be reached from it through the
 ``groups`` of gangs, whichever side names the other. A name connects even while no gang
 of that name is defined.
 """

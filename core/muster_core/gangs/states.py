@@ -1,6 +1,6 @@
 """The states of a gang, in one table.
 
-SPEC section 6, after Koordinator's gang scheduling proposal. Everything that changes
+GANG-42 to GANG-51, after Koordinator's gang scheduling proposal. Everything that changes
 the state of a gang is a row of :data:`GANG_TRANSITIONS`; what is not in the table
 changes nothing. The owner of a gang and the coordinator's view both use it: the first
 for what comes in, the second for what a round decides.

@@ -1,6 +1,6 @@
 """The nodes, in the order in which they are tried, and what fits where.
 
-SPEC section 4: nodes are tried by score (``fair``: least utilised first,
+ORDER-21 to ORDER-26: nodes are tried by score (``fair``: least utilised first,
 ``binpacking``: most utilised first), then name. The first that is schedulable,
 matches and fits is taken. Scores are computed anew from integers, never
 accumulated, so that the order does not depend on the way there.

@@ -1,6 +1,6 @@
 """Shares: how much of what it may have a queue, an application or a node uses.
 
-SPEC section 4. Shares are IEEE doubles: each a correctly rounded quotient of two
+ORDER-8, ORDER-9, ORDER-27 to ORDER-29. Shares are IEEE doubles: each a correctly rounded quotient of two
 integers, each sum rounded once (``math.fsum``), so that every machine and every
 order of computation gives the same order.
 """

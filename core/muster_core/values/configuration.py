@@ -1,6 +1,6 @@
 """A configuration as the machines use it: typed, checked, nothing inherited left to do.
 
-SPEC section 2. The tree of :class:`QueueConfig` holds for each queue what was
+CONFIG-2, CONFIG-39. The tree of :class:`QueueConfig` holds for each queue what was
 written (``guaranteed``, ``max``, …) and :class:`Settings`, its properties with
 the inherited ones filled in.
 """

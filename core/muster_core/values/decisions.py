@@ -1,6 +1,6 @@
 """Decisions: the only thing of Muster that the outside sees.
 
-SPEC section 8, the decision log. A decision is announced once, in the order of
+DECISION-1 to DECISION-10, the decision log. A decision is announced once, in the order of
 ``seq``, and is final.
 """
 

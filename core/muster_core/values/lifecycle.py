@@ -1,6 +1,6 @@
 """The states of an application, in one table.
 
-SPEC section 4, after YuniKorn's application states. Everything that changes the
+APP-1 to APP-13, after YuniKorn's application states. Everything that changes the
 state of an application is a row of :data:`TRANSITIONS`; what is not in the table
 changes nothing. The owner of an application and the coordinator's view both use
 it: the first for what comes in, the second for what a round decides.

@@ -1,6 +1,6 @@
 """Priorities: int32 numbers, classes, and the cached maximum of many of them.
 
-SPEC section 3, after YuniKorn's design of priority scheduling (YUNIKORN-1457):
+PRIORITY-1 to PRIORITY-19, after YuniKorn's design of priority scheduling (YUNIKORN-1457):
 an application's priority is the highest of its pending asks, a queue's
 ``currentPriority`` the highest below it, shifted by its offset or replaced by
 its fence.
@@ -56,7 +56,7 @@ BUILT_IN_CLASSES: Final = (
 def priority_of(
     number: int | None, name: str | None, classes: Mapping[str, PriorityClass]
 ) -> tuple[int, bool]:
-    """Give what the number or the class that an ask names amounts to (SPEC section 3).
+    """Give what the number or the class that an ask names amounts to (PRIORITY-3, PRIORITY-4).
 
     Args:
         number: The number, or None.

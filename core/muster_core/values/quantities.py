@@ -1,6 +1,6 @@
 """Quantities, durations and numbers, from the text that somebody wrote.
 
-SPEC section 1. Everything is exact: a text becomes a fraction and a fraction an
+QUANTITY-5 to QUANTITY-17. Everything is exact: a text becomes a fraction and a fraction an
 integer in base units, and no float is ever on the way. (A float that a JSON or
 msgpack feed brings counts as its shortest text, which is what was written there.)
 """

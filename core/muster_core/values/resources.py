@@ -1,6 +1,6 @@
 """Amounts of resources: a value type, so that nobody adds bare numbers.
 
-SPEC section 1: a resource is a map from a type name to a non-negative integer
+QUANTITY-1, QUANTITY-4: a resource is a map from a type name to a non-negative integer
 in base units (millicores, bytes, units), at most 2^63-1; a type that is missing
 is zero. The bugs that the type prevents: a negative amount after a release that
 came twice, a sum that wraps where another program reads it as int64, and two

@@ -1,4 +1,4 @@
-"""The rounds: which ask is placed next, and where (SPEC section 5).
+"""The rounds: which ask is placed next, and where (ROUND-9 to ROUND-15).
 
 A round looks for the first ask in order that could be placed, instead of trying every
 ask: an ask that fits nowhere changes nothing, and room only shrinks while a round goes

@@ -1,4 +1,4 @@
-"""What concerns several queues, compared with the sentences of SPEC section 2 taken literally."""
+"""What concerns several queues, compared with CONFIG-28 to CONFIG-32 taken literally."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What labels and annotations say of a gang.
 
-SPEC section 8: the keys of Koordinator, and those of the community, in which a member says to
+OBJECT-16: the keys of Koordinator, and those of the community, in which a member says to
 which gang it belongs and what that gang needs; and those of a PodGroup. All other keys are
 somebody else's, and kept out. Where several keys say the same, they have to agree.
 """

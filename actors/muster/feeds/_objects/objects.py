@@ -1,6 +1,6 @@
 """Kinds of Kubernetes objects: of each what matters, and what it becomes.
 
-SPEC section 8. A :class:`~muster.feeds._objects.shapes.Shape` says of a kind what matters; all else may
+OBJECT-1. A :class:`~muster.feeds._objects.shapes.Shape` says of a kind what matters; all else may
 stand there and means nothing here, the version of the API included.
 """
 

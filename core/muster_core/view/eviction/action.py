@@ -1,4 +1,4 @@
-"""The two means of taking something from others: reclaim and preemption (SPEC section 7)."""
+"""The two means of taking something from others: reclaim and preemption (RECLAIM-1, PREEMPTION-1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Who has to go for an ask to be placed on a node.
 
-SPEC section 7. The first in order that is useful is taken, and so on until the ask fits;
+EVICTION-20 to EVICTION-24. The first in order that is useful is taken, and so on until the ask fits;
 then each of them is spared again without whom it still fits, from the last to the first.
 
 All that could be taken first is in a heap: of each leaf the next that stands for itself, and

@@ -1,6 +1,6 @@
 """The two claims that an ask can have on what others hold: reclaim and preemption.
 
-SPEC section 7. Reclaim (after Volcano's queue priority and YuniKorn's guaranteed shares)
+RECLAIM-1 to RECLAIM-12, PREEMPTION-1 to PREEMPTION-9. Reclaim (after Volcano's queue priority and YuniKorn's guaranteed shares)
 goes by what queues have and are guaranteed, preemption (after YuniKorn's priority offsets
 and fences) by what asks are worth.
 """

@@ -1,6 +1,6 @@
 """Who can be a victim for an ask: what reclaim and preemption have in common.
 
-SPEC section 7. A scope belongs to one ask that wants something. It says of each leaf how
+EVICTION-13 to EVICTION-18. A scope belongs to one ask that wants something. It says of each leaf how
 that stands to the ask, and of asks there whether they may be taken. Every queue below the
 common ancestor is left with what it is guaranteed.
 """

@@ -77,7 +77,7 @@ class Evictions:
     def without_detours(self, decisions: list[Decision]) -> list[Decision]:
         """Leave out of a batch's decisions what was undone in it and need not be said.
 
-        SPEC section 8: an assignment that is rolled back at the instant at which it was
+        DECISION-9: an assignment that is rolled back at the instant at which it was
         made may be left out, with its release. That is done for an ask that was evicted,
         got another node and lost that too, so that nobody is evicted twice at one instant.
         So are states of applications left out that such a bind had led to.

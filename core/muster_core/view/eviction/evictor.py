@@ -1,6 +1,6 @@
 """Reclaim and preemption, one step at a time: victims go, and an ask or a group is placed.
 
-SPEC section 7. Nothing is taken unless it suffices, and the one for whom it is taken is
+EVICTION-1, EVICTION-2, EVICTION-26, EVICTION-27. Nothing is taken unless it suffices, and the one for whom it is taken is
 placed in the same step.
 """
 

@@ -1,6 +1,6 @@
 """Plans: on which node an ask could be placed if others went, and who these are.
 
-SPEC section 7. Of the nodes on which that works the one is chosen whose victims stand
+EVICTION-19, EVICTION-25. Of the nodes on which that works the one is chosen whose victims stand
 lowest, then with the fewest, then the first.
 """
 

@@ -1,6 +1,6 @@
 """Who may take something from others now: the asks that did not fit, in order.
 
-SPEC section 7. The order is that of section 4, overused queues included. Asks of one leaf
+EVICTION-8 to EVICTION-11. The order is that of the rounds, overused queues included. Asks of one leaf
 that need the same of a node, for which a plan was not found, are not looked at one by one:
 what was found for the first holds for all, until anything has changed.
 """

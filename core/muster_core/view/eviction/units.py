@@ -1,4 +1,4 @@
-"""Units: which members of gangs have to go together if one of them is taken (SPEC section 7)."""
+"""Units: which members of gangs have to go together if one of them is taken (EVICTION-28 to EVICTION-33)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Who could be taken from a node: its allocations, in the order of victims.
 
-SPEC section 7. Looking for victims means looking at what stands on nodes. What stands on
+EVICTION-13. Looking for victims means looking at what stands on nodes. What stands on
 a node is brought into order once, and kept; sums over it are made when they are first
 wanted, and kept until the node changes.
 """

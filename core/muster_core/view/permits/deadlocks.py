@@ -1,6 +1,6 @@
 """Deadlocks: groups of gangs that starve one another, each holding what another needs.
 
-SPEC section 6. When the rounds are done, unsatisfied groups that hold nodes are put in
+DEADLOCK-1 to DEADLOCK-13. When the rounds are done, unsatisfied groups that hold nodes are put in
 order, and the first that it helps gets what groups after it hold. What would be is
 tried on the view itself and undone again, so that there is one way of placing members.
 """

@@ -1,4 +1,4 @@
-"""Permits: which members of a gang are tried, and what becomes of their group (SPEC section 6).
+"""Permits: which members of a gang are tried, and what becomes of their group (GANG-21 to GANG-36).
 
 An attempt begins with one member whose turn it is. If it gets a node, its whole group is
 activated: the untried members of the group alone are tried, in order, until the group is

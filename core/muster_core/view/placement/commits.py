@@ -110,7 +110,7 @@ class Ledger:
 
         Returns:
             If it was bound in this batch, what is to be undone of the application's state,
-            since such a bind counts for nothing (SPEC section 6); else None.
+            since such a bind counts for nothing (GANG-52); else None.
         """
         key, name = app.identity.key, allocation.ask.name
         fresh = self._fresh.get(key)

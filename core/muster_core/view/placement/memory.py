@@ -1,6 +1,6 @@
 """What was done to the asks, so that a state that comes again is known.
 
-SPEC section 5: rounds go on until one leaves the bound, waiting and pending asks exactly
+ROUND-5, ROUND-6: rounds go on until one leaves the bound, waiting and pending asks exactly
 as it found them, and never twice from the same state. As long as nothing is given up
 again, every round that does anything leads to a state that was never there; only when
 something was given up do states have to be compared.

@@ -1,4 +1,4 @@
-"""Why a Strict group gave up in the last round (SPEC section 6)."""
+"""Why a Strict group gave up in the last round (GANG-25, GANG-28)."""
 
 from __future__ import annotations
 

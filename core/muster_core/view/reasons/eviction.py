@@ -1,4 +1,4 @@
-"""The reasons that reclaim and preemption give (SPEC section 7)."""
+"""The reasons that reclaim and preemption give (EVICTION-5, RECLAIM-1, PREEMPTION-1)."""
 
 from __future__ import annotations
 

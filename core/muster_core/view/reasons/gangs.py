@@ -1,4 +1,4 @@
-"""The reasons that a gang gives (SPEC section 6)."""
+"""The reasons that a gang gives (GANG-21 to GANG-25, GANG-33, GANG-43)."""
 
 from __future__ import annotations
 

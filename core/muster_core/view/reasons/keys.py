@@ -1,4 +1,4 @@
-"""By which keys two competitors are compared, level by level (SPEC section 4)."""
+"""By which keys two competitors are compared, level by level (ORDER-5 to ORDER-18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reasons that queues give by what they limit (SPEC sections 2 and 4)."""
+"""The reasons that queues give by what they limit (QUEUE-7, ORDER-2)."""
 
 from __future__ import annotations
 

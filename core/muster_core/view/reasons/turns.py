@@ -1,4 +1,4 @@
-"""Who would be tried first if a round began now, and who has a turn at all (SPEC section 4)."""
+"""Who would be tried first if a round began now, and who has a turn at all (ROUND-9, ORDER-15)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``preemption.delay``: which pending asks may take something from others already.
 
-SPEC section 7. An ask has to be pending for as long as its leaf says before it may
+EVICTION-5 to EVICTION-7. An ask has to be pending for as long as its leaf says before it may
 reclaim or preempt, and the end of that time is a timer. As many asks come at one instant,
 a leaf counts how many of its pending asks count since when, and only of those that could
 ever take something; each such instant has one deadline, whatever the number of asks.

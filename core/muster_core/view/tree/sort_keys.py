@@ -1,4 +1,4 @@
-"""By which keys queues, applications and asks are compared (SPEC section 4).
+"""By which keys queues, applications and asks are compared (ORDER-5, ORDER-6, ORDER-11 to ORDER-18).
 
 A key is a tuple, and whoever decides compares whole keys. Beside each there is the list of its
 parts, so that whoever explains a decision can name the first in which two keys differ.
