@@ -20,7 +20,7 @@ MAKEFLAGS += --output-sync=target
 endif
 
 .PHONY: help
-help: ## Say what there is to make
+help: ## List the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
 
 .PHONY: demo
@@ -32,7 +32,7 @@ test: $(VENV)/.test ## Run the tests, on all cores
 	@$(PY) -m pytest -n auto
 
 .PHONY: coverage
-coverage: $(VENV)/.test ## Run the tests, and show what they do not reach
+coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
 	@$(PY) -m coverage erase
 	@$(PY) -m coverage run -m pytest -q
 	@$(PY) -m coverage combine --quiet
@@ -72,17 +72,17 @@ check-purity:
 	@$(PY) -m pytest -q tests/test_layering.py
 
 .PHONY: format
-format: $(VENV)/.lint ## Put the code into its form
+format: $(VENV)/.lint ## Format the code
 	@$(PY) -m ruff check --quiet --fix-only .
 	@$(PY) -m ruff format .
 
 # make bench ONLY="W1 growth" TRACE=all-jobs.csv.gz OPTIONS=--no-save
 .PHONY: bench
-bench: $(VENV)/.bench ## Measure what decisions cost, and how that grows
+bench: $(VENV)/.bench ## Measure what decisions cost, and how the cost grows
 	@$(PY) -m benchmarks $(if $(TRACE),--trace $(TRACE)) $(OPTIONS) $(ONLY)
 
 .PHONY: mutants
-mutants: $(VENV)/.test ## Plant bugs, one at a time, and see that the fuzzing finds each of them
+mutants: $(VENV)/.test ## Plant bugs, one at a time, and check that the fuzzing finds each of them
 	@$(PY) -m tests.fuzz.mutants --jobs $(JOBS)
 
 # make soak MINUTES=60 JOBS=2 SEED=7
@@ -91,7 +91,7 @@ JOBS ?= 2
 SEED ?= 1
 
 .PHONY: soak
-soak: $(VENV)/.test ## Fuzz for MINUTES with JOBS processes, and report how much was run
+soak: $(VENV)/.test ## Fuzz for MINUTES with JOBS processes, and report how many programs ran
 	@$(PY) -m tests.fuzz.soak --minutes $(MINUTES) --jobs $(JOBS) --seed $(SEED)
 
 .PHONY: docs
@@ -100,7 +100,7 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@echo "Built docs/_build/html/index.html"
 
 .PHONY: clean
-clean: ## Remove everything that was set up or built
+clean: ## Remove everything that make installed or built
 	rm -rf $(VENV) build dist docs/_build htmlcov .coverage .coverage.*
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find core actors tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

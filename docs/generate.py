@@ -237,11 +237,11 @@ GANG_EDGES: list[Edge] = [
 ]
 
 GANG_STATES: Mapping[GangState, str] = {
-    GangState.PLACEHOLDER: "members are there, but not what their gang is; none is tried",
-    GangState.GATHERING: "it is defined, and no member holds a node that it waits on",
+    GangState.PLACEHOLDER: "it has members and is not defined; Muster tries none of them",
+    GangState.GATHERING: "it is defined, and no member holds a node and waits",
     GangState.WAITING: "some members hold nodes, and wait for the others",
-    GangState.SATISFIED: "it has been bound; it constrains nothing any more",
-    GangState.TIMED_OUT: "it is marked; its members are parked, and so are those that come",
+    GangState.SATISFIED: "it has been bound; it has no effect any more",
+    GangState.TIMED_OUT: "it has timed out; its members are parked, and so are new ones",
 }
 
 GANG_TRIGGERS: Mapping[GangTrigger, str] = {
@@ -250,20 +250,20 @@ GANG_TRIGGERS: Mapping[GangTrigger, str] = {
     GangTrigger.FIRST_WAITS: "a batch ends with waiting members",
     GangTrigger.NONE_WAITS: "the last waiting member is released, and not bound",
     GangTrigger.GROUP_BOUND: "every gang of the group has `min_member` members waiting or bound; "
-    "or a Pod with `spec.nodeName` comes",
-    GangTrigger.TIMED_OUT: "the `wait_time` of a gang of the group is over; or a member comes "
-    'with the annotation `timeout: "true"`',
-    GangTrigger.ALL_LOST: "its last bound member is lost with its node; completions, removals "
-    "and binds that failed are no losses",
-    GangTrigger.EMPTIED: "its last member has completed or was removed; a gang that only "
-    "annotations defined is gone then",
+    "or a Pod with `spec.nodeName` is added",
+    GangTrigger.TIMED_OUT: "the `wait_time` of a gang of the group is over; or a new member has "
+    'the annotation `timeout: "true"`',
+    GangTrigger.ALL_LOST: "its last bound member is evicted or lost with its node; completions, "
+    "removals and failed binds do not count",
+    GangTrigger.EMPTIED: "its last member has completed or was removed; if only annotations "
+    "defined the gang, it disappears",
 }
 
 
 def gang_states() -> str:
     """List the states of a gang as Markdown."""
     rows = [f"| {state} | {GANG_STATES[state]} |" for state in GangState]
-    return "\n".join(["| state | what it means |", "| --- | --- |", *rows])
+    return "\n".join(["| state | meaning |", "| --- | --- |", *rows])
 
 
 def gang_triggers() -> str:
@@ -280,7 +280,7 @@ def gang_triggers() -> str:
 STATES_PAGE = f"""\
 # States
 
-This page and its pictures are made from the tables in the code (`docs/generate.py`).
+The tables and diagrams of this page come from the tables in the code (`docs/generate.py`).
 
 ## Applications
 
@@ -290,10 +290,10 @@ This page and its pictures are made from the tables in the code (`docs/generate.
 
 {table(APPLICATION_EDGES, {state.value: time for state, time in TIMERS_US.items()})}
 
-What is not in the table changes nothing. The tag `application.stateaware.disable: "true"` lets an
-application skip Starting. "No ask is left" means none in any place: pending, parked, waiting or
-bound; an ask that waits with its [gang](gangs.md) is not bound yet. A Completed application takes
-no ask, and its name may be used again.
+Everything else does not change the state. With the tag `application.stateaware.disable: "true"` an
+application skips Starting. "No ask is left" means that no ask is pending, parked, waiting or bound. An
+ask that waits with its [gang](gangs.md) is not bound yet. A Completed application accepts no ask, and
+its name may be used again.
 
 ## Gangs
 
@@ -305,8 +305,8 @@ no ask, and its name may be used again.
 
 {gang_triggers()}
 
-What is not in the table changes nothing. A gang that would be Gathering and is not defined is a
-Placeholder; one that is neither defined nor has members does not exist. See [gangs](gangs.md).
+Everything else does not change the state. A gang that would be Gathering and is not defined is a
+Placeholder. A gang without a definition and without members does not exist. See [gangs](gangs.md).
 """
 
 

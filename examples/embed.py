@@ -1,4 +1,4 @@
-"""A scheduler inside a program: an urgent ask takes the node of work that goes on later."""
+"""A scheduler inside a program: an urgent ask preempts other work, which continues later."""
 
 import trio
 from trio.testing import MockClock
@@ -17,7 +17,7 @@ partitions:
 
 
 async def work(ask: muster.Ask, seconds: float) -> None:
-    """Do the work of an ask, as often as it takes until it is done."""
+    """Do the work of an ask. Start it again after each eviction, until it is done."""
     while True:
         allocation = await ask.bound()
         say(f"{ask.name} runs on {allocation.node}")
@@ -26,8 +26,8 @@ async def work(ask: muster.Ask, seconds: float) -> None:
                 await trio.sleep(seconds)  # the work
                 say(f"{ask.name} is done")
             return
-        except muster.AllocationLostError:  # here because others need the node
-            await trio.sleep(1)  # put away what is there
+        except muster.AllocationLostError:  # here: the urgent ask needs the node
+            await trio.sleep(1)  # clean up
             say(f"{ask.name} has made room, and waits")
 
 

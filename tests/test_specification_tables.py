@@ -8,14 +8,14 @@ import pytest
 
 from docs.rules import read_rules
 from muster.feeds import OPS
-from muster.feeds._gang_marks import MEMBER_KEYS
-from muster.feeds._objects import FORMS
+from muster.feeds._objects.gang_marks import MEMBER_KEYS
+from muster.feeds._objects.objects import FORMS
 from muster_core.config.loader import FILE_FIELDS, PARTITION_FIELDS
 from muster_core.config.properties import PROPERTIES, resolve
 from muster_core.config.queues import QUEUE_FIELDS
 from muster_core.decisions import Kind, Reason
-from muster_core.priority import BUILT_IN_CLASSES
 from muster_core.reasons import Code
+from muster_core.values.priority import BUILT_IN_CLASSES
 
 RULES = {rule.id: rule for rule in read_rules()}
 

@@ -1,4 +1,4 @@
-"""A binder that starts the work of asks, and what happens when it cannot."""
+"""A binder that starts the work of asks, and what happens when the work does not start."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Ten thousand asks at once, and a look at what became of them."""
+"""Ten thousand asks at once, and their state afterwards."""
 
 import trio
 
@@ -12,7 +12,7 @@ def burst() -> list[Event]:
     return [
         *(AddNode(node=f"node-{n}", capacity=Resources({"vcore": 32_000})) for n in range(200)),
         *(AddApp(app=f"app-{n}", queue="root.batch") for n in range(10)),
-        AddApp(app="app-1", queue="root.batch"),  # there is one of that name
+        AddApp(app="app-1", queue="root.batch"),  # refused: the name is taken
         *(AddAsk(app=f"app-{n % 10}", ask=f"ask-{n}", resources=core) for n in range(10_000)),
     ]
 

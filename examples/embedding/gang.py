@@ -1,4 +1,4 @@
-"""A gang of three that has room, and one of four that waits for more until its time is up."""
+"""A gang of three that has room, and a gang of four that waits for room and times out."""
 
 import trio
 from trio.testing import MockClock

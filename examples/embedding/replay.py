@@ -1,4 +1,4 @@
-"""What a scheduler was told, recorded, and told to a simulation."""
+"""Record what a scheduler gets, and replay it in a simulation."""
 
 import trio
 from trio.testing import MockClock

@@ -1,4 +1,4 @@
-"""The same in asyncio: the scheduler runs in a thread, the work in the program's loop."""
+"""In asyncio: the scheduler runs in a thread, the work in the program's loop."""
 
 import asyncio
 

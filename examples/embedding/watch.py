@@ -1,4 +1,4 @@
-"""An observer that keeps up, and one that does not."""
+"""An observer that is fast enough, and one that is not."""
 
 import trio
 
@@ -21,7 +21,7 @@ async def main() -> None:
         report = await scheduler.add_app("report", "root.batch")
         await report.add_asks("part", {"vcore": 1}, count=2)
         await scheduler.release("report", "part-0")
-    # The scheduler is closed, so `show` has ended. What was announced can be read still.
+    # The scheduler is closed, so `show` has ended. `sleepy` can still read its buffer.
     last = await sleepy.take()
     print(f"{sleepy.missed} missed, then {', '.join(one.decision.kind for one in last)}")
 

@@ -1,4 +1,4 @@
-"""How a program tests what its scheduler does in the course of time."""
+"""How a program tests what its scheduler does over time."""
 
 from trio.testing import MockClock
 
@@ -16,4 +16,4 @@ async def test_notebook_has_its_node_for_an_hour(mock_clock: MockClock) -> None:
         mock_clock.jump(3600)
 
         assert await allocation.ended() is muster.Reason.COMPLETED
-        await check(scheduler)  # and nothing in the scheduler contradicts anything else
+        await check(scheduler)  # the state of the scheduler is consistent

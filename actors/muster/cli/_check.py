@@ -62,10 +62,10 @@ class Verdict:
 @format_option
 @click.pass_context
 def command(context: click.Context, feeds: tuple[str, ...], output: Format) -> None:
-    """Replay feeds, and compare with their `expect` events.
+    """Replay feeds, and compare the results with their `expect` events.
 
-    Prints each difference with the line of the `expect`, or that of a refused event if no
-    `expect` says that it is. `-` is standard input.
+    Prints each difference with the line of its `expect`, and each refused event that no
+    `expect` expects, with its line. `-` is standard input.
 
     Exit status: 0 if there is no difference, 1 if there is one, 2 if a feed cannot be read, 130
     after Ctrl-C.

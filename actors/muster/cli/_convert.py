@@ -29,13 +29,13 @@ ENCODING = click.Choice([encoding.value for encoding in Encoding])
     "--from",
     "source_encoding",
     type=ENCODING,
-    help="How IN is written. [default: found out from its name and its first bytes]",
+    help="The encoding of IN. [default: detected from its name and its first bytes]",
 )
 @click.option(
     "--to",
     "target_encoding",
     type=ENCODING,
-    help="How to write OUT. [default: as its name says; jsonl for standard output]",
+    help="The encoding of OUT. [default: detected from its name; jsonl for standard output]",
 )
 @format_option
 @click.pass_context
@@ -49,9 +49,10 @@ def command(
 ) -> None:
     """Write a feed in another encoding; it replays the same.
 
-    The name of OUT says how to write: .yaml, .jsonl or .msgpack, with .gz behind it for gzip.
-    `-` is standard input or output. `file` of a `configure` event stays as it is, relative to
-    the feed. OUT is replaced when all is written; after a failure it is what it was.
+    The name of OUT determines its encoding: .yaml, .jsonl or .msgpack; add .gz for gzip. `-` is
+    standard input or output. The field `file` of a `configure` event does not change: it is
+    relative to the feed. OUT is replaced when the conversion is complete; after a failure it is
+    unchanged.
 
     Exit status: 0, or 2 if IN cannot be read or OUT cannot be written.
     """

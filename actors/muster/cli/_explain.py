@@ -48,7 +48,7 @@ def _as_ask(
         return None
     app, slash, ask = value.partition("/")
     if not (app and slash and ask) or "/" in ask:
-        msg = f"{value!r} is no ask: write it as application/ask, such as 'job-1/worker-0'"
+        msg = f"{value!r} is not an ask: write it as application/ask, such as 'job-1/worker-0'"
         raise click.BadParameter(msg)
     return AskName(app, ask)
 
@@ -60,25 +60,25 @@ def _as_ask(
     "at_us",
     callback=as_instant,
     metavar="TIME",
-    help="The instant, since the start, in seconds, like 1h30m or 01:30:00; what happens then has happened. "
-    "[default: that of the last event]",
+    help="The instant since the start, in seconds, like 1h30m or 01:30:00; its events are included. "
+    "[default: the instant of the last event]",
 )
 @click.option(
     "--ask",
     callback=_as_ask,
     metavar="APP/ASK",
-    help="The ask to explain. `worker-3` is a member of an `add_ask` of `worker` with `count`.",
+    help="The ask to explain. `worker-3` belongs to an `add_ask` of `worker` with a `count`.",
 )
 @click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Instead of one ask: all that are not running, grouped by their dominant reason.",
+    help="Explain all asks that are not running, grouped by their dominant reason.",
 )
 @click.option(
     "--why-only",
     is_flag=True,
-    help="Do not look for what would help, which takes a copy of the state for each trial.",
+    help="Do not search for changes that would help. (Each trial needs a copy of the state.)",
 )
 @format_option
 @click.pass_context
@@ -94,13 +94,13 @@ def command(
 ) -> None:
     """Say why an ask is not running at an instant, and what would help.
 
-    FEED is replayed in virtual time up to that instant. Of the reasons that hold the dominant one
-    comes first; then how the ask compares, at every level of the tree of queues, with the one
-    that is tried first. What would help was tried: each change alone gets the ask bound at once,
-    and its events can be put into the feed behind those of the instant. Amounts are the smallest
-    that do. `-` is standard input.
+    Replays FEED in virtual time up to that instant. Prints all reasons, the dominant one first,
+    and compares the ask with the one that is tried first, at every level of the queue tree. Then
+    prints changes that would help. Each was tried, and alone gets the ask bound at once. You can
+    copy its events into the feed, behind the events of the instant. Amounts are the smallest
+    that are enough. `-` is standard input.
 
-    Events that were refused up to that instant are told on standard error.
+    Prints events that were refused up to that instant on standard error.
 
     Exit status: 0 if there is an answer, 1 if the feed has no such ask or all its events were
     refused, 2 if the arguments or the feed cannot be used.

@@ -44,7 +44,7 @@ def print_answer(answer: Answer, *, searched: bool) -> None:
         for reason in explanation.reasons[1:]:
             click.echo(f"- {reason}")
     if explanation.levels:
-        click.echo("\nHow it compares with what is tried first:\n")
+        click.echo("\nHow it compares with the ask that is tried first:\n")
         _print(_compared(explanation))
     if searched:
         _print_remedies(answer)
@@ -71,7 +71,7 @@ def _headline(answer: Answer) -> str:
             code = "" if where.code is None else f"{where.code}: "
             return f"{at}: {name} was refused at {_clock(since_us)}{place}: {code}{where.message}"
         case Fate.LATER:
-            return f"{at}: {name} is not there yet: it comes at {_clock(since_us)}{place}"
+            return f"{at}: {name} does not exist yet: it is added at {_clock(since_us)}{place}"
         case Fate.UNKNOWN:
             return f"{at}: {name} is unknown"
 
@@ -111,11 +111,11 @@ def _print_remedies(answer: Answer) -> None:
     if not answer.remedies:
         click.echo("\nNo single change or combination that was tried would get it bound at once.")
     else:
-        click.echo("\nWhat would get it bound at once, each alone:")
+        click.echo("\nEach of these changes alone would get it bound at once:")
     for number, remedy in enumerate(answer.remedies, 1):
         click.echo(f"\n{number}. {remedy.text}")
         evicted = _evicted(remedy)
-        click.echo(f"   It is bound on {remedy.node} then{evicted}.{_proof(remedy)}")
+        click.echo(f"   It is then bound on {remedy.node}{evicted}.{_proof(remedy)}")
         for event in remedy.events:
             click.echo(f"   {to_yaml_item(dict(event)).decode().rstrip()}")
     if answer.exhausted:
@@ -140,11 +140,11 @@ def _proof(remedy: Remedy) -> str:
         case _ if not remedy.smallest:
             return ""
         case RemedyKind.MIN_MEMBER | RemedyKind.DEFINE_GANG:
-            return " One more does not do."
+            return " One more is too many."
         case RemedyKind.PRIORITY:
-            return " One lower does not do."
+            return " A lower priority is not enough."
         case _:
-            return " Less does not do."
+            return " Less is not enough."
 
 
 def print_overview(overview: Overview) -> None:

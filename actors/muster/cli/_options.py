@@ -92,7 +92,7 @@ def format_option(function: Function) -> Function:
         callback=_as_format,
         default=Format.TEXT.value,
         show_default=True,
-        help="For people, or one JSON object for programs.",
+        help="Text for people, or one JSON object for programs.",
     )
     return option(function)
 

@@ -62,7 +62,7 @@ class Verdict:
 @click.option(
     "--partition",
     metavar="NAME",
-    help="The partition that is to run. [default: `default`, or the only one]",
+    help="The partition to run. [default: `default`, or the only one]",
 )
 @format_option
 @click.pass_context
@@ -71,10 +71,10 @@ def command(
 ) -> None:
     """Check configurations in YuniKorn's `queues.yaml` form.
 
-    Prints every problem with the line and the path of the field, and the warnings that loading
-    gives. `-` is standard input.
+    Prints every problem with the line and the path of the field, and all warnings. `-` is
+    standard input.
 
-    Exit status: 0 if all are good, 1 if one is refused, 2 if one cannot be read.
+    Exit status: 0 if all are valid, 1 if one is refused, 2 if one cannot be read.
     """
     verdicts = [_verdict(config, partition) for config in configs]
     status = max(verdict.status for verdict in verdicts)

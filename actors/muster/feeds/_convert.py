@@ -75,7 +75,7 @@ def target_encoding_of(target: Target) -> Encoding:
     name = str(Path(target))
     encoding = Encoding.JSON_LINES if suffix_of(name) == ".json" else encoding_of(name)
     if encoding is None:
-        msg = "the name does not say how to write: end it in .yaml, .jsonl or .msgpack"
+        msg = "the name has no known ending: use .yaml, .jsonl or .msgpack"
         raise FeedError(name, msg)
     return encoding
 
@@ -87,7 +87,7 @@ def _check_apart(source: Source, target: Target) -> None:
         if isinstance(place, (str, os.PathLike)) and place != "-"
     ]
     if len(paths) == 2 and all(path.exists() for path in paths) and paths[0].samefile(paths[1]):
-        raise FeedError(str(paths[1]), "is the source as well: write to another file")
+        raise FeedError(str(paths[1]), "is also the source: write to another file")
 
 
 def normal(raw: RawEvent) -> Raw:

@@ -168,7 +168,7 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
     field(
         "placed",
         mapped(ASK, NAME, "map from `app/ask` to a node"),
-        "on which node an ask is; only those named are compared",
+        "the nodes of some asks; only the named asks are compared",
     ),
     field(
         "queues",
@@ -177,7 +177,7 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
             record(QUEUE_FIELDS, ExpectedQueue, "what is expected of a queue"),
             "map from paths",
         ),
-        "what is so of some queues",
+        "the state of some queues",
     ),
     field(
         "apps",
@@ -186,14 +186,14 @@ EXPECT_FIELDS: Final[tuple[Field, ...]] = (
             record(APP_FIELDS, ExpectedApp, "what is expected of an application"),
             "map from names",
         ),
-        "what is so of some applications",
+        "the state of some applications",
     ),
     field(
         "gangs",
         mapped(
             NAME, record(GANG_FIELDS, ExpectedGang, "what is expected of a gang"), "map from names"
         ),
-        "what is so of some gangs",
+        "the state of some gangs",
     ),
     field("preempted", _ASKS, "the victims of preemption since the last `expect`, in order"),
     field("reclaimed", _ASKS, "the victims of reclaim since the last `expect`, in order"),

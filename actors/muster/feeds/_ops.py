@@ -99,7 +99,7 @@ _TIMES: Final = integer(LEAST, SPOILT_LIMIT, f"{LEAST} … {SPOILT_LIMIT}")
 
 # -- fields that several operations have ----------------------------------------------------
 
-OP: Final = field("op", NAME, "which operation it is", required=True)
+OP: Final = field("op", NAME, "the operation", required=True)
 AT: Final = field(
     "at",
     INSTANT,
@@ -108,8 +108,8 @@ AT: Final = field(
 """The fields that every event may have."""
 
 _NODE: Final = field("node", NAME, "the name of the node", required=True)
-_ATTRIBUTES: Final = field("attributes", WORDS, "what selectors look at")
-_SCHEDULABLE: Final = field("schedulable", BOOLEAN, "whether it takes asks; at first it does")
+_ATTRIBUTES: Final = field("attributes", WORDS, "attributes for selectors")
+_SCHEDULABLE: Final = field("schedulable", BOOLEAN, "whether it accepts asks; a new node does")
 _GANG: Final = field(
     "gang", GANG, "the name of the gang; without `namespace/`: `default/`", required=True
 )
@@ -120,10 +120,10 @@ _TABLE: Final = (
     _op("configure", "Replaces the configuration.", CONFIGURE_FIELDS, configure),
     _op(
         "add_node",
-        "A node comes.",
+        "Adds a node.",
         (
             _NODE,
-            field("capacity", RESOURCES, "what it has", required=True),
+            field("capacity", RESOURCES, "its resources", required=True),
             _ATTRIBUTES,
             _SCHEDULABLE,
         ),
@@ -131,8 +131,8 @@ _TABLE: Final = (
     ),
     _op(
         "update_node",
-        "A node changes: only the fields that are named. Nobody is evicted.",
-        (_NODE, field("capacity", RESOURCES, "what it has"), _ATTRIBUTES, _SCHEDULABLE),
+        "Changes the named fields of a node. No ask is evicted.",
+        (_NODE, field("capacity", RESOURCES, "its resources"), _ATTRIBUTES, _SCHEDULABLE),
         _made(UpdateNode),
     ),
     _op("remove_node", "A node is lost, with everything on it.", (_NODE,), _made(RemoveNode)),
@@ -141,18 +141,16 @@ _TABLE: Final = (
         "An application is submitted to a queue.",
         (
             _APP,
-            field(
-                "queue", NAME, "the path of the queue; without `root.` it gets it", required=True
-            ),
-            field("user", NAME, "who submits it"),
+            field("queue", NAME, "the path of the queue; `root.` may be left out", required=True),
+            field("user", NAME, "the user who submits it"),
             field("groups", NAMES, "the groups of the user"),
-            field("tags", WORDS, "such as `application.stateaware.disable`"),
+            field("tags", WORDS, "tags, such as `application.stateaware.disable`"),
         ),
         _made(AddApp),
     ),
     _op(
         "remove_app",
-        "An application goes, with everything that it asked for and holds.",
+        "Removes an application with all its asks and allocations.",
         (_APP,),
         _made(RemoveApp),
     ),
@@ -165,12 +163,12 @@ _TABLE: Final = (
             field("resources", SOME_RESOURCES, "what it needs", required=True),
             field("priority", INT32, "its priority; default 0"),
             field("priority_class", NAME, "the class that its priority comes from"),
-            field("count", COUNT, "so many asks: the members `ask-0`, `ask-1`, …"),
+            field("count", COUNT, "the number of asks; their names are `ask-0`, `ask-1`, …"),
             field("gang", GANG, "the gang whose member it is; without `namespace/`: `default/`"),
             field(
                 "annotations",
                 MEMBER_MARKS,
-                "those that speak of its gang count, all others are kept out",
+                "annotations about its gang; all others are ignored",
             ),
             field("node", NAME, "the only node on which it may run"),
             field("selector", WORDS, "attributes that the node must have, as text"),
@@ -193,18 +191,22 @@ _TABLE: Final = (
             field(
                 "min_member",
                 MEMBERS,
-                "how many members have to have room before any is bound",
+                "how many members must have room before any is bound",
                 required=True,
             ),
-            field("total", MEMBERS, "how many there will be; default `min_member`; only reported"),
-            field("mode", MODE, "what one that fits nowhere does to the others; default `Strict`"),
+            field(
+                "total",
+                MEMBERS,
+                "how many members there will be; default `min_member`; only reported",
+            ),
+            field("mode", MODE, "what happens if one member fits nowhere; default `Strict`"),
             field(
                 "wait_time",
                 DURATION,
                 "how long members may wait for the others; default `gang.wait.time`",
                 attribute="wait_us",
             ),
-            field("groups", GROUPS, "the gangs of its group; alone if there are none"),
+            field("groups", GROUPS, "the other gangs of its group; default: none"),
         ),
         _add_gang,
     ),
@@ -216,7 +218,7 @@ _TABLE: Final = (
     ),
     _op(
         "add_priority_class",
-        "A priority class comes.",
+        "Adds a priority class.",
         (
             field("name", CLASS_NAME, "its name", required=True),
             field("value", CLASS_VALUE, "the priority of its asks", required=True),
@@ -231,13 +233,13 @@ _TABLE: Final = (
     ),
     _op(
         "apply",
-        "A Kubernetes object comes, or changes if it is there.",
+        "Adds a Kubernetes object, or changes an existing one.",
         (field("manifest", APPLIED, "the object", required=True, attribute="objects"),),
         _made(Apply),
     ),
     _op(
         "delete",
-        "A Kubernetes object goes.",
+        "Removes a Kubernetes object.",
         (field("manifest", DELETED, "the object", required=True, attribute="objects"),),
         _made(Delete),
     ),

@@ -31,7 +31,7 @@ def test_what_is_printed(files: dict[str, Path]) -> None:
 A  a.yaml
 B  b.yaml
 
-The decisions part at 0 s, after 4 decisions alike:
+The decisions differ from 0 s on, after 4 equal decisions:
 
 A  assigned a/x on n1 in root.east  (feed.yaml:3)
    in B a/x is pending
@@ -82,7 +82,7 @@ B  assigned b/y on n1 in root.west  (feed.yaml:5)
             B          2            2         750.000    750.000    1,500     1,500
             B - A      =            =        +745.000   +745.000   +1,490    +1,490
 
-Of 2 jobs, 1 wait less in B and 1 wait longer. As many end earlier, and as many later.
+Of 2 jobs, 1 wait less in B and 1 wait longer. Their ends change in the same way.
 
 
  job            wait (s): A       B     B - A   end (s): A       B     B - A
@@ -203,7 +203,7 @@ def test_two_feeds(files: dict[str, Path], tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert result.stdout.startswith(f"A  {files['feed']}\nB  {shorter}\n")
-    assert "\nThe decisions part at 00:11:50, after 14 decisions alike:\n" in result.stdout
+    assert "\nThe decisions differ from 00:11:50 on, after 14 equal decisions:\n" in result.stdout
     assert "\nA  nothing more at this instant\n" in result.stdout
     assert "\nB  released b/y from n1 in root.west: completed\n" in result.stdout
     assert "   in A b/y is bound on n1\n" in result.stdout
@@ -224,8 +224,10 @@ def test_priorities_alone(files: dict[str, Path]) -> None:
     result = run(*under(files))
 
     assert result.exit_code == 1
-    assert "The decisions part" not in result.stdout
-    assert "\nThe priorities of queues part at 0 s, after 0 changes alike:\n" in result.stdout
+    assert "The decisions differ" not in result.stdout
+    assert (
+        "\nThe priorities of queues differ from 0 s on, after 0 equal changes:\n" in result.stdout
+    )
     assert "\nA  queue_priority of root: 0\nB  queue_priority of root: -5\n" in result.stdout
 
 

@@ -63,7 +63,7 @@ def test_a_log_has_no_configuration_to_change(files: dict[str, Path], tmp_path: 
     result = run("compare", log, "--config", files["a"])
 
     assert result.exit_code == 2
-    assert result.stderr == f"{log}: is a decision log, which no configuration can change\n"
+    assert result.stderr == f"{log}: is a decision log: a configuration cannot change it\n"
 
 
 def test_what_is_empty_is_what_the_other_is(files: dict[str, Path], tmp_path: Path) -> None:

@@ -17,11 +17,17 @@ from tests.actors.cli.helpers import COMMAND, run, run_json, written
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["{feed}"], "One feed alone: name a second one, or a configuration with --config."),
+        (
+            ["{feed}"],
+            "There is only one feed: name a second one, or a configuration with --config.",
+        ),
         (["{feed}"] * 3, "There are 3 feeds; compare two."),
-        (["{feed}", "{feed}", "--config", "{a}"], "--config is for one feed; leave it out"),
+        (
+            ["{feed}", "{feed}", "--config", "{a}"],
+            "--config needs exactly one feed: leave out --config",
+        ),
         (["{feed}", *["--config", "{a}"] * 3], "There are 3 configurations; compare two."),
-        (["{feed}", "{feed}", "--partition", "p"], "--partition is for configurations"),
+        (["{feed}", "{feed}", "--partition", "p"], "--partition needs --config"),
         (["-", "-"], "Standard input can be read only once: name a file."),
         (["-", "--config", "-"], "Standard input can be read only once: name a file."),
         ([], "Missing argument 'FEED...'"),

@@ -48,25 +48,25 @@ def test_a_pending_ask() -> None:
 
 NoNodeFits: of 1 node 1 has too little vcore; n1 is the closest and lacks 1 vcore
 
-What would get it bound at once, each alone:
+Each of these changes alone would get it bound at once:
 
 1. vcore 1 more on node n1
-   It is bound on n1 then. Less does not do.
+   It is then bound on n1. Less is not enough.
    - {op: settle, at: 6}
    - {op: update_node, node: n1, capacity: {vcore: 3}}
 
 2. another node with vcore 1
-   It is bound on another-node then. Less does not do.
+   It is then bound on another-node. Less is not enough.
    - {op: settle, at: 6}
    - {op: add_node, node: another-node, capacity: {vcore: 1}}
 
-3. a/x-0 ends, which holds node n1
-   It is bound on n1 then.
+3. a/x-0 ends and releases node n1
+   It is then bound on n1.
    - {op: settle, at: 6}
    - {op: release, app: a, ask: x-0}
 
-4. a/x-1 ends, which holds node n1
-   It is bound on n1 then.
+4. a/x-1 ends and releases node n1
+   It is then bound on n1.
    - {op: settle, at: 6}
    - {op: release, app: a, ask: x-1}
 """
@@ -116,7 +116,7 @@ def test_a_pending_ask_for_programs() -> None:
 @pytest.mark.parametrize(
     ("at", "ask", "said"),
     [
-        ("4", "a/x-1", "4 s: a/x-1 is not there yet: it comes at 5 s (line 12)"),
+        ("4", "a/x-1", "4 s: a/x-1 does not exist yet: it is added at 5 s (line 12)"),
         ("5", "a/x-0", "5 s: a/x-0 is bound on n1 in root.open since 5 s"),
         ("9", "a/x-2", "9 s: a/x-2 is over, removed at 8 s"),
         ("20", "a/x-0", "20 s: a/x-0 is over, completed at 15 s; it held n1"),
@@ -231,9 +231,9 @@ def test_what_is_no_event_might_have_brought_it() -> None:
     [
         ((), "give --ask APP/ASK, or --all for all asks that are not running"),
         (("--all", "--ask", "a/x"), "--ask and --all exclude each other: give one of them"),
-        (("--ask", "ax"), "'ax' is no ask: write it as application/ask"),
-        (("--ask", "a/x/y"), "'a/x/y' is no ask"),
-        (("--ask", "/x"), "'/x' is no ask"),
+        (("--ask", "ax"), "'ax' is not an ask: write it as application/ask"),
+        (("--ask", "a/x/y"), "'a/x/y' is not an ask"),
+        (("--ask", "/x"), "'/x' is not an ask"),
         (
             ("--ask", "a/x", "--at", "soon"),
             "'soon' is not a duration: write seconds, a duration such as '1h30m', or '2d 01:30:00'",
@@ -334,7 +334,7 @@ COMPARED = """\
 
 def test_the_keys_that_are_compared() -> None:
     text = run("explain", "-", "--ask", "b/x", "--why-only", given=COMPARED).stdout
-    _, _, table = text.partition("How it compares with what is tried first:\n")
+    _, _, table = text.partition("How it compares with the ask that is tried first:\n")
     rows = [line.split() for line in table.splitlines() if line.strip()]
 
     assert rows[0] == ["at", "key", "b/x", "a/y"]
@@ -432,7 +432,7 @@ def test_who_has_to_go_for_a_remedy() -> None:
     text = run("explain", "-", "--ask", "b/y", given=feed).stdout
     _, answer = explained("--ask", "b/y", feed=feed)
 
-    assert "   It is bound on n1 then, and a/x loses its node.\n" in text
+    assert "   It is then bound on n1, and a/x loses its node.\n" in text
     evicted = {remedy["kind"]: remedy["evicted"] for remedy in answer["remedies"]}
     assert evicted["property"] == ["a/x"]
     assert evicted["node"] == evicted["capacity"] == []

@@ -77,7 +77,7 @@ def test_it_wants_a_terminal(tmp_path: Path) -> None:
     result = run("replay", written(tmp_path / "feed.yaml", SETUP + ASK), "--live")
 
     assert result.exit_code == 2
-    assert "--live needs a terminal, and standard error is none" in result.stderr
+    assert "--live needs a terminal, and standard error is not one" in result.stderr
 
 
 class Terminal:

@@ -250,7 +250,7 @@ def test_the_feed_is_not_the_log(tmp_path: Path) -> None:
     result = run("replay", feed, "--decisions", feed)
 
     assert result.exit_code == 2
-    assert "is the feed as well" in result.stderr
+    assert "is also the feed" in result.stderr
     assert feed.read_text() == '{"op": "settle"}\n'
 
 

@@ -136,14 +136,14 @@ def test_not_both_on_standard_output(feed: Path) -> None:
         (
             ["--report", "feed.yaml"],
             "feed.yaml",
-            "is the feed as well: write the report to another",
+            "is also the feed: write the report to another",
         ),
-        (["--report", "./feed.yaml"], "./feed.yaml", "is the feed as well"),
-        (["--report", "link"], "link", "is the feed as well"),
+        (["--report", "./feed.yaml"], "./feed.yaml", "is also the feed"),
+        (["--report", "link"], "link", "is also the feed"),
         (
             ["--report", "new.html", "--decisions", "new.html"],
             "new.html",
-            "is the log as well: write the report to another file",
+            "is also the log: write the report to another file",
         ),
         (["--report", "."], ".", "directory"),
         (["--report", "nowhere/report.html"], "nowhere/report.html", "No such file"),

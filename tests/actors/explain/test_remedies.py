@@ -1,4 +1,4 @@
-"""What is said to help does help, in a replay by the command; and one less does not do."""
+"""What is said to help does help, in a replay by the command; and one less is not enough."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def told(name: str, tmp_path: Path) -> dict[str, dict[str, int] | None]:
 
 
 def test_a_limit_that_is_in_nobodys_way_is_left_alone(tmp_path: Path) -> None:
-    renewed = "gang default/g removed and defined anew, which takes the mark of the timeout away"
+    renewed = "gang default/g removed and defined again, which clears the timeout"
 
     assert told("more applications and more room", tmp_path) == {
         "2 instead of 1 as maxapplications of root.p.q, and another node with vcore 2": {
@@ -116,7 +116,7 @@ def test_a_limit_that_is_in_nobodys_way_is_left_alone(tmp_path: Path) -> None:
 def test_what_is_guaranteed_is_of_as_few_types_as_possible(tmp_path: Path) -> None:
     remedies = told("one type is guaranteed", tmp_path)
 
-    assert remedies["gpu 1 guaranteed to root.q, which may reclaim for it then"] == {
+    assert remedies["gpu 1 guaranteed to root.q, which may then reclaim for it"] == {
         "root.q/gpu": 1
     }
     assert len([text for text in remedies if "guaranteed" in text]) == 1
@@ -128,7 +128,7 @@ def test_all_that_a_node_is_changed_in_is_said(tmp_path: Path) -> None:
     (remedy,) = answer["remedies"]
 
     assert remedy["text"] == (
-        "vcore 6 instead of 4 as capacity of node n2, and node n2 takes asks again (schedulable)"
+        "vcore 6 instead of 4 as capacity of node n2, and node n2 becomes schedulable again"
     )
     changed = {"capacity": {"vcore": 6}, "schedulable": True}
     assert remedy["events"][1:] == [{"op": "update_node", "node": "n2", **changed}]

@@ -13,15 +13,15 @@ from muster_core.decisions import Decision, Kind
 def words_of(
     what: str, counts: str, first: FirstDifference, names: tuple[str, str]
 ) -> Iterator[str]:
-    """Say where two sides part, line by line.
+    """Say where two sides differ, line by line.
 
     Args:
-        what: What parts.
-        counts: What one of those is called that are alike before.
-        first: Where it parts.
+        what: What differs.
+        counts: The word for one of the equal ones before.
+        first: The first difference.
         names: The names of the feeds or logs that lines are of.
     """
-    yield f"{what} at {clock(first.at_us / 1e6)}, after {counted(first.same, counts)} alike:"
+    yield f"{what} from {clock(first.at_us / 1e6)} on, after {counted(first.same, counts)}:"
     yield ""
     for side, other, version, name in (
         ("A", "B", first.a, names[0]),

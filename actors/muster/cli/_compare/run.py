@@ -117,13 +117,13 @@ class Meter:
     multiple=True,
     type=FILE,
     metavar="FILE",
-    help="A configuration that is in force from the start of the feed, whose own `configure` "
-    "events are left out. Given once: compare with the feed as it is.",
+    help="A configuration that is in force from the start of the feed; the `configure` events of "
+    "the feed are left out. Given once: compare with the feed as it is.",
 )
 @click.option(
     "--partition",
     metavar="NAME",
-    help="The partition of each FILE that is to run. [default: `default`, or the only one]",
+    help="The partition of each FILE to run. [default: `default`, or the only one]",
 )
 @format_option
 @click.pass_context
@@ -137,10 +137,9 @@ def command(
 ) -> None:
     """Compare a feed under two configurations, two feeds, or two decision logs.
 
-    Replays both sides in virtual time. Prints the first decision that differs, with what each
-    side makes of the other's; then what becomes of queues, priorities and jobs (applications)
-    on both sides, A and B. Which files are decision logs is seen from what stands in them.
-    `-` is standard input.
+    Replays both sides, A and B, in virtual time. Prints the first decision that differs, and the
+    state of its ask on the other side. Then prints the results by queue, by priority and by job
+    (application). Decision logs are recognised by their content. `-` is standard input.
 
     Exit status: 0 if both sides decide the same, 1 if not, 2 if the arguments or a file cannot
     be used, 130 after Ctrl-C.
@@ -177,13 +176,13 @@ def _check(arguments: Arguments) -> None:
     if len(inputs) > 2:
         msg = f"There are {len(inputs)} feeds; compare two."
     elif len(inputs) == 2 and configs:
-        msg = "--config is for one feed; leave it out, or one of the feeds."
+        msg = "--config needs exactly one feed: leave out --config, or one of the feeds."
     elif len(inputs) == 1 and not configs:
-        msg = "One feed alone: name a second one, or a configuration with --config."
+        msg = "There is only one feed: name a second one, or a configuration with --config."
     elif len(configs) > 2:
         msg = f"There are {len(configs)} configurations; compare two."
     elif arguments.partition is not None and not configs:
-        msg = "--partition is for configurations, with --config."
+        msg = "--partition needs --config: it names a partition of the configurations."
     elif [*inputs, *configs].count(STDIN) > 1:
         msg = "Standard input can be read only once: name a file."
     else:
@@ -239,7 +238,7 @@ def _of_configurations(
 ) -> Comparison:
     first, raws = _begun(progress.read_raw(feed))
     if first is not None and is_decision(first):
-        raise FeedError(name_of(feed), "is a decision log, which no configuration can change")
+        raise FeedError(name_of(feed), "is a decision log: a configuration cannot change it")
     both = (configurations[0] if len(configurations) == 2 else None, configurations[-1])
     sides = sides_of(raws, both, name=name_of(feed), base=_base(feed), left_out=left_out)
     return Comparison(*sides, in_step=True)

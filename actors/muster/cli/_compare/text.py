@@ -56,11 +56,11 @@ def _parts(
     if compared.same:
         yield f"Both decide the same: {counted(compared.decisions, 'decision')}.\n"
     if first is not None:
-        yield "\n".join(words_of("The decisions part", "decision", first, names)) + "\n"
-    # What parts later is likely to follow from what parted first.
+        yield "\n".join(words_of("The decisions differ", "equal decision", first, names)) + "\n"
+    # A later difference is likely to follow from the first one.
     if priority is not None and (first is None or priority.at_us < first.at_us):
-        what = "The priorities of queues part"
-        yield "\n".join(words_of(what, "change", priority, names)) + "\n"
+        what = "The priorities of queues differ"
+        yield "\n".join(words_of(what, "equal change", priority, names)) + "\n"
     yield from words_of_refused(compared.refusals, names)
     yield from _whole(console, compared.a, compared.b)
     if compared.same:
@@ -230,7 +230,7 @@ def _jobs(console: Console, jobs: JobChanges) -> Iterator[RenderableType]:
     for what, less, more, movement in movements[: 1 if alike else 2]:
         if not (movement.gained or movement.lost):
             continue
-        also = " As many end earlier, and as many later." if alike else ""
+        also = " Their ends change in the same way." if alike else ""
         yield (
             f"Of {counted(jobs.compared, 'job')}, {movement.gained:,} {what} {less} in B and "
             f"{movement.lost:,} {what} {more}.{also}\n"

@@ -23,7 +23,7 @@ def check_apart(feed: str, decisions: str | None, report: str | None) -> None:
     named = [(what, name) for what, name in files if name is not None and name != STDIN]
     for (what, one), (other, another) in combinations(named, 2):
         if _same(Path(one), Path(another)):
-            raise FeedError(another, f"is {what} as well: write {other} to another file")
+            raise FeedError(another, f"is also {what}: write {other} to another file")
 
 
 def _same(one: Path, another: Path) -> bool:

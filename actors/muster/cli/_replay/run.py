@@ -78,7 +78,7 @@ class Arguments:
         if not self.live:
             return
         if not Console(stderr=True).is_terminal:
-            raise click.UsageError("--live needs a terminal, and standard error is none")
+            raise click.UsageError("--live needs a terminal, and standard error is not one")
         if self.takes_stdout and sys.stdout.isatty():
             raise click.UsageError("--live needs the terminal to which standard output goes")
 
@@ -89,20 +89,20 @@ class Arguments:
     "--decisions",
     type=FILE,
     metavar="FILE",
-    help="Write every decision there: JSON Lines, or msgpack if its name ends in .msgpack; with "
-    ".gz behind it for gzip. `-` is standard output; the summary goes to standard error then.",
+    help="Write every decision to FILE: as JSON Lines, or as msgpack if the name ends in .msgpack; "
+    "add .gz for gzip. `-` is standard output; the summary then goes to standard error.",
 )
 @click.option(
     "--report",
     type=FILE,
     metavar="FILE",
-    help="Write a page there to look at, as HTML: what happened in queues and on nodes over time, "
-    "and why asks waited. `-` is standard output; the summary goes to standard error then.",
+    help="Write a report to FILE, as HTML: what happened in queues and on nodes over time, and why "
+    "asks waited. `-` is standard output; the summary then goes to standard error.",
 )
 @click.option(
     "--live",
     is_flag=True,
-    help="Show the queues as the replay goes on. Standard error must be a terminal.",
+    help="Show the queues during the replay. Standard error must be a terminal.",
 )
 @click.option(
     "--until",
@@ -112,7 +112,7 @@ class Arguments:
     help="End at this time since the start, in seconds or like 1h30m. [default: when the feed "
     "has ended and no timer is left]",
 )
-@click.option("--strict", is_flag=True, help="Stop at the first event that is refused.")
+@click.option("--strict", is_flag=True, help="Stop at the first refused event.")
 @format_option
 @click.pass_context
 def command(
@@ -126,15 +126,16 @@ def command(
     strict: bool,
     output: Format,
 ) -> None:
-    """Replay a feed in virtual time, and sum up what happened.
+    """Replay a feed in virtual time, and print a summary.
 
     FEED is YAML, JSON Lines or msgpack, gzip-compressed or not; `-` is standard input. In the
-    summary a job is an application, and an ask waits from when it came until it is bound for
-    the first time. Ctrl-C ends the replay, and sums up what was done so far. The report is
-    written then too, and says so; it is not if the feed cannot be read.
+    summary a job is an application, and an ask waits from its creation until it is bound for
+    the first time. Ctrl-C ends the replay and prints the summary so far. It also writes the
+    report, which says that the replay was interrupted. If the feed cannot be read, there is no
+    report.
 
-    Exit status: 0 if all is fine, 1 if an event was refused, 2 if the feed cannot be read, or
-    the log or the report cannot be written, 130 after Ctrl-C.
+    Exit status: 0 if there was no error, 1 if an event was refused, 2 if the feed cannot be
+    read, or the log or the report cannot be written, 130 after Ctrl-C.
     """
     arguments = Arguments(feed, decisions, report, live, until_us, strict)
     arguments.check()

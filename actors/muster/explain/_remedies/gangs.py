@@ -143,7 +143,7 @@ def _renewed(case: Case) -> Part | None:
     removed: list[Written] = [{"op": "remove_gang", "gang": name} for name, _ in known]
     events = (*removed, *(add_gang(name, definition) for name, definition in known))
     names = " and ".join(name for name, _ in known)
-    text = f"gang {names} removed and defined anew, which takes the mark of the timeout away"
+    text = f"gang {names} removed and defined again, which clears the timeout"
     return Part(text, events)
 
 

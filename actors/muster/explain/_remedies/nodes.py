@@ -53,7 +53,7 @@ def _open(case: Case) -> Iterator[Remedy]:
     def change(node: Node) -> Written:
         return {"op": "update_node", "node": node.name, "schedulable": True}
 
-    text = "let node {} take asks again (schedulable)"
+    text = "make node {} schedulable again"
     yield from _first(case, RemedyKind.SCHEDULABLE, case.by_lack(closed), change, text)
 
 
@@ -72,7 +72,7 @@ def _relabel(case: Case) -> Iterator[Remedy]:
         attributes: Written = {**node.attributes, **selector}
         return {"op": "update_node", "node": node.name, "attributes": attributes}
 
-    text = f"give node {{}} what the selector asks for: {_safe(_wanted(case))}"
+    text = f"give node {{}} the attributes that the selector requires: {_safe(_wanted(case))}"
     yield from _first(case, RemedyKind.ATTRIBUTES, others, change, text)
 
 
@@ -156,7 +156,7 @@ def room_text(case: Case, room: Mapping[str, int]) -> str:
     if not case.matches(node):
         parts.append(f"node {node.name} with {_wanted(case)}")
     if not node.schedulable:
-        parts.append(f"node {node.name} takes asks again (schedulable)")
+        parts.append(f"node {node.name} becomes schedulable again")
     return ", and ".join(parts)
 
 

@@ -56,7 +56,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
         return case.trials.bind(events(priority))
 
     if works(now):  # It is not for its priority that it is bound then.
-        text = "the same ask, withdrawn and submitted anew"
+        text = "the same ask, withdrawn and submitted again"
         again = case.remedy(RemedyKind.RESUBMIT, text, events(now))
         if again is not None:
             yield again
@@ -65,7 +65,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
     if least is None:
         return
     text = (
-        f"priority {least:,} instead of {now:,}: the ask is withdrawn and submitted anew, "
+        f"priority {least:,} instead of {now:,}: the ask is withdrawn and submitted again, "
         "and counts as created then"
     )
     amounts = {"priority": least}
@@ -109,7 +109,7 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
         return [configure(case.conductor, {path: QueueChange(guaranteed=raised(values))})]
 
     def text(values: tuple[int, ...]) -> str:
-        return f"{told(raised(values))} guaranteed to {path}, which may reclaim for it then"
+        return f"{told(raised(values))} guaranteed to {path}, which may then reclaim for it"
 
     knobs = [
         Knob(amount, amount, case.steps.get(name, 1), floor=now[name])
@@ -168,7 +168,8 @@ def _remove_ahead(case: Case) -> Iterator[Remedy]:
             return
         if node_of(after, case.event.app, case.event.ask) is not None:
             text = (
-                f"without {' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} ahead"
+                f"without {' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} "
+                "tried before it"
             )
             remedy = case.remedy(RemedyKind.REMOVE_AHEAD, text, events)
             if remedy is not None:
@@ -183,7 +184,7 @@ def _release(case: Case) -> Iterator[Remedy]:
     found = 0
     for app, ask in _ends(case)[:_RELEASED]:
         events: list[Written] = [{"op": "release", "app": app, "ask": ask.name}]
-        text = f"{app}/{ask.name} ends, which holds node {ask.node}"
+        text = f"{app}/{ask.name} ends and releases node {ask.node}"
         remedy = case.remedy(RemedyKind.RELEASE, text, events)
         if remedy is not None:
             yield remedy

@@ -35,21 +35,23 @@ UNUSABLE: Final = 2
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The first.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The first seed."
+)
 @click.option(
     "--programs",
     type=click.IntRange(1),
     default=PROGRAMS,
     show_default=True,
-    help="How many programs are drawn from each seed.",
+    help="How many programs to generate from each seed.",
 )
 @click.option(
     "--time",
     "seconds",
     type=click.FloatRange(0),
-    help="Go on with the next seeds for so many seconds.",
+    help="Continue with the next seeds for this many seconds.",
 )
-@click.option("--replay", "token", metavar="TEXT", help="Run one program, as a finding names it.")
+@click.option("--replay", "token", metavar="TEXT", help="Run the program of a finding.")
 @click.option(
     "--config",
     "file",
@@ -60,18 +62,16 @@ UNUSABLE: Final = 2
     "--binder",
     "maker",
     metavar="MODULE:FACTORY",
-    help="Use the binder that this makes; it is called for each program.",
+    help="Use the binders that FACTORY makes, one for each program.",
 )
-@click.option(
-    "--shrink/--no-shrink", default=True, help="Make a program that finds something small."
-)
+@click.option("--shrink/--no-shrink", default=True, help="Shrink a program that finds a fault.")
 @click.option(
     "--format",
     "output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="For people, or one JSON object for programs.",
+    help="Text for people, or one JSON object for programs.",
 )
 def command(
     *,
@@ -84,10 +84,9 @@ def command(
     shrink: bool,
     output: str,
 ) -> None:
-    """Run programs of many clients against a scheduler, in every order of tasks.
+    """Run random programs of many clients against a scheduler, in random orders of tasks.
 
-    The exit status is 0 if nothing was found, 1 if something was, 2 if the arguments cannot be
-    used.
+    Exit status: 0 if no fault was found, 1 if one was found, 2 if the arguments are invalid.
 
     \b
     Example:
