@@ -299,7 +299,7 @@ class Conductor:
     def decide(self) -> Iterator[None]:
         """Run the rounds; between two steps the caller may let others run."""
         for decisions in self.view.decide(self.now_us, is_new=self._is_new):
-            self._decided.extend(decisions)
+            self._decided.extend(decisions or ())
             yield
 
     def finish(self) -> Steps[Outcome]:

@@ -25,9 +25,9 @@ from muster_core.owners.messages.queues import (
     SetQueue,
     ToQueue,
 )
-from muster_core.structures.totals import add_to, take_from
+from muster_core.structures.totals import add_to, sum_of, take_from
 from muster_core.values.configuration import QueueConfig
-from muster_core.values.priority import PriorityTally, current_priority
+from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.values.snapshots import QueueSnapshot
 
 _KEY: Final = attrgetter("key")
@@ -192,22 +192,15 @@ class QueueMachine:
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
-        pending: dict[str, int] = {}
-        allocated: dict[str, int] = {}
-        for values in self._children.values():
-            add_to(pending, values.pending)
-            add_to(allocated, values.allocated)
-            # A child counts exactly while something is pending in it.
-            assert (values.priority is None) == (not values.pending)
+        children = self._children.values()
+        # A child counts exactly while something is pending in it.
+        assert all((child.priority is None) == (not child.pending) for child in children)
         # The sums and the maximum are those that a fresh look gives.
-        assert pending == self._pending
-        assert allocated == self._allocated
+        assert self._pending == sum_of(child.pending for child in children)
+        assert self._allocated == sum_of(child.allocated for child in children)
         self._tally.check()
-        highest = max(
-            (value.priority for value in self._children.values() if value.priority is not None),
-            default=None,
-        )
-        assert self._tally.top() == highest
+        top = highest(child.priority for child in children)
+        assert self._tally.top() == top
         # The cached priority is the recomputed one, unless it is known to be stale.
-        fresh = current_priority(self._config.settings, highest, is_root=self.parent is None)
+        fresh = current_priority(self._config.settings, top, is_root=self.parent is None)
         assert self._stale or self._priority == fresh

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
 
-    from muster_core.values.decisions import Decision
-
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -79,11 +77,3 @@ def in_order(things: Iterable[T], key: Callable[[T], SupportsRichComparison]) ->
         yield
         found += piece
     return found
-
-
-def in_pauses(steps: Steps[R]) -> Generator[list[Decision], None, R]:
-    """Do steps among those of rounds, which give decisions: in a pause there are none."""
-    driven = Driven(steps)
-    for _ in driven:
-        yield []
-    return driven.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 def add_to(total: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:
@@ -25,3 +25,11 @@ def take_from(total: dict[str, int], amounts: Mapping[str, int], times: int = 1)
             total[name] = left
         else:
             del total[name]
+
+
+def sum_of(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Give the sum of amounts; for tests."""
+    total: dict[str, int] = {}
+    for part in amounts:
+        add_to(total, part)
+    return total

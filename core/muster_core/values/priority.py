@@ -17,7 +17,7 @@ from muster_core.values.errors import RefusedError
 from muster_core.values.quantities import MAX_INT32, MIN_INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from muster_core.values.configuration import Settings
 
@@ -174,3 +174,8 @@ class PriorityTally:
         assert set(self._counts) <= {-entry for entry in self._heap}
         # The cached maximum is the recomputed one.
         assert self.top() == max(self._counts, default=None)
+
+
+def highest(priorities: Iterable[int | None]) -> int | None:
+    """Give the highest priority, or None; for tests."""
+    return max((priority for priority in priorities if priority is not None), default=None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from muster_core.values.reasons import Explanation, PendingReason
     from muster_core.values.resources import Resources
     from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.rounds import Decided
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
 
@@ -128,7 +129,7 @@ class DecisionView:
         """
         return self._intake.apply(report, now_us)
 
-    def decide(self, now_us: int, *, is_new: bool) -> Iterator[list[Decision]]:
+    def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
         """Run rounds until one changes nothing.
 
         Args:
@@ -137,8 +138,8 @@ class DecisionView:
                 than the end of a ``preemption.delay``.
 
         Returns:
-            An iterator of what each step decided; between two steps the caller may do
-            other things, but must not touch the view.
+            An iterator of what each step decided, or None; between two steps the caller may
+            do other things, but must not touch the view.
         """
         self._explainer = None
         return self._rounds.decide(now_us, is_new=is_new)

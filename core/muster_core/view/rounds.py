@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.structures.shapes import EVERY_SHAPE
-from muster_core.structures.steps import in_pauses
 from muster_core.values.decisions import Decision, Kind
 from muster_core.view.eviction.evictor import Takers
 from muster_core.view.permits.deadlocks import Deadlocks
@@ -38,6 +37,9 @@ if TYPE_CHECKING:
 STEPS: Final = 32
 """How many asks are tried before the caller may do other things."""
 
+Decided = list[Decision] | None
+"""What a step of the rounds decided; a pause, as of all other steps, is None."""
+
 
 @final
 class Rounds:
@@ -56,7 +58,7 @@ class Rounds:
         #: How many asks were tried on a node, and leaves found blocked, so far.
         self.steps = 0
 
-    def decide(self, now_us: int, *, is_new: bool) -> Iterator[list[Decision]]:
+    def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
         """Run rounds until one changes nothing, then let asks take from others.
 
         After each step of reclaim or preemption there are rounds again. In the end gangs are
@@ -67,28 +69,28 @@ class Rounds:
             is_new: Something new came in since the last batch.
 
         Yields:
-            What each step decided; between two steps the caller may do other things,
-            but must not touch the view.
+            What each step decided, or None where it decides nothing; between two steps the
+            caller may do other things, but must not touch the view.
         """
-        yield from in_pauses(self._state.catch_up())
-        yield from in_pauses(self._state.delays.refresh())
+        yield from self._state.catch_up()
+        yield from self._state.delays.refresh()
         changed = self._state.book.take_changed()
         self._takers.start_batch(is_new=is_new)
         while True:
             yield from self._rounds(changed, now_us)
             changed = []
-            taken = yield from in_pauses(self._takers.take(now_us))
+            taken = yield from self._takers.take(now_us)
             if taken:
                 yield taken
                 continue
-            decisions, helped = yield from in_pauses(self._deadlocks.resolve(now_us))
+            decisions, helped = yield from self._deadlocks.resolve(now_us)
             if decisions:
                 yield decisions
             if not helped:
                 break
         self._end_round()
 
-    def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[list[Decision]]:
+    def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[Decided]:
         """Run rounds until one changes nothing, or leads back to where one has begun.
 
         Args:
@@ -96,7 +98,7 @@ class Rounds:
             now_us: The instant of the batch, in microseconds.
         """
         memory = self._moves.memory
-        yield from in_pauses(memory.start_anew())
+        yield from memory.start_anew()
         again = True
         while again:
             self._start_round()
@@ -107,7 +109,7 @@ class Rounds:
             yield from self._round(now_us)
             again = self._moves.failed or not (self._is_settled() or memory.knows_this())
             if self._moves.failed:
-                yield from in_pauses(memory.start_anew())
+                yield from memory.start_anew()
         self._end_round()
 
     def _is_settled(self) -> bool:
@@ -119,7 +121,7 @@ class Rounds:
         moves = self._moves
         return not (self._state.gangs or moves.has_tried or self._permits.has_blocked)
 
-    def _round(self, now_us: int) -> Iterator[list[Decision]]:
+    def _round(self, now_us: int) -> Iterator[Decided]:
         state = self._state
         self._set_exact(exact=self._permits.must_be_exact())
         state.refresh()

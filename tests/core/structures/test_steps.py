@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from muster_core.decisions import Decision
-from muster_core.structures.steps import (
-    PART,
-    SIZE,
-    Driven,
-    Steps,
-    all_at_once,
-    in_order,
-    in_pauses,
-    in_pieces,
-)
+from muster_core.structures.steps import PART, SIZE, Driven, Steps, all_at_once, in_order, in_pieces
 
 
 def test_all_steps_are_taken_and_what_comes_of_them_is_given() -> None:
@@ -58,18 +46,3 @@ def test_things_are_sorted_with_a_pause_now_and_then(number: int) -> None:
 
     assert steps.value == sorted(names)
     assert pauses == -(-number // PART) + -(-number // SIZE)
-
-
-def test_in_a_pause_of_rounds_nothing_is_decided() -> None:
-    def work() -> Steps[str]:
-        yield
-        yield
-        return "done"
-
-    came: list[str] = []
-
-    def lists() -> Iterator[list[Decision]]:
-        came.append((yield from in_pauses(work())))
-
-    assert list(lists()) == [[], []]
-    assert came == ["done"]

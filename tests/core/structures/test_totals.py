@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from muster_core.structures.totals import add_to, take_from
+from muster_core.structures.totals import add_to, sum_of, take_from
 
 AMOUNTS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 2**63 - 1))
 
@@ -16,6 +16,11 @@ def test_sums_have_no_limit() -> None:
         add_to(total, {"a": 2**63 - 1})
 
     assert total == {"a": 3 * (2**63 - 1)}
+
+
+def test_the_sum_of_amounts() -> None:
+    assert sum_of([{"a": 2, "b": 3}, {}, {"a": 1}]) == {"a": 3, "b": 3}
+    assert sum_of([]) == {}
 
 
 def test_there_are_no_zeros() -> None:

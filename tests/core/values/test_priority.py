@@ -18,6 +18,7 @@ from muster_core.values.priority import (
     PriorityTally,
     clamp,
     current_priority,
+    highest,
 )
 
 
@@ -195,3 +196,8 @@ class Tallies(RuleBasedStateMachine):
 
 
 TestTallies = Tallies.TestCase
+
+
+def test_the_highest_of_priorities_of_which_some_are_none() -> None:
+    assert highest([None, -3, None, -5]) == -3
+    assert highest([None]) is None

@@ -11,7 +11,7 @@ import attrs
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, AskOrder
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import bits_of
-from muster_core.structures.totals import add_to
+from muster_core.structures.totals import add_to, sum_of
 from muster_core.values.lifecycle import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
 from muster_core.view.tree.app_order import Listed
@@ -361,10 +361,7 @@ class ViewApp(Listed):
         assert self.tally.top() == max(
             (ask.priority for ask in self.pending.values()), default=None
         )
-        pending: dict[str, int] = {}
-        for ask in self.pending.values():
-            add_to(pending, ask.resources)
-        assert pending == self.pending_total
+        assert sum_of(ask.resources for ask in self.pending.values()) == self.pending_total
         # Every pending ask that was not tried is offered, members as their gang has it.
         for slot in self.slots.values():
             slot.check()

@@ -17,11 +17,13 @@ from typing_extensions import override
 from muster_core.owners.messages.asks import Ask
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.structures.steps import in_pieces
+from muster_core.structures.totals import sum_of
 from muster_core.values.configuration import SortPolicy
 from muster_core.values.lifecycle import AppState
+from muster_core.values.priority import highest
 from muster_core.view.tree.app_order import AppOrder
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.queue import VISIT, ViewQueue, highest, sum_of
+from muster_core.view.tree.queue import VISIT, ViewQueue
 from muster_core.view.tree.sort_keys import app_key
 
 if TYPE_CHECKING:

@@ -26,13 +26,13 @@ from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
 from muster_core.structures.shares import Denominators, dominant_share, fair_share
-from muster_core.structures.totals import add_to
+from muster_core.structures.totals import sum_of
 from muster_core.values.configuration import QueueConfig
-from muster_core.values.priority import PriorityTally, current_priority
+from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.view.tree.sort_keys import QueueKey, queue_key
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 
 VISIT: Final = 1 << VISIT_BIT
@@ -339,16 +339,3 @@ def first_leaf(queue: ViewQueue, wanted: Container[int], total: Mapping[str, int
     while isinstance(queue, ParentView):
         queue = queue.in_turn(wanted, total)[0]
     return queue
-
-
-def highest(priorities: Iterable[int | None]) -> int | None:
-    """Give the highest priority, or None; for tests."""
-    return max((priority for priority in priorities if priority is not None), default=None)
-
-
-def sum_of(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Give the sum of amounts; for tests."""
-    total: dict[str, int] = {}
-    for part in amounts:
-        add_to(total, part)
-    return total
