@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import attrs
-import trio
 
 import muster
 from muster.testing import check
@@ -63,11 +62,6 @@ class Caller:
             self.answers.append("refused")
         else:
             self.answers.append("done")
-
-
-def tasks() -> int:
-    """Give how many tasks there are."""
-    return trio.lowlevel.current_statistics().tasks_living
 
 
 async def prepare(scheduler: muster.Scheduler) -> None:

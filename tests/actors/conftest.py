@@ -1,4 +1,4 @@
-"""What tests of real processes have around them; others do not ask for it."""
+"""Fixtures of several test modules: real processes, a binder, a journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import NoReturn
 
 import pytest
 
+from muster.testing import Recording
 from tests.actors.processes import Fifo
+from tests.actors.service import Worker
 
 
 @pytest.fixture
@@ -41,3 +43,15 @@ async def go(tmp_path: Path) -> AsyncGenerator[Fifo]:
     fifo = Fifo(tmp_path / "go")
     yield fifo
     await fifo.stream.aclose()
+
+
+@pytest.fixture
+def worker() -> Worker:
+    """A binder."""
+    return Worker()
+
+
+@pytest.fixture
+def log() -> Recording:
+    """A journal."""
+    return Recording()

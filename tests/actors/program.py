@@ -14,7 +14,7 @@ import trio
 from typing_extensions import override
 
 from muster._runtime import pace as pace_module
-from muster_core.decisions import Announced, Kind
+from muster_core.decisions import Announced, Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
 
@@ -40,6 +40,31 @@ def bound(log: Sequence[Announced]) -> list[str]:
 def refusals(log: Sequence[Announced]) -> list[str]:
     """Give the messages of what was refused, in order."""
     return [one.decision.message or "" for one in log if one.decision.kind is Kind.REJECTED]
+
+
+def releases(log: Sequence[Announced]) -> list[tuple[str | None, Reason | None]]:
+    """Give the asks that were released, in order, and why."""
+    decisions = [announced.decision for announced in log]
+    return [(one.ask, one.reason) for one in decisions if one.kind is Kind.RELEASED]
+
+
+class FailingJournal:
+    """A journal that fails with the batch of a number, from 1."""
+
+    def __init__(self, error: BaseException, batch: int = 1) -> None:
+        self._error = error
+        self._batches = batch
+
+    def write(self, batch: Sequence[Announced]) -> None:
+        assert batch
+        self._batches -= 1
+        if not self._batches:
+            raise self._error
+
+
+def tasks() -> int:
+    """Give how many tasks there are."""
+    return trio.lowlevel.current_statistics().tasks_living
 
 
 @contextmanager

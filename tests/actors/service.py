@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
+from muster_core.events import Event
 
 T = TypeVar("T")
 
@@ -38,6 +39,19 @@ CONFIG: Final[dict[str, object]] = {
 
 _STUCK_S: Final = 5.0
 _NEVER_S: Final = 1e6
+
+
+@attrs.define
+class Notes:
+    """Takes down what was let in."""
+
+    events: list[Event | str] = attrs.field(factory=list["Event | str"])
+
+    def enter(self, _: int, event: Event | str) -> None:
+        self.events.append(event)
+
+    def close(self, _: int) -> None:
+        pass
 
 
 @asynccontextmanager

@@ -9,8 +9,9 @@ from muster_core.coordinator.plain import PlainScheduler
 from muster_core.reasons import Explanation, Level
 from muster_core.snapshots import Snapshot
 from tests.naive.figures import told
-from tests.naive.harness import SETTLE, Accounts, Marker, Observed, Scenario, Step
+from tests.naive.harness import SETTLE, Accounts, Observed, Scenario, Step
 from tests.naive.parting import NUMBERS, Parting
+from tests.naive.plain import run_plainly
 from tests.naive.reasons import Account
 
 _LATER_US: Final = 4_000_000
@@ -48,16 +49,13 @@ def explain_all(scenario: Scenario) -> Observed:
     """
     scheduler = PlainScheduler()
     snapshots, accounts = list[Snapshot](), list[Accounts]()
-    for index, step in enumerate(scenario):
-        if isinstance(step.what, Marker):
-            scheduler.settle(step.at_us)
-            snapshots.append(scheduler.snapshot())
-            accounts.append(_accounts(scheduler))
-        else:
-            scheduler.submit(step.what, step.at_us, index)
-    scheduler.finish()
-    snapshots.append(scheduler.snapshot())
-    accounts.append(_accounts(scheduler))
+
+    def settled() -> None:
+        snapshots.append(scheduler.snapshot())
+        accounts.append(_accounts(scheduler))
+
+    run_plainly(scenario, scheduler, settled)
+    settled()
     return Observed(scheduler.announced, snapshots, accounts)
 
 

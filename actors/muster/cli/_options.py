@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, final
 
 import click
 
@@ -109,6 +111,18 @@ def example(command: str) -> str:
 def name_of(source: str) -> str:
     """Give the name of an input for messages."""
     return "standard input" if source == STDIN else source
+
+
+def read_whole(source: str) -> bytes | None:
+    """Read a file, or standard input; None if the process was started without one.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    if source != STDIN:
+        return Path(source).read_bytes()
+    stream: TextIO | None = sys.stdin
+    return None if stream is None else stream.buffer.read()
 
 
 def counted(number: int, what: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import TextIO, final
+from typing import final
 
 import attrs
 import click
@@ -12,7 +10,6 @@ import click
 from muster.cli._options import (
     DIFFERENT,
     FILE,
-    STDIN,
     UNUSABLE,
     Format,
     complain,
@@ -21,6 +18,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
+    read_whole,
 )
 from muster.config_files import parse_configuration
 from muster_core.config.model import Configuration, QueueConfig
@@ -89,22 +87,14 @@ def command(
 def _verdict(config: str, partition: str | None) -> Verdict:
     name = name_of(config)
     try:
-        text = _read(config)
+        text = read_whole(config)
+        if text is None:
+            return Verdict(name, unreadable="is closed")
         return Verdict(name, parse_configuration(text, file=name, partition=partition))
     except ConfigError as error:
         return Verdict(name, problems=error.problems)
     except OSError as error:
         return Verdict(name, unreadable=error.strerror or str(error))
-
-
-def _read(config: str) -> bytes:
-    if config != STDIN:
-        return Path(config).read_bytes()
-    stream: TextIO | None = sys.stdin  # None if the process was started without one
-    if stream is None:
-        msg = "is closed"
-        raise OSError(msg)
-    return stream.buffer.read()
 
 
 def _print(verdict: Verdict) -> None:

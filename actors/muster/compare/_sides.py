@@ -12,6 +12,7 @@ from muster.compare._log import Logged
 from muster.compare._result import Elsewhere
 from muster.compare._turns import why_first
 from muster.feeds import Expect, FeedItem, Refused, Settle
+from muster.replay._plainly import let_in_plainly
 from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import Conductor
 from muster_core.coordinator.plain import PlainScheduler
@@ -127,17 +128,12 @@ class FeedSide:
 
     def _let_in(self, item: FeedItem) -> bool:
         """Hand an item to the scheduler; say whether that has closed the batch."""
-        match item.content:
-            case Settle() | Expect():
-                self._scheduler.settle(item.at_us)
-                return True
-            case Refused(message):
-                self._scheduler.submit(message, item.at_us, item.index, item.line)
-            case event:
-                apps = _apps_of(event)
-                if apps:
-                    self._bringing[item.index] = apps
-                self._scheduler.submit(event, item.at_us, item.index, item.line)
+        let_in_plainly(self._scheduler, item)
+        if isinstance(item.content, Settle | Expect):
+            return True
+        apps = _apps_of(item.content)
+        if apps:
+            self._bringing[item.index] = apps
         if self._entered is not None:
             self._entered.append(self.conductor.entered)
             self._places[0].append(item.index)
@@ -199,7 +195,7 @@ class FeedSide:
         return why_first(self._scheduler, undone, app, ask)
 
 
-def _apps_of(event: Event) -> Sequence[str]:
+def _apps_of(event: Event | Refused) -> Sequence[str]:
     """Give the applications that an event may bring."""
     match event:
         case AddApp(app=app):

@@ -9,9 +9,9 @@ from typing import Final, final
 import attrs
 
 from muster.explain._history import History
-from muster.explain._trials import let_in
 from muster.feeds import Expect, FeedItem, Settle
 from muster.replay import Remark
+from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
 
@@ -87,7 +87,7 @@ def replay_until(
         if at_us is not None and item.at_us > at_us:
             rest = chain([item], rest)
             break
-        let_in(scheduler, item)
+        let_in_plainly(scheduler, item)
         events += not isinstance(item.content, Settle | Expect)
         refusals = refusals.then(_heard(scheduler, history))
         if history is not None:

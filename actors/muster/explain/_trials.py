@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from muster.explain._writing import Written, settle
-from muster.feeds import Expect, FeedItem, RawEvent, Refused, Settle, parse
+from muster.feeds import RawEvent, Refused, parse
+from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
@@ -27,17 +28,6 @@ _BYTES: Final = 500_000_000
 """How much is copied at the most, beyond that."""
 
 _TO_OTHERS: Final = {Reason.RECLAIMED, Reason.PREEMPTED, Reason.DEADLOCK}
-
-
-def let_in(scheduler: PlainScheduler, item: FeedItem) -> None:
-    """Hand an item of a feed to a scheduler."""
-    match item.content:
-        case Settle() | Expect():
-            scheduler.settle(item.at_us)
-        case Refused(message):
-            scheduler.submit(message, item.at_us, item.index, line=item.line)
-        case event:
-            scheduler.submit(event, item.at_us, item.index, line=item.line)
 
 
 @final
@@ -96,7 +86,7 @@ class Trials:
         ):
             if isinstance(item.content, Refused):
                 return None
-            let_in(scheduler, item)
+            let_in_plainly(scheduler, item)
         scheduler.settle(self._at_us)
         kinds = {announced.decision.kind for announced in scheduler.announced}
         return None if Kind.REJECTED in kinds else scheduler

@@ -8,9 +8,10 @@ from typing import Final
 import attrs
 from hypothesis import given, settings, strategies as st
 
-from muster.explain._trials import Trials, let_in
+from muster.explain._trials import Trials
 from muster.explain._writing import Written
 from muster.feeds import FeedItem, read_feed
+from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.plain import PlainScheduler
 from tests.actors.explain.helpers import items_of
 from tests.naive.eviction_strategies import evictions
@@ -31,7 +32,7 @@ FEED = """\
 def after(items: list[FeedItem]) -> PlainScheduler:
     scheduler = PlainScheduler()
     for item in items:
-        let_in(scheduler, item)
+        let_in_plainly(scheduler, item)
     scheduler.settle()
     return scheduler
 
@@ -45,7 +46,7 @@ def test_a_copy_goes_on_as_the_original_does(scenario: list[Step], data: st.Data
     copied = Trials(original, 0, "a", "x").copy()
     for scheduler in (copied, original):
         for item in items[cut:]:
-            let_in(scheduler, item)
+            let_in_plainly(scheduler, item)
         scheduler.finish()
         scheduler.conductor.check()
 

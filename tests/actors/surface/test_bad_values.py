@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import attrs
 import pytest
 
 import muster
@@ -13,22 +12,9 @@ from muster_core.events import (
     Event,
     RemoveNode,
 )
-from tests.actors.service import service
+from tests.actors.service import Notes, service
 
 ONE: Final = {"vcore": 1}
-
-
-@attrs.define
-class Notes:
-    """Takes down what was let in."""
-
-    events: list[Event | str] = attrs.field(factory=list["Event | str"])
-
-    def enter(self, _: int, event: Event | str) -> None:
-        self.events.append(event)
-
-    def close(self, _: int) -> None:
-        pass
 
 
 Say = Callable[[muster.Scheduler], Awaitable[object]]

@@ -29,23 +29,10 @@ from muster_core.events import (
 )
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.resources import Resources
-from tests.actors.service import service
+from tests.actors.service import Notes, service
 
 ONE: Final = {"vcore": 1}
 CORE: Final = Resources({"vcore": 1000})
-
-
-@attrs.define
-class Notes:
-    """Takes down what was let in."""
-
-    events: list[Event | str] = attrs.field(factory=list["Event | str"])
-
-    def enter(self, _: int, event: Event | str) -> None:
-        self.events.append(event)
-
-    def close(self, _: int) -> None:
-        pass
 
 
 Say = Callable[[muster.Scheduler], Awaitable[object]]

@@ -6,7 +6,6 @@ No task is left, whoever waits is answered, and what made the block end comes ou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import pytest
 import trio
@@ -18,21 +17,8 @@ from muster.testing import Interleaving, Recording
 from muster_core.decisions import Announced
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.messages.to_applications import Close
-from tests.actors.callers import CALLS, WAITS, Caller, prepare, tasks
-from tests.actors.program import APP, NODE, ask, bound, settled, watchdog
-
-
-class FailingJournal:
-    def __init__(self, error: BaseException, batch: int = 1) -> None:
-        self._error = error
-        self._batches = batch
-
-    def write(self, batch: Sequence[Announced]) -> None:
-        assert batch
-        self._batches -= 1
-        if not self._batches:
-            raise self._error
-
+from tests.actors.callers import CALLS, WAITS, Caller, prepare
+from tests.actors.program import APP, NODE, FailingJournal, ask, bound, settled, tasks, watchdog
 
 # Leaving normally
 

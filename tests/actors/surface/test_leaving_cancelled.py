@@ -17,8 +17,8 @@ import muster
 from muster.testing import Inputs, Interleaving, Recording, check
 from muster_core.decisions import Announced
 from muster_core.events import AddAsk, AddNode, Event
-from tests.actors.callers import CALLS, Caller, prepare, tasks
-from tests.actors.program import ONE, Steps, shuffled
+from tests.actors.callers import CALLS, Caller, prepare
+from tests.actors.program import ONE, Steps, shuffled, tasks
 
 
 @attrs.define

@@ -22,7 +22,20 @@ from muster_core.errors import RefusedError
 from muster_core.events import AddApp, AddAsk, Release
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.messages.to_applications import Close
-from tests.actors.program import APP, NODE, ONE, S, Steps, ask, bound, settled, shuffled, watchdog
+from tests.actors.program import (
+    APP,
+    NODE,
+    ONE,
+    FailingJournal,
+    S,
+    Steps,
+    ask,
+    bound,
+    settled,
+    shuffled,
+    tasks,
+    watchdog,
+)
 
 Call = Callable[[muster.Simulation], Awaitable[object]]
 
@@ -52,23 +65,6 @@ class Caller:
             self.answers.append("refused")
         else:
             self.answers.append("done")
-
-
-class FailingJournal:
-    def __init__(self, error: BaseException, batch: int = 1) -> None:
-        self._error = error
-        self._batches = batch
-
-    def write(self, batch: Sequence[Announced]) -> None:
-        assert batch
-        self._batches -= 1
-        if not self._batches:
-            raise self._error
-
-
-def tasks() -> int:
-    """Give how many tasks there are."""
-    return trio.lowlevel.current_statistics().tasks_living
 
 
 # Normally

@@ -41,12 +41,6 @@ from muster_core.snapshots import AskPlace, Statistics
 from muster_core.values.lifecycle import AppState
 from tests.actors.program import APP, NODE, ONE, S, ask, bound, refusals, settled, watchdog
 
-
-@pytest.fixture
-def log() -> Recording:
-    return Recording()
-
-
 # Events
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Final, TextIO, final
+from typing import Final, final
 
 import attrs
 import click
@@ -28,6 +27,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
+    read_whole,
 )
 from muster.cli._progress import Progress
 from muster.compare import (
@@ -214,23 +214,16 @@ def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) 
 def _configuration(name: str, partition: str | None) -> Configuration:
     shown = name_of(name)
     try:
-        return parse_configuration(_read(name), file=shown, partition=partition)
+        text = read_whole(name)
+        if text is None:
+            raise FeedError(shown, "cannot be read: it is closed")
+        return parse_configuration(text, file=shown, partition=partition)
     except ConfigError as error:
         first, *others = error.problems
         told = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
         raise FeedError(shown, told, first.line) from error
     except OSError as error:
         raise FeedError(shown, f"cannot be read: {error.strerror or error}") from error
-
-
-def _read(name: str) -> bytes:
-    if name != STDIN:
-        return Path(name).read_bytes()
-    stream: TextIO | None = sys.stdin  # None if the process was started without one
-    if stream is None:
-        msg = "it is closed"
-        raise OSError(msg)
-    return stream.buffer.read()
 
 
 def _of_configurations(

@@ -19,16 +19,6 @@ from tests.actors.service import Worker, pass_time, service
 ONE: Final = {"vcore": 1}
 
 
-@pytest.fixture
-def worker() -> Worker:
-    return Worker()
-
-
-@pytest.fixture
-def log() -> Recording:
-    return Recording()
-
-
 # Groups of errors
 
 

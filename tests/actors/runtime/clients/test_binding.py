@@ -10,28 +10,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
-from muster import Kind, Reason
+from muster import Reason
 from muster.testing import Interleaving, Recording, check
-from tests.actors.program import bound, refusals
+from tests.actors.program import bound, refusals, releases
 from tests.actors.service import Later, Run, Worker, preempt, service
 
 ONE: Final = {"vcore": 1}
-
-
-@pytest.fixture
-def worker() -> Worker:
-    return Worker()
-
-
-@pytest.fixture
-def log() -> Recording:
-    return Recording()
-
-
-def releases(log: Recording) -> list[tuple[str | None, Reason | None]]:
-    """Give what was released, and why."""
-    decisions = [one.decision for one in log.decisions]
-    return [(one.ask, one.reason) for one in decisions if one.kind is Kind.RELEASED]
 
 
 # Starting
@@ -107,7 +91,7 @@ async def test_returning_releases(worker: Worker, log: Recording) -> None:
         await wait_all_tasks_blocked()
         assert worker.asks() == ["k-0", "k-1"]
         assert await second.why() is None
-    assert releases(log) == [("k-0", Reason.COMPLETED)]
+    assert releases(log.decisions) == [("k-0", Reason.COMPLETED)]
 
 
 async def test_returning_without_having_started_is_returning(worker: Worker) -> None:
@@ -168,7 +152,7 @@ async def test_raising_makes_the_ask_pending_again(
 
         assert await (await ask.bound()).release()
         await check(scheduler)
-    assert releases(log) == [
+    assert releases(log.decisions) == [
         ("k", Reason.BIND_FAILED),
         ("k", Reason.BIND_FAILED),
         ("k", Reason.COMPLETED),
@@ -302,7 +286,7 @@ async def test_many_at_once(seed: int, log: Recording) -> None:
             await trio.lowlevel.checkpoint()
         await check(scheduler)
     assert refusals(log.decisions) == []
-    reasons = [reason for _, reason in releases(log)]
+    reasons = [reason for _, reason in releases(log.decisions)]
     assert reasons.count(Reason.COMPLETED) == 200
 
 

@@ -11,28 +11,12 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from typing_extensions import override
 
 import muster
-from muster import AskPlace, Kind, Reason
+from muster import AskPlace, Reason
 from muster.testing import Recording
-from tests.actors.program import bound, refusals, watchdog
+from tests.actors.program import bound, refusals, releases, watchdog
 from tests.actors.service import ENDS, Gate, Later, Worker, pass_time, service
 
 ONE: Final = {"vcore": 1}
-
-
-@pytest.fixture
-def worker() -> Worker:
-    return Worker()
-
-
-@pytest.fixture
-def log() -> Recording:
-    return Recording()
-
-
-def releases(log: Recording) -> list[tuple[str | None, Reason | None]]:
-    """Give what was released, and why."""
-    decisions = [one.decision for one in log.decisions]
-    return [(one.ask, one.reason) for one in decisions if one.kind is Kind.RELEASED]
 
 
 # Being too late
@@ -301,7 +285,7 @@ async def test_a_binder_that_makes_something_else_of_its_cancellation(
         assert (await ask.bound()).node == "n"
         assert binder.runs == 3
     assert refusals(log.decisions) == []
-    assert releases(log) == [("k", Reason.BIND_FAILED)] * 2
+    assert releases(log.decisions) == [("k", Reason.BIND_FAILED)] * 2
 
 
 @pytest.mark.parametrize("error", [None, OSError("no")], ids=repr)
@@ -326,7 +310,7 @@ async def test_a_release_by_name_and_the_end_of_the_work_in_one_batch(
 
         assert released.error is None
         assert await (await ask.bound()).ended() is Reason.COMPLETED
-    assert releases(log) == [("k", Reason.COMPLETED)]
+    assert releases(log.decisions) == [("k", Reason.COMPLETED)]
 
 
 async def test_the_end_of_the_work_and_an_ask_of_the_same_name_in_one_batch(
@@ -347,7 +331,7 @@ async def test_the_end_of_the_work_and_an_ask_of_the_same_name_in_one_batch(
 
         assert worker.asks() == ["k", "k"]
         assert not worker.last.over
-    assert releases(log) == [("k", Reason.REMOVED)]
+    assert releases(log.decisions) == [("k", Reason.REMOVED)]
 
 
 async def ask_again(scheduler: muster.Scheduler) -> None:

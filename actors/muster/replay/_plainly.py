@@ -1,0 +1,17 @@
+"""Items of a feed for a scheduler without tasks, for those who only look at what is decided."""
+
+from __future__ import annotations
+
+from muster.feeds import Expect, FeedItem, Refused, Settle
+from muster_core.coordinator.plain import PlainScheduler
+
+
+def let_in_plainly(scheduler: PlainScheduler, item: FeedItem) -> None:
+    """Hand an item to a scheduler; an ``expect`` only closes the batch, as a ``settle`` does."""
+    match item.content:
+        case Settle() | Expect():
+            scheduler.settle(item.at_us)
+        case Refused(message):
+            scheduler.submit(message, item.at_us, item.index, item.line)
+        case event:
+            scheduler.submit(event, item.at_us, item.index, item.line)
