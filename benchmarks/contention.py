@@ -9,7 +9,7 @@ from statistics import median
 import attrs
 
 from muster_core.config.model import Configuration, QueueConfig, Settings
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Kind
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, Release
@@ -135,11 +135,11 @@ class Stretches:
     """
 
     def __init__(self, scheduler: PlainScheduler) -> None:
-        conductor: Conductor = vars(scheduler)["_conductor"]
-        self._decide = conductor.decide
+        machine: CoordinatorMachine = vars(scheduler)["_machine"]
+        self._decide = machine.decide
         #: The longest stretch so far, in seconds.
         self.longest_s = 0.0
-        vars(conductor)["decide"] = self.decide
+        vars(machine)["decide"] = self.decide
 
     def decide(self) -> Iterator[None]:
         """Decide, with the same pauses."""

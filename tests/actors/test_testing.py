@@ -117,20 +117,20 @@ async def test_lowering_what_is_in_use_is_no_violation() -> None:
 
 
 def take_the_node_too_much(state: Examined) -> None:
-    state.conductor.view.nodes.nodes["n"].used["vcore"] += 1
+    state.machine.view.nodes.nodes["n"].used["vcore"] += 1
 
 
 def forget_the_order_of_nodes(state: Examined) -> None:
-    state.conductor.view.nodes.nodes["n"].rank = (0.75, "n")
+    state.machine.view.nodes.nodes["n"].rank = (0.75, "n")
 
 
 def let_the_view_forget_an_ask(state: Examined) -> None:
-    app = next(iter(state.conductor.view.apps.values()))
+    app = next(iter(state.machine.view.apps.values()))
     app.bound.popitem()
 
 
 def let_the_view_forget_a_state(state: Examined) -> None:
-    app = next(iter(state.conductor.view.apps.values()))
+    app = next(iter(state.machine.view.apps.values()))
     app.state = AppState.ACCEPTED
 
 
@@ -143,7 +143,7 @@ def let_a_queue_forget_a_child(state: Examined) -> None:
 
 
 def let_the_view_forget_a_priority(state: Examined) -> None:
-    state.conductor.view.queues[1].priority = 7
+    state.machine.view.queues[1].priority = 7
 
 
 def let_a_queue_forget_a_sum(state: Examined) -> None:
@@ -151,15 +151,15 @@ def let_a_queue_forget_a_sum(state: Examined) -> None:
 
 
 def let_a_name_go(state: Examined) -> None:
-    inside(state.conductor.directory, "_apps").clear()
+    inside(state.machine.directory, "_apps").clear()
 
 
 def let_a_queue_go(state: Examined) -> None:
-    del state.conductor.directory.tree.entries["root.q"]
+    del state.machine.directory.tree.entries["root.q"]
 
 
 def give_a_node_room(state: Examined) -> None:
-    node = state.conductor.view.nodes.nodes["n"]
+    node = state.machine.view.nodes.nodes["n"]
     node.capacity = Resources({"vcore": 9})
 
 
@@ -203,23 +203,23 @@ def let_a_gang_be_satisfied(state: Examined) -> None:
 
 
 def let_the_view_forget_that_one_waits(state: Examined) -> None:
-    state.conductor.view.gangs["default/g"].waiting.popitem()
+    state.machine.view.gangs["default/g"].waiting.popitem()
 
 
 def let_the_view_forget_that_one_is_parked(state: Examined) -> None:
-    state.conductor.view.gangs["default/g"].parked[5, "nobody"] = None
+    state.machine.view.gangs["default/g"].parked[5, "nobody"] = None
 
 
 def let_the_view_have_another_cycle(state: Examined) -> None:
-    state.conductor.view.gangs["default/g"].cycle_valid = False
+    state.machine.view.gangs["default/g"].cycle_valid = False
 
 
 def let_the_register_forget_a_gang(state: Examined) -> None:
-    state.conductor.admission.gangs.gangs.clear()
+    state.machine.admission.gangs.gangs.clear()
 
 
 def let_a_wait_have_begun_earlier(state: Examined) -> None:
-    state.conductor.view.gangs["default/g"].since_us = -1
+    state.machine.view.gangs["default/g"].since_us = -1
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from muster_core.admission.routes import (
 )
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
-from muster_core.coordinator.coordinator import Conductor, Outcome
+from muster_core.coordinator.coordinator import CoordinatorMachine, Outcome
 from muster_core.coordinator.instants import pass_time
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddNode, Event
@@ -52,7 +52,7 @@ class Tree:
     """
 
     def __init__(self, configuration: Configuration | None = None, pick: Pick = oldest) -> None:
-        self.conductor = Conductor(configuration or default_configuration())
+        self.machine = CoordinatorMachine(configuration or default_configuration())
         self.apps: dict[int, ApplicationMachine] = {}
         self.queues: dict[int, QueueMachine] = {}
         self.log: list[Announced] = []
@@ -64,7 +64,7 @@ class Tree:
         self._gang_reports: list[GangReport] = []
         self._pick = pick
         self._open = True
-        self._deliver(self.conductor.start())
+        self._deliver(self.machine.start())
 
     # What a program does
 
@@ -78,12 +78,12 @@ class Tree:
         """Let events in, in the present batch."""
         for event in events:
             self._begin()
-            if self.conductor.must_hear_first(event):
+            if self.machine.must_hear_first(event):
                 self._hear_owners()
             if isinstance(event, str):
-                self.conductor.refuse(event, index)
+                self.machine.refuse(event, index)
             else:
-                self._deliver(self.conductor.enter(event, index))
+                self._deliver(self.machine.enter(event, index))
 
     def settle(self, *events: Event | str) -> list[Decision]:
         """End the batch, after these events; give what it decided."""
@@ -103,21 +103,21 @@ class Tree:
     def hear(self) -> str | None:
         """Hear the owners in the middle of a batch; give why the last event was refused."""
         self._hear_owners()
-        return self.conductor.refusal_of(self.conductor.entered)
+        return self.machine.refusal_of(self.machine.entered)
 
     def pass_time(self, at_us: int | None) -> None:
         """End the batch and let time pass up to an instant, its timers not included; None: all."""
         self._end()
-        for _ in pass_time(self.conductor, None if at_us is None else at_us - 1):
+        for _ in pass_time(self.machine, None if at_us is None else at_us - 1):
             self._begin()
             self._end()
         if at_us is not None:
-            self.conductor.now_us = at_us
+            self.machine.now_us = at_us
 
     def run(self, scenario: Scenario) -> Sequence[Announced]:
         """Give the log of a whole scenario."""
         for index, step in enumerate(scenario):
-            if step.at_us > self.conductor.now_us:
+            if step.at_us > self.machine.now_us:
                 self.pass_time(step.at_us)
             if isinstance(step.what, Marker):
                 self.settle()
@@ -134,10 +134,10 @@ class Tree:
         return [f"{decision.app}/{decision.ask} {decision.node}" for decision in bound]
 
     def snapshot(self) -> Snapshot:
-        for key, commit in self.conductor.settle_cycles().items():
+        for key, commit in self.machine.settle_cycles().items():
             self._gang_mail[key].append(commit)
         self._work()
-        steps = self.conductor.snapshot(
+        steps = self.machine.snapshot(
             [app.snapshot() for app in self.apps.values()],
             [queue.snapshot() for queue in self.queues.values()],
             [gang.snapshot() for gang in self.gangs.values()],
@@ -151,8 +151,8 @@ class Tree:
         """Check every machine, and that owners and view agree; at the end of a batch."""
         assert not self._open, "a batch is open"
         self._work()
-        self.conductor.check()
-        view = self.conductor.view
+        self.machine.check()
+        view = self.machine.view
         assert {key: app.values() for key, app in self.apps.items()} == {
             key: app.values() for key, app in view.apps.items()
         }
@@ -176,7 +176,7 @@ class Tree:
 
     def _check_gangs(self) -> None:
         """Check that gangs know where their members are, and that the view agrees with them."""
-        view = self.conductor.view
+        view = self.machine.view
         assert {gang.name for gang in self.gangs.values()} == view.gangs.keys()
         members: dict[str, dict[tuple[str, str], AskPlace]] = {name: {} for name in view.gangs}
         for app in self.apps.values():
@@ -211,16 +211,16 @@ class Tree:
     def _begin(self) -> None:
         if not self._open:
             self._open = True
-            self._deliver(all_at_once(self.conductor.begin(self.conductor.now_us)))
+            self._deliver(all_at_once(self.machine.begin(self.machine.now_us)))
 
     def _end(self) -> None:
         if not self._open:
             return
         self._open = False
         self._hear_owners()
-        for _ in self.conductor.decide():
+        for _ in self.machine.decide():
             pass
-        outcome = all_at_once(self.conductor.finish())
+        outcome = all_at_once(self.machine.finish())
         self.log.extend(outcome.announced)
         self.check_room(outcome)
         for key, app_commit in outcome.apps.items():
@@ -235,7 +235,7 @@ class Tree:
 
         Not so what waited there before: capacities and quotas may have shrunk since.
         """
-        view = self.conductor.view
+        view = self.machine.view
         for key, commit in outcome.apps.items():
             before = {ask.name: ask.node for ask in self.apps[key].snapshot().asks}
             for held in (*commit.waiting, *commit.bound):
@@ -270,7 +270,7 @@ class Tree:
                     assert_never(route)
 
     def _hear_owners(self) -> None:
-        closing = all_at_once(self.conductor.close())
+        closing = all_at_once(self.machine.close())
         if closing is not None:
             for key, expect in closing.queues.items():
                 self._queue_mail[key].append(expect)
@@ -280,11 +280,11 @@ class Tree:
             (report,) = self._reports
             self._reports.clear()
             assert report.credits == closing.credits
-            self._deliver(all_at_once(self.conductor.apply(report)))
-        for key, close in self.conductor.close_gangs().items():
+            self._deliver(all_at_once(self.machine.apply(report)))
+        for key, close in self.machine.close_gangs().items():
             self._gang_mail[key].append(close)
         self._work()
-        all_at_once(self.conductor.apply_gangs(self._gang_reports))
+        all_at_once(self.machine.apply_gangs(self._gang_reports))
         self._gang_reports.clear()
 
     def _work(self) -> None:

@@ -136,7 +136,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a forgotten rollback: a waiting member that goes back keeps its node",
-        "muster_core.view.placement.placements:Moves.release",
+        "muster_core.view.placement.placements:Placements.release",
         "state.nodes.give_back(",
         "(lambda *_: None)(",
     ),
@@ -161,8 +161,8 @@ MUTANTS: Final = (
     Mutant(
         "timers that were due in between go off as if they were due now",
         "muster._runtime.batches:Batches.run_timers",
-        "self.conductor.begin(due_us)",
-        "self.conductor.begin(due_us if until_us is None else until_us)",
+        "self.machine.begin(due_us)",
+        "self.machine.begin(due_us if until_us is None else until_us)",
     ),
     Mutant(
         "a release hits another allocation of the same ask",

@@ -24,7 +24,7 @@ from muster_core.admission.routes import (
     TellGang,
     TellQueue,
 )
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.epoch import Closing
 from muster_core.coordinator.instants import pass_time
 from muster_core.decisions import Announced, seconds
@@ -78,7 +78,7 @@ class Batches:
     """The state of the coordinator's task, and the steps of a batch.
 
     Args:
-        conductor: The machine, which only this task touches.
+        machine: The machine, which only this task touches.
         journal: Where the decisions go, or None.
         interleave: See :data:`muster._runtime.mailbox.Interleave`.
         pace: That of all tasks of the scheduler.
@@ -86,18 +86,18 @@ class Batches:
             of the gangs that it may have changed.
 
     Attributes:
-        conductor: The machine.
+        machine: The machine.
     """
 
     def __init__(
         self,
-        conductor: Conductor,
+        machine: CoordinatorMachine,
         journal: Journal | None,
         interleave: Interleave | None,
         pace: Pace,
         after: Callable[[Sequence[Announced], set[str]], Steps[None]] | None = None,
     ) -> None:
-        self.conductor = conductor
+        self.machine = machine
         self._pace = pace
         self._after = after
         #: The gangs of which this batch has heard.
@@ -122,7 +122,7 @@ class Batches:
             nursery: Where the owners run.
         """
         self._nursery = nursery
-        self._deliver(self.conductor.start())
+        self._deliver(self.machine.start())
 
     @contextmanager
     def blamed(self) -> Generator[None, None, None]:
@@ -147,20 +147,20 @@ class Batches:
         Returns:
             False if that instant is over already; then nothing was done.
         """
-        conductor = self.conductor
-        if at_us < conductor.now_us:
+        machine = self.machine
+        if at_us < machine.now_us:
             return False
-        if at_us > conductor.now_us:
+        if at_us > machine.now_us:
             await self.end()
             await self.run_timers(at_us - 1)
-            conductor.now_us = at_us
+            machine.now_us = at_us
         return True
 
     async def run_timers(self, until_us: int | None) -> None:
         """Run one batch for each instant at which a timer is due, ``until_us`` included."""
-        for due_us in pass_time(self.conductor, until_us):
+        for due_us in pass_time(self.machine, until_us):
             self._open = True
-            self._deliver(await self._pace.take(self.conductor.begin(due_us)))
+            self._deliver(await self._pace.take(self.machine.begin(due_us)))
             await self.end()
 
     async def close(self) -> None:
@@ -182,7 +182,7 @@ class Batches:
         """Begin a batch at the present instant, unless one has begun."""
         if not self._open:
             self._open = True
-            self._deliver(all_at_once(self.conductor.begin(self.conductor.now_us)))
+            self._deliver(all_at_once(self.machine.begin(self.machine.now_us)))
 
     async def enter(
         self, event: Event | str, index: int | None = None, line: int | None = None
@@ -202,18 +202,18 @@ class Batches:
         """Begin a batch, unless one has begun, and say if owners are to be heard before an event."""
         if not self._open:
             self.begin()
-        return self.conductor.must_hear_first(event)
+        return self.machine.must_hear_first(event)
 
     def let_in(self, event: Event | str, index: int | None, line: int | None) -> None:
         """Let in an event before which the owners need not be heard; see :meth:`enter`."""
         if isinstance(event, str):
-            self.conductor.refuse(event, index, line)
+            self.machine.refuse(event, index, line)
         else:
-            self._deliver(self.conductor.enter(event, index, line))
+            self._deliver(self.machine.enter(event, index, line))
 
     def too_early(self, at_us: int) -> str:
         """Say that an instant is over."""
-        now = seconds(self.conductor.now_us)
+        now = seconds(self.machine.now_us)
         return f"at: {seconds(at_us)} is earlier than the present instant, {now}"
 
     async def end(self) -> None:
@@ -223,10 +223,10 @@ class Batches:
         self._open = False
         await self.hear_owners()
         pace = self._pace
-        for _ in self.conductor.decide():
+        for _ in self.machine.decide():
             if pace.is_up():
                 await pace.rest()
-        outcome = await pace.take(self.conductor.finish())
+        outcome = await pace.take(self.machine.finish())
         # From here on no cancellation comes before everybody has been told.
         with self.blamed():
             if outcome.announced:
@@ -303,13 +303,13 @@ class Batches:
 
     async def hear_owners(self) -> None:
         """Close an epoch: have everybody report who was told something, and take it over."""
-        closing = await self._pace.take(self.conductor.close())
+        closing = await self._pace.take(self.machine.close())
         if closing is not None:
             await self._hear_applications(closing)
-        closes = self.conductor.close_gangs()
+        closes = self.machine.close_gangs()
         await self._tell((self._gangs[key].mailbox, close) for key, close in closes.items())
         reports = await _collect(self._gang_reports, len(closes))
-        await self._pace.take(self.conductor.apply_gangs(reports))
+        await self._pace.take(self.machine.apply_gangs(reports))
         for gang in reports:
             self._heard.add(gang.name)
             if gang.gone:
@@ -321,7 +321,7 @@ class Batches:
         await self._tell((self._apps[key].mailbox, close) for key, close in closing.apps.items())
         (report,) = await self._reports.take_all()
         assert report.credits == closing.credits, "a request was not answered"
-        self._deliver(await self._pace.take(self.conductor.apply(report)))
+        self._deliver(await self._pace.take(self.machine.apply(report)))
         for key in [app.identity.key for app in report.apps if app.gone]:
             del self._apps[key]
         for key in [queue.key for queue in report.queues if queue.gone]:
@@ -344,10 +344,10 @@ class Batches:
 
     def explain(self, app: str, ask: str) -> Explanation | None:
         """Say why an ask is not running; None if it is, or is unknown. Between two batches."""
-        return self.conductor.explain(app, ask)
+        return self.machine.explain(app, ask)
 
     def _settle_cycles(self) -> None:
-        for key, commit in self.conductor.settle_cycles().items():
+        for key, commit in self.machine.settle_cycles().items():
             self._gangs[key].mailbox.put(commit, wake=False)
 
     async def snapshot(self) -> Snapshot:
@@ -359,7 +359,7 @@ class Batches:
         await self._tell((app.mailbox, Survey(apps)) for app in self._apps.values())
         await self._tell((queue.mailbox, Survey(queues)) for queue in self._queues.values())
         await self._tell((gang.mailbox, Survey(gangs)) for gang in self._gangs.values())
-        steps = self.conductor.snapshot(
+        steps = self.machine.snapshot(
             await _collect(apps, len(self._apps)),
             await _collect(queues, len(self._queues)),
             await _collect(gangs, len(self._gangs)),
@@ -370,7 +370,7 @@ class Batches:
         """Have the whole state looked at; give what that has raised. Between two batches."""
         snapshot = await self.snapshot()  # Now every owner has read everything it was told.
         examined = Examined(
-            conductor=self.conductor,
+            machine=self.machine,
             apps={key: app.machine for key, app in self._apps.items()},
             queues={key: queue.machine for key, queue in self._queues.items()},
             gangs={key: gang.machine for key, gang in self._gangs.items()},

@@ -29,7 +29,7 @@ from muster._runtime.clients.calls import (
     WorkStarted,
     refuse,
 )
-from muster._runtime.clients.observers import Audience
+from muster._runtime.clients.observers import Observers
 from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
 from muster._runtime.entry import Entry
 from muster._runtime.owners import broken
@@ -42,7 +42,7 @@ from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster._runtime.mailbox import Interleave
-    from muster_core.coordinator.coordinator import Conductor
+    from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
 
@@ -67,14 +67,14 @@ class LiveCoordinator:
     """Runs a batch of whatever waits at the entry, as soon as the last batch has ended.
 
     Args:
-        conductor: The machine, which only this task touches.
+        machine: The machine, which only this task touches.
         journal: Where the decisions go, or None.
         interleave: See :data:`muster._runtime.mailbox.Interleave`.
         pace: That of all tasks of the scheduler.
         entry: Where calls and notes come in.
         timekeeper: Says how late it is, and when a timer is due.
         tracker: Knows what has become of asks.
-        audience: The observers.
+        observers: The observers.
         bindings: Runs the binder, or None without one.
         attempts: How often in a row the work of an ask may fail; None for any number.
         record: Where everything that is let in goes, or None.
@@ -83,24 +83,24 @@ class LiveCoordinator:
     def __init__(
         self,
         *,
-        conductor: Conductor,
+        machine: CoordinatorMachine,
         journal: Journal | None,
         interleave: Interleave | None,
         pace: Pace,
         entry: Entry[Call | Note],
         timekeeper: Timekeeper,
         tracker: Tracker,
-        audience: Audience,
+        observers: Observers,
         bindings: Bindings | None,
         attempts: int | None,
         record: Record | None,
     ) -> None:
-        self._batches = Batches(conductor, journal, interleave, pace, self._after)
+        self._batches = Batches(machine, journal, interleave, pace, self._after)
         self._pace = pace
         self._entry = entry
         self._timekeeper = timekeeper
         self._tracker = tracker
-        self._audience = audience
+        self._observers = observers
         self._bindings = bindings
         self._attempts = attempts
         self._record = record
@@ -147,7 +147,7 @@ class LiveCoordinator:
             for call in (*self._serving, *self._waiting()):
                 refuse(call)
             self._tracker.close()
-            self._audience.close(ended)
+            self._observers.close(ended)
 
     def _waiting(self) -> Iterator[Call | Note]:
         """Take what waits at the entry."""
@@ -159,7 +159,7 @@ class LiveCoordinator:
         self._serving = [call for call in calls if _take(call)]
         self._pace.start()
         # A clock that goes back would be a bug of the clock; time here does not.
-        now_us = max(self._timekeeper.now_us(), self._batches.conductor.now_us)
+        now_us = max(self._timekeeper.now_us(), self._batches.machine.now_us)
         # In batches of their own: who speaks of what a timer ends now, comes too late.
         await self._batches.run_timers(now_us)
         before = self._index
@@ -175,7 +175,7 @@ class LiveCoordinator:
         self._positions.clear()
         self._ended.clear()
         self._is_known = True
-        self._timekeeper.aim(self._batches.conductor.next_deadline_us())
+        self._timekeeper.aim(self._batches.machine.next_deadline_us())
 
     async def _close(self) -> None:
         self._batches.begin()
@@ -232,7 +232,7 @@ class LiveCoordinator:
                 self._record.enter(now_us, event)
         await self._batches.enter(event, self._index)
         self._index += 1
-        return self._batches.conductor.entered
+        return self._batches.machine.entered
 
     # After the batch has ended
 
@@ -240,9 +240,9 @@ class LiveCoordinator:
         """Let everybody know what a batch has decided, also one that a timer has made."""
         if self._record is not None:
             with self._batches.blamed():
-                self._record.close(self._batches.conductor.now_us)
+                self._record.close(self._batches.machine.now_us)
         bound = yield from self._tracker.update(announced, gangs)
-        yield from self._audience.publish(announced)
+        yield from self._observers.publish(announced)
         if self._bindings is not None:
             for ask in bound:
                 held = ask.status.value.held
@@ -306,7 +306,7 @@ class LiveCoordinator:
     def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
         """Say of each event of a call why it was refused, or None."""
         for position in self._positions[call]:
-            message = self._batches.conductor.refusal_of(position)
+            message = self._batches.machine.refusal_of(position)
             yield None if message is None else RefusedError(message)
 
     def _entered(self, call: Enter) -> Steps[Entered]:

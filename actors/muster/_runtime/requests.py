@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import MusterError
 from muster_core.events import Event
 from muster_core.owners.application import ApplicationMachine
@@ -148,14 +148,14 @@ class Examined:
     """The whole state at rest; whoever looks at it must not alter it.
 
     Attributes:
-        conductor: The coordinator's machine, with the view.
+        machine: The coordinator's machine, with the view.
         apps: The machine of every application, by key.
         queues: The machine of every queue, by key.
         gangs: The machine of every gang, by key.
         snapshot: What the owners published.
     """
 
-    conductor: Conductor
+    machine: CoordinatorMachine
     apps: Mapping[int, ApplicationMachine]
     queues: Mapping[int, QueueMachine]
     gangs: Mapping[int, GangMachine]

@@ -111,7 +111,7 @@ class VirtualCoordinator:
     async def _submit(self, request: Submit) -> None:
         batches, event = self._batches, request.event
         at_us = request.at_us
-        now_us = batches.conductor.now_us
+        now_us = batches.machine.now_us
         if at_us is not None and at_us != now_us and not await batches.advance(at_us):
             event = batches.too_early(at_us)
         if batches.must_hear_first(event):
@@ -119,7 +119,7 @@ class VirtualCoordinator:
         batches.let_in(event, request.index, request.line)
         if request.reply is not None:
             await batches.hear_owners()
-            refusal = batches.conductor.refusal_of(batches.conductor.entered)
+            refusal = batches.machine.refusal_of(batches.machine.entered)
             if refusal is None:
                 request.reply.give(None)
             else:

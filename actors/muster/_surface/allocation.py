@@ -16,7 +16,7 @@ from muster._errors import (
     PreemptedError,
 )
 from muster._runtime.clients.calls import EndAllocation
-from muster._runtime.clients.client import Desk, raise_closed
+from muster._runtime.clients.client import Client, raise_closed
 from muster._runtime.clients.tracking import Closed, Held, TrackedAsk
 from muster._runtime.entry import closed
 from muster_core.decisions import Reason
@@ -39,8 +39,8 @@ class Allocation:
         gang: The full name of the gang of the ask, or None.
     """
 
-    def __init__(self, desk: Desk, tracked: TrackedAsk, held: Held) -> None:
-        self._desk = desk
+    def __init__(self, client: Client, tracked: TrackedAsk, held: Held) -> None:
+        self._client = client
         self._tracked = tracked
         self._held = held
         #: How often its holder has given it back, or is about to; who need not be told then.
@@ -79,7 +79,7 @@ class Allocation:
 
     async def _end(self) -> bool:
         call = EndAllocation(self._tracked, self._held)
-        return await self._desk.call(call, call.answer)
+        return await self._client.call(call, call.answer)
 
     async def ended(self) -> Reason:
         """Wait until the allocation is over.

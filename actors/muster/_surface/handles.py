@@ -15,7 +15,7 @@ from muster._errors import (
     GangTimedOutError,
 )
 from muster._runtime.clients.calls import TrackAsk, TrackGang, Why, WithdrawAsk
-from muster._runtime.clients.client import Desk, raise_closed
+from muster._runtime.clients.client import Client, raise_closed
 from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
 from muster._surface.allocation import Allocation
 from muster._surface.ask_options import check_options
@@ -38,8 +38,8 @@ class Application:
         name: Its name.
     """
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        self._desk = desk
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
         self.name = name
 
     async def add_ask(
@@ -66,12 +66,12 @@ class Application:
 
     async def _ask(self, **fields: object) -> tuple[Ask, ...]:
         event = event_of("add_ask", app=self.name, **fields)
-        entered = await self._desk.enter(event, track=True)
-        return tuple(Ask(self._desk, one.app, one.name, one) for one in entered.asks)
+        entered = await self._client.enter(event, track=True)
+        return tuple(Ask(self._client, one.app, one.name, one) for one in entered.asks)
 
     def ask(self, name: str) -> Ask:
         """Give the handle of one of its asks."""
-        return Ask(self._desk, self.name, name)
+        return Ask(self._client, self.name, name)
 
     async def remove(self) -> None:
         """Remove it, with everything that it asked for and holds.
@@ -80,7 +80,7 @@ class Application:
             RefusedError: If it is gone already.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(event_of("remove_app", app=self.name))
+        await self._client.enter(event_of("remove_app", app=self.name))
 
     @override
     def __repr__(self) -> str:
@@ -96,8 +96,10 @@ class Ask:
         name: Its name.
     """
 
-    def __init__(self, desk: Desk, app: str, name: str, tracked: TrackedAsk | None = None) -> None:
-        self._desk = desk
+    def __init__(
+        self, client: Client, app: str, name: str, tracked: TrackedAsk | None = None
+    ) -> None:
+        self._client = client
         self._tracked = tracked
         self.app = app
         self.name = name
@@ -122,13 +124,13 @@ class Ask:
                 await raise_closed()
             held = self._held(tracked, status)
             if held is not None:
-                return Allocation(self._desk, tracked, held)
+                return Allocation(self._client, tracked, held)
             await tracked.status.changed()
 
     async def _track(self) -> TrackedAsk:
         if self._tracked is None:
             call = TrackAsk(self.app, self.name)
-            self._tracked = await self._desk.call(call, call.answer)
+            self._tracked = await self._client.call(call, call.answer)
         else:
             await trio.lowlevel.checkpoint()
         return self._tracked
@@ -161,10 +163,10 @@ class Ask:
             ClosedSchedulerError: If the scheduler is closed.
         """
         if self._tracked is None:
-            await self._desk.enter(event_of("remove_ask", app=self.app, ask=self.name))
+            await self._client.enter(event_of("remove_ask", app=self.app, ask=self.name))
         else:
             call = WithdrawAsk(self._tracked)
-            await self._desk.call(call, call.answer)
+            await self._client.call(call, call.answer)
 
     async def why(self) -> Explanation | None:
         """Say why it is not running.
@@ -181,7 +183,7 @@ class Ask:
             await trio.lowlevel.checkpoint()
             return None  # It is gone: of that name there may be another one.
         call = Why(self.app, self.name)
-        return await self._desk.call(call, call.answer)
+        return await self._client.call(call, call.answer)
 
     @override
     def __repr__(self) -> str:
@@ -196,8 +198,8 @@ class Gang:
         name: Its name as it was given.
     """
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        self._desk = desk
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
         self.name = name
 
     async def satisfied(self) -> None:
@@ -209,7 +211,7 @@ class Gang:
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = TrackGang(gang_name(self.name))
-        watched = await self._desk.call(call, call.answer)
+        watched = await self._client.call(call, call.answer)
         before = watched.value.times
         while not (watched.value.satisfied or watched.value.times > before):
             status = watched.value
@@ -230,7 +232,7 @@ class Gang:
             RefusedError: If it is not defined.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(event_of("remove_gang", gang=self.name))
+        await self._client.enter(event_of("remove_gang", gang=self.name))
 
     @override
     def __repr__(self) -> str:

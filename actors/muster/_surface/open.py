@@ -10,8 +10,8 @@ from muster._errors import ClosedSchedulerError
 from muster._runtime.block import run_for_block
 from muster._runtime.clients.binding import Bindings, Work
 from muster._runtime.clients.calls import Call, Note, TimeIsUp
-from muster._runtime.clients.client import Desk
-from muster._runtime.clients.observers import Audience
+from muster._runtime.clients.client import Client
+from muster._runtime.clients.observers import Observers
 from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
 from muster._runtime.clock import Clock, TrioClock
 from muster._runtime.entry import Entry
@@ -22,7 +22,7 @@ from muster._surface.allocation import Allocation
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.conversion import Config, configuration_of
 from muster._surface.scheduler import Scheduler
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ async def open_scheduler(
         journal=journal,
         record=record,
         interleave=interleave,
-    ) as (conductor, desk, audience):
-        yield Scheduler(conductor, desk, audience.admit)
+    ) as (machine, client, observers):
+        yield Scheduler(machine, client, observers.admit)
 
 
 @asynccontextmanager
@@ -101,18 +101,18 @@ async def open_parts(
     journal: Journal | None,
     record: Record | None,
     interleave: Interleave | None,
-) -> AsyncGenerator[tuple[Conductor, Desk, Audience], None]:
+) -> AsyncGenerator[tuple[CoordinatorMachine, Client, Observers], None]:
     """Run what a scheduler is made of; see :func:`open_scheduler`.
 
     Yields:
         What decides, where calls go in, and who observes.
     """
     _check_limits(bind_timeout, bind_attempts)
-    conductor = Conductor(configuration_of(config, partition))
+    machine = CoordinatorMachine(configuration_of(config, partition))
     entry: Entry[Call | Note] = Entry()
-    audience = Audience()
+    observers = Observers()
     pace = Pace()
-    desk = Desk(entry, pace)
+    client = Client(entry, pace)
 
     async def tell(note: Note) -> None:
         # One that is being closed does not need to know any more.
@@ -121,7 +121,7 @@ async def open_parts(
 
     def work_of(binder: Binder) -> Work:
         async def work(ask: TrackedAsk, held: Held, started: Callable[[], None]) -> None:
-            await binder.run(Allocation(desk, ask, held), started)
+            await binder.run(Allocation(client, ask, held), started)
 
         return work
 
@@ -130,20 +130,20 @@ async def open_parts(
 
     used_clock = TrioClock() if clock is None else clock
     coordinator = LiveCoordinator(
-        conductor=conductor,
+        machine=machine,
         journal=journal,
         interleave=interleave,
         pace=pace,
         entry=entry,
         timekeeper=Timekeeper(used_clock, used_clock.now_us(), ring),
-        tracker=Tracker(conductor, all_bound=binder is not None),
-        audience=audience,
+        tracker=Tracker(machine, all_bound=binder is not None),
+        observers=observers,
         bindings=None if binder is None else Bindings(work_of(binder), bind_timeout, tell),
         attempts=bind_attempts,
         record=record,
     )
     async with run_for_block(coordinator.run, entry.close):
-        yield conductor, desk, audience
+        yield machine, client, observers
 
 
 def _check_limits(timeout: float, attempts: int | None) -> None:

@@ -12,7 +12,7 @@ from muster_core.events import Configure
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from muster._runtime.clients.client import Desk
+    from muster._runtime.clients.client import Client
     from muster._surface.ask_options import AskOptions
     from muster._surface.conversion import Amounts, Config
 
@@ -21,11 +21,11 @@ class Operations:
     """The part of :class:`muster.Scheduler` that has a method for each operation.
 
     Args:
-        desk: Where events go in.
+        client: Where events go in.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     # Configuration and classes
 
@@ -43,7 +43,7 @@ class Operations:
             RefusedError: If it cannot follow the present one; that stays in force.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(Configure(configuration_of(config, partition)))
+        await self._client.enter(Configure(configuration_of(config, partition)))
 
     async def add_priority_class(
         self, name: str, value: int, *, preemption_policy: str | None = None
@@ -60,7 +60,7 @@ class Operations:
             RefusedError: If there is such a class.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(
+        await self._client.enter(
             event_of(
                 "add_priority_class", name=name, value=value, preemption_policy=preemption_policy
             )
@@ -89,7 +89,7 @@ class Operations:
             RefusedError: If there is such a node.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(
+        await self._client.enter(
             event_of(
                 "add_node",
                 node=node,
@@ -120,7 +120,7 @@ class Operations:
             RefusedError: If there is no such node.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(
+        await self._client.enter(
             event_of(
                 "update_node",
                 node=node,
@@ -140,7 +140,7 @@ class Operations:
             RefusedError: If there is no such node.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(event_of("remove_node", node=node))
+        await self._client.enter(event_of("remove_node", node=node))
 
     # Applications and asks
 
@@ -167,10 +167,10 @@ class Operations:
             RefusedError: If there is such an application, or the queue does not admit it.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(
+        await self._client.enter(
             event_of("add_app", app=app, queue=queue, user=user, groups=groups or None, tags=tags)
         )
-        return Application(self._desk, app)
+        return Application(self._client, app)
 
     async def remove_app(self, app: str) -> None:
         """Remove an application, with everything that it asked for and holds.
@@ -182,7 +182,7 @@ class Operations:
             RefusedError: If there is no such application.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await Application(self._desk, app).remove()
+        await Application(self._client, app).remove()
 
     async def add_ask(
         self,
@@ -204,7 +204,7 @@ class Operations:
             RefusedError: If it makes no sense now, such as a name that is taken.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        return await Application(self._desk, app).add_ask(ask, resources, **options)
+        return await Application(self._client, app).add_ask(ask, resources, **options)
 
     async def add_asks(
         self,
@@ -228,7 +228,7 @@ class Operations:
             RefusedError: If it makes no sense now, such as a name that is taken.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        return await Application(self._desk, app).add_asks(ask, resources, count, **options)
+        return await Application(self._client, app).add_asks(ask, resources, count, **options)
 
     async def remove_ask(self, app: str, ask: str) -> None:
         """Withdraw an ask that is not bound.
@@ -241,7 +241,7 @@ class Operations:
             RefusedError: If it is bound, or there is no such ask.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await Ask(self._desk, app, ask).remove()
+        await Ask(self._client, app, ask).remove()
 
     async def release(self, app: str, ask: str) -> None:
         """Let a bound ask have finished.
@@ -256,7 +256,7 @@ class Operations:
             RefusedError: If it is not bound.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(event_of("release", app=app, ask=ask))
+        await self._client.enter(event_of("release", app=app, ask=ask))
 
     # Gangs
 
@@ -294,8 +294,8 @@ class Operations:
             wait_time=wait_time,
             groups=groups or None,
         )
-        await self._desk.enter(event)
-        return Gang(self._desk, gang)
+        await self._client.enter(event)
+        return Gang(self._client, gang)
 
     async def remove_gang(self, gang: str) -> None:
         """Let a gang be defined no longer; its members stay.
@@ -307,4 +307,4 @@ class Operations:
             RefusedError: If it is not defined.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await Gang(self._desk, gang).remove()
+        await Gang(self._client, gang).remove()

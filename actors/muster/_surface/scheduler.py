@@ -13,10 +13,10 @@ from muster._surface.handles import Application, Ask, Gang
 from muster._surface.operations import Operations
 
 if TYPE_CHECKING:
-    from muster._runtime.clients.client import Desk
+    from muster._runtime.clients.client import Client
     from muster._runtime.requests import Examined
     from muster._surface.conversion import Manifest
-    from muster_core.coordinator.coordinator import Conductor
+    from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.decisions import Announced, Kind
     from muster_core.errors import RefusedError
     from muster_core.events import Event
@@ -33,10 +33,10 @@ class Scheduler(Operations):
     """
 
     def __init__(
-        self, conductor: Conductor, desk: Desk, admit: Callable[[Decisions], None]
+        self, machine: CoordinatorMachine, client: Client, admit: Callable[[Decisions], None]
     ) -> None:
-        super().__init__(desk)
-        self._conductor = conductor
+        super().__init__(client)
+        self._machine = machine
         self._admit = admit
 
     # Kubernetes objects, and whatever else
@@ -54,7 +54,7 @@ class Scheduler(Operations):
             RefusedError: If one of them makes no sense now.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(manifest_event("apply", manifest))
+        await self._client.enter(manifest_event("apply", manifest))
 
     async def delete(self, manifest: Manifest) -> None:
         """Let Kubernetes objects go; all of them or none.
@@ -68,7 +68,7 @@ class Scheduler(Operations):
             RefusedError: If one of them makes no sense now.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(manifest_event("delete", manifest))
+        await self._client.enter(manifest_event("delete", manifest))
 
     async def submit(self, event: Event | Mapping[str, object]) -> None:
         """Let an event in.
@@ -81,7 +81,7 @@ class Scheduler(Operations):
             RefusedError: If it makes no sense now; then nothing was changed.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._desk.enter(any_event(event))
+        await self._client.enter(any_event(event))
 
     async def submit_many(
         self, events: Iterable[Event | Mapping[str, object]]
@@ -100,13 +100,13 @@ class Scheduler(Operations):
             ClosedSchedulerError: If the scheduler is closed.
         """
         made: list[Event] = []
-        pace = self._desk.pace
+        pace = self._client.pace
         for event in events:
             made.append(any_event(event))
             if not len(made) % A_FEW and pace.is_up():
                 await pace.rest()
         call = Enter(made)
-        refusals = (await self._desk.call(call, call.answer)).refusals
+        refusals = (await self._client.call(call, call.answer)).refusals
         await pace.let_go(made, shield=True)
         return refusals
 
@@ -114,15 +114,15 @@ class Scheduler(Operations):
 
     def app(self, name: str) -> Application:
         """Give the handle of an application; whether there is one is seen when it is used."""
-        return Application(self._desk, name)
+        return Application(self._client, name)
 
     def ask(self, app: str, ask: str) -> Ask:
         """Give the handle of an ask; whether there is one is seen when it is used."""
-        return Ask(self._desk, app, ask)
+        return Ask(self._client, app, ask)
 
     def gang(self, name: str) -> Gang:
         """Give the handle of a gang; whether there is one is seen when it is used."""
-        return Gang(self._desk, name)
+        return Gang(self._client, name)
 
     # Looking on
 
@@ -163,7 +163,7 @@ class Scheduler(Operations):
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = SettleNow()
-        await self._desk.call(call, call.answer)
+        await self._client.call(call, call.answer)
 
     async def snapshot(self) -> Snapshot:
         """Have every owner publish what it owns; it takes as long as the state is large.
@@ -172,11 +172,11 @@ class Scheduler(Operations):
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = Survey()
-        return await self._desk.call(call, call.answer)
+        return await self._client.call(call, call.answer)
 
     def statistics(self) -> Statistics:
         """Give how much was done so far."""
-        return self._conductor.statistics()
+        return self._machine.statistics()
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
         """Have the whole state looked at, at rest; for :func:`muster.testing.check`.
@@ -189,6 +189,6 @@ class Scheduler(Operations):
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = LookInto(examiner)
-        error = await self._desk.call(call, call.answer)
+        error = await self._client.call(call, call.answer)
         if error is not None:
             raise error

@@ -21,7 +21,7 @@ from muster._runtime.requests import (
 )
 from muster._runtime.virtual_coordinator import VirtualCoordinator
 from muster_core.config import default_configuration
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -43,8 +43,8 @@ class Simulation:
     goes off at its own instant. What was decided goes to the journal.
     """
 
-    def __init__(self, conductor: Conductor, entry: Entry[Request]) -> None:
-        self._conductor = conductor
+    def __init__(self, machine: CoordinatorMachine, entry: Entry[Request]) -> None:
+        self._machine = machine
         self._entry = entry
 
     async def submit(
@@ -191,15 +191,15 @@ class Simulation:
 
     def statistics(self) -> Statistics:
         """Give how much was done so far."""
-        return self._conductor.statistics()
+        return self._machine.statistics()
 
     def queues(self) -> Mapping[str, QueueConfig]:
         """Give the settings of every queue there is by its path; they never change in place."""
-        return {path: entry.config for path, entry in self._conductor.directory.queues.items()}
+        return {path: entry.config for path, entry in self._machine.directory.queues.items()}
 
     def next_timer_us(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None if none is left."""
-        return self._conductor.next_deadline_us()
+        return self._machine.next_deadline_us()
 
 
 @asynccontextmanager
@@ -230,10 +230,12 @@ async def open_simulation(
     Raises:
         BrokenSchedulerError: If an owner of state fails, which is a bug.
     """
-    conductor = Conductor(default_configuration() if configuration is None else configuration)
+    machine = CoordinatorMachine(
+        default_configuration() if configuration is None else configuration
+    )
     entry: Entry[Request] = Entry()
     pace = Pace()
-    batches = Batches(conductor, journal, interleave, pace)
+    batches = Batches(machine, journal, interleave, pace)
     coordinator = VirtualCoordinator(batches, pace, entry)
     async with run_for_block(coordinator.run, entry.close):
-        yield Simulation(conductor, entry)
+        yield Simulation(machine, entry)

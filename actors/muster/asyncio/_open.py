@@ -91,14 +91,14 @@ async def open_scheduler(
             journal=journal,
             record=record,
             interleave=interleave,
-        ) as (conductor, desk, audience):
+        ) as (machine, client, observers):
 
             def admit(observer: muster.Decisions) -> None:
                 # Whoever observes makes the observer in the host.
                 bridge.check()
-                bridge.post(partial(audience.admit, observer))
+                bridge.post(partial(observers.admit, observer))
 
-            yield muster.Scheduler(conductor, desk, admit)
+            yield muster.Scheduler(machine, client, admit)
 
     async with open_bridge(Mode(mode), open_block) as (bridge, inner):
         yield Scheduler(bridge, inner)

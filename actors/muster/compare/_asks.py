@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.owners.messages.asks import Ask
 
 
-def find_ask(conductor: Conductor, app: str, name: str) -> Ask | None:
+def find_ask(machine: CoordinatorMachine, app: str, name: str) -> Ask | None:
     """Give an ask that exists, wherever it is, or None."""
-    key = conductor.directory.locate(app)
-    return None if key is None else conductor.view.apps[key].find(name)
+    key = machine.directory.locate(app)
+    return None if key is None else machine.view.apps[key].find(name)

@@ -50,8 +50,8 @@ class Comparison:
         self._sides = (a, b)
         self._matches = Matches()
         self._accounts = (
-            Account(a.conductor, partial(self._matches.closed, 0)),
-            Account(b.conductor, partial(self._matches.closed, 1)),
+            Account(a.machine, partial(self._matches.closed, 0)),
+            Account(b.machine, partial(self._matches.closed, 1)),
         )
         self._streams = Streams()
         self._refusals = RefusalBook(in_step=in_step)

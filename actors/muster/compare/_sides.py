@@ -14,7 +14,7 @@ from muster.compare._turns import why_first
 from muster.feeds import Expect, FeedItem, Refused, Settle
 from muster.replay._plainly import let_in_plainly
 from muster_core.config.model import Configuration
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.events import AddApp, Apply, Event, PodObject
@@ -33,7 +33,7 @@ class Side(Protocol):
     events: int
 
     @property
-    def conductor(self) -> Conductor | None:
+    def machine(self) -> CoordinatorMachine | None:
         """The machine of the scheduler that makes the decisions, if there is one."""
         ...
 
@@ -97,13 +97,13 @@ class FeedSide:
         self._places: tuple[array[int], array[int]] = (array("q"), array("q"))
 
     @property
-    def conductor(self) -> Conductor:
+    def machine(self) -> CoordinatorMachine:
         """The machine of the scheduler that makes the decisions."""
-        return self._scheduler.conductor
+        return self._scheduler.machine
 
     def next_us(self) -> int | None:
         """Give the next instant at which anything happens, in microseconds, or None."""
-        due_us = self.conductor.next_deadline_us()
+        due_us = self.machine.next_deadline_us()
         if self._next is None:
             return due_us
         return self._next.at_us if due_us is None else min(self._next.at_us, due_us)
@@ -135,7 +135,7 @@ class FeedSide:
         if apps:
             self._bringing[item.index] = apps
         if self._entered is not None:
-            self._entered.append(self.conductor.entered)
+            self._entered.append(self.machine.entered)
             self._places[0].append(item.index)
             self._places[1].append(item.line or 0)
         return False
@@ -152,7 +152,7 @@ class FeedSide:
             return decision.index, decision.line
         if decision.app is None or decision.ask is None or self._entered is None:
             return None, None
-        ask = find_ask(self.conductor, decision.app, decision.ask)
+        ask = find_ask(self.machine, decision.app, decision.ask)
         if ask is None:
             return None, None
         number = bisect_right(self._entered, ask.seq) - 1
@@ -225,7 +225,7 @@ class LogSide:
         self._present: dict[int, Logged] = {}
 
     @property
-    def conductor(self) -> None:
+    def machine(self) -> None:
         """There is none."""
         return
 

@@ -47,7 +47,7 @@ def why_first(
         return None
     before = pickle.loads(pickle.dumps(scheduler, pickle.HIGHEST_PROTOCOL))
     assert isinstance(before, PlainScheduler)
-    for node in scheduler.conductor.view.nodes.nodes:
+    for node in scheduler.machine.view.nodes.nodes:
         before.submit(UpdateNode(node, schedulable=False))
     for name in bound:
         before.submit(BindFailed(*name))

@@ -79,8 +79,8 @@ def _check_owners(state: Examined) -> None:
 
 def _check_names(state: Examined) -> None:
     """The directory knows all and only the owners that there are."""
-    state.conductor.admission.check()
-    directory = state.conductor.directory
+    state.machine.admission.check()
+    directory = state.machine.directory
     assert {entry.key: path for path, entry in directory.queues.items()} == {
         key: queue.path for key, queue in state.queues.items()
     }
@@ -99,7 +99,7 @@ def _check_names(state: Examined) -> None:
 
 def _check_queues(state: Examined) -> None:
     """The totals and priorities of queues are those of the asks below them."""
-    entries = state.conductor.directory.queues.values()
+    entries = state.machine.directory.queues.values()
     configs = {entry.config.path: entry.config for entry in entries}
     for path, queue in state.snapshot.queues.items():
         asks = [ask for app in _below(state.snapshot, path) for ask in app.asks]
@@ -110,7 +110,7 @@ def _check_queues(state: Examined) -> None:
 
 def _check_nodes(state: Examined) -> None:
     """What is taken of a node is what the asks that are bound there have."""
-    nodes = state.conductor.view.nodes
+    nodes = state.machine.view.nodes
     used: dict[str, list[AskSnapshot]] = {name: [] for name in nodes.nodes}
     for app in state.snapshot.apps.values():
         for ask in app.asks:
@@ -124,7 +124,7 @@ def _check_nodes(state: Examined) -> None:
 
 def _check_view(state: Examined) -> None:
     """The view is what the owners say, and its own caches are right."""
-    view = state.conductor.view
+    view = state.machine.view
     view.check()
     assert view.apps.keys() == state.apps.keys()
     assert view.queues.keys() == state.queues.keys()
@@ -142,10 +142,10 @@ def _check_view(state: Examined) -> None:
 
 def _check_nothing_fits(state: Examined) -> None:
     """No pending ask could be placed as things are."""
-    view = state.conductor.view
+    view = state.machine.view
     for app in view.apps.values():
         for ask in app.pending.values():
-            explanation = state.conductor.explain(app.identity.name, ask.name)
+            explanation = state.machine.explain(app.identity.name, ask.name)
             assert explanation is not None
             leaf = view.queues[app.identity.leaf]
             if explanation.dominant.code in _KEPT_OUT or leaf.may_be_blocked_by_members():
@@ -161,7 +161,7 @@ def _check_placed(state: Examined, since: Snapshot) -> None:
     snapshot = state.snapshot
     limits = {
         entry.config.path: dict(entry.config.max.amounts)
-        for entry in state.conductor.directory.queues.values()
+        for entry in state.machine.directory.queues.values()
     }
     for app in snapshot.apps.values():
         for ask in app.asks:
@@ -178,7 +178,7 @@ def _check_placed(state: Examined, since: Snapshot) -> None:
 
 def _check_gangs(state: Examined) -> None:
     """Gangs, the members that applications have, and what the view knows are the same."""
-    view, snapshot = state.conductor.view, state.snapshot
+    view, snapshot = state.machine.view, state.snapshot
     assert view.gangs.keys() == snapshot.gangs.keys()
     members: dict[tuple[str, AskPlace], set[tuple[str, str]]] = {}
     for app in snapshot.apps.values():

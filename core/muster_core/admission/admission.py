@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.admission.directory import Admissible, Directory
-from muster_core.admission.gang_registry import GangRegister
+from muster_core.admission.gang_registry import GangRegistry
 from muster_core.admission.routes import AnyRoute, TellApp, TellGang
 from muster_core.admission.undo import UndoLog
 from muster_core.gangs.states import GangState
@@ -78,7 +78,7 @@ class Admission:
         self, configuration: Configuration, view: DecisionView, next_seq: Callable[[], int]
     ) -> None:
         self.directory = Directory(configuration)
-        self.gangs = GangRegister()
+        self.gangs = GangRegistry()
         self._view = view
         self._next_seq = next_seq
         #: Something was told to applications of which the view does not know the effect.

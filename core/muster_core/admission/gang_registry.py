@@ -104,7 +104,7 @@ class GangEntry:
 
 
 @final
-class GangRegister:
+class GangRegistry:
     """All gangs that are defined or have members."""
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ class Outcome:
 
 
 @final
-class Conductor:
+class CoordinatorMachine:
     """The coordinator's machine.
 
     Args:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 
 
-def pass_time(conductor: Conductor, until_us: int | None) -> Iterator[int]:
+def pass_time(machine: CoordinatorMachine, until_us: int | None) -> Iterator[int]:
     """Let time pass while no batch is open.
 
     Args:
-        conductor: Whose time it is.
+        machine: Whose time it is.
         until_us: Up to when, in microseconds, the timers of that instant included; None: until
             no timer is left.
 
@@ -19,10 +19,10 @@ def pass_time(conductor: Conductor, until_us: int | None) -> Iterator[int]:
         Each instant at which a timer is due. It is the present one then, and whoever drives the
         conductor begins a batch there and ends it before going on.
     """
-    while (due_us := conductor.next_deadline_us()) is not None:
+    while (due_us := machine.next_deadline_us()) is not None:
         if until_us is not None and due_us > until_us:
             break
-        conductor.now_us = due_us
+        machine.now_us = due_us
         yield due_us
-    if until_us is not None and until_us > conductor.now_us:
-        conductor.now_us = until_us
+    if until_us is not None and until_us > machine.now_us:
+        machine.now_us = until_us

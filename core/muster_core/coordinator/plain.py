@@ -18,7 +18,7 @@ from muster_core.admission.routes import (
     TellQueue,
 )
 from muster_core.config import default_configuration
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.instants import pass_time
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
@@ -47,14 +47,14 @@ class PlainScheduler:
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
-        self._conductor = Conductor(configuration or default_configuration())
+        self._machine = CoordinatorMachine(configuration or default_configuration())
         self._apps: dict[int, ApplicationMachine] = {}
         self._queues: dict[int, QueueMachine] = {}
         self._gangs: dict[int, GangMachine] = {}
         #: Everything that was announced so far.
         self.announced: list[Announced] = []
         self._open = False
-        self._deliver(self._conductor.start())
+        self._deliver(self._machine.start())
 
     def submit(
         self,
@@ -73,12 +73,12 @@ class PlainScheduler:
         """
         self._advance(at_us)
         self._begin()
-        if self._conductor.must_hear_first(event):
+        if self._machine.must_hear_first(event):
             self._hear()
         if isinstance(event, str):
-            self._conductor.refuse(event, index, line)
+            self._machine.refuse(event, index, line)
         else:
-            self._deliver(self._conductor.enter(event, index, line))
+            self._deliver(self._machine.enter(event, index, line))
 
     def settle(self, at_us: int | None = None) -> None:
         """Close the batch and run its rounds.
@@ -107,29 +107,29 @@ class PlainScheduler:
     # Reading, between two batches
 
     @property
-    def conductor(self) -> Conductor:
+    def machine(self) -> CoordinatorMachine:
         """The coordinator's machine, which is to be read only."""
-        return self._conductor
+        return self._machine
 
     def app(self, name: str) -> AppSnapshot | None:
         """Give an application as it is now; None if it is unknown, or has completed."""
-        key = self._conductor.directory.locate(name)
+        key = self._machine.directory.locate(name)
         return None if key is None else self._apps[key].snapshot()
 
     def pending(self) -> Iterator[tuple[str, str]]:
         """Give every ask that is pending, parked or waiting, as ``(application, ask)``."""
-        return self._conductor.pending()
+        return self._machine.pending()
 
     def explain(self, app: str, ask: str) -> Explanation | None:
         """Say why an ask is not running; None if it is bound, or unknown."""
-        return self._conductor.explain(app, ask)
+        return self._machine.explain(app, ask)
 
     def snapshot(self) -> Snapshot:
         """Give everything as it is now; the first batch must have ended."""
-        for key, commit in self._conductor.settle_cycles().items():
+        for key, commit in self._machine.settle_cycles().items():
             self._gangs[key].handle(commit)
         return all_at_once(
-            self._conductor.snapshot(
+            self._machine.snapshot(
                 (app.snapshot() for app in self._apps.values()),
                 (queue.snapshot() for queue in self._queues.values()),
                 (gang.snapshot() for gang in self._gangs.values()),
@@ -137,29 +137,29 @@ class PlainScheduler:
         )
 
     def _advance(self, at_us: int | None) -> None:
-        if at_us is not None and at_us > self._conductor.now_us:
+        if at_us is not None and at_us > self._machine.now_us:
             self._end()
             self._run_timers(at_us - 1)
-            self._conductor.now_us = at_us
+            self._machine.now_us = at_us
 
     def _run_timers(self, until_us: int | None) -> None:
-        for _ in pass_time(self._conductor, until_us):
+        for _ in pass_time(self._machine, until_us):
             self._begin()
             self._end()
 
     def _begin(self) -> None:
         if not self._open:
             self._open = True
-            self._deliver(all_at_once(self._conductor.begin(self._conductor.now_us)))
+            self._deliver(all_at_once(self._machine.begin(self._machine.now_us)))
 
     def _end(self) -> None:
         if not self._open:
             return
         self._open = False
         self._hear()
-        for _ in self._conductor.decide():
+        for _ in self._machine.decide():
             pass
-        outcome = all_at_once(self._conductor.finish())
+        outcome = all_at_once(self._machine.finish())
         self.announced.extend(outcome.announced)
         for key, app_commit in outcome.apps.items():
             self._apps[key].handle(app_commit)
@@ -169,15 +169,15 @@ class PlainScheduler:
             self._gangs[key].handle(gang_commit)
 
     def _hear(self) -> None:
-        closing = all_at_once(self._conductor.close())
+        closing = all_at_once(self._machine.close())
         if closing is not None:
             self._report(closing)
         gangs = [
             report
-            for key, close in self._conductor.close_gangs().items()
+            for key, close in self._machine.close_gangs().items()
             if (report := self._gangs[key].handle(close)) is not None
         ]
-        all_at_once(self._conductor.apply_gangs(gangs))
+        all_at_once(self._machine.apply_gangs(gangs))
         for gang in gangs:
             if gang.gone:
                 del self._gangs[gang.key]
@@ -194,7 +194,7 @@ class PlainScheduler:
                     del self._apps[key]
                 self._pass_up(self._queues[report.identity.leaf].handle(report), reports)
         for top in reports:
-            self._deliver(all_at_once(self._conductor.apply(top)))
+            self._deliver(all_at_once(self._machine.apply(top)))
 
     def _pass_up(self, report: QueueReport | None, reports: list[QueueReport]) -> None:
         while report is not None:

@@ -12,7 +12,7 @@ from typing import Final, final
 
 import attrs
 
-from muster_core.values.drafts import draft_of
+from muster_core.values.drafts import unfrozen
 
 MICROSECONDS = 1_000_000
 """Microseconds in a second; every instant inside Muster is a whole number of them."""
@@ -84,7 +84,7 @@ class Decision:
     line: int | None = None
 
 
-_DecisionDraft: Final = draft_of(Decision)
+_DecisionDraft: Final = unfrozen(Decision)
 
 
 def decision_on_ask(
@@ -143,7 +143,7 @@ class Announced:
         return line
 
 
-_AnnouncedDraft: Final = draft_of(Announced)
+_AnnouncedDraft: Final = unfrozen(Announced)
 
 
 def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Announced]:

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 
-def draft_of(frozen: type[attrs.AttrsInstance]) -> Callable[..., Any]:
+def unfrozen(frozen: type[attrs.AttrsInstance]) -> Callable[..., Any]:
     """Give a class with the attributes of a frozen one, of which an instance can become one.
 
     That is done by setting ``__class__``, for which the two must be laid out alike: the

@@ -81,7 +81,7 @@ class DecisionView:
 
     def group_of(self, name: str) -> list[ViewGang]:
         """Give the gangs of the group of a gang, in the order of their creation."""
-        return list(self._state.book.group_of(self.gangs[name]).gangs)
+        return list(self._state.gang_index.group_of(self.gangs[name]).gangs)
 
     def configure(self, configuration: Configuration) -> None:
         """Put a configuration in force, as far as no queue reports it."""
@@ -233,8 +233,8 @@ class DecisionView:
                 *(allocation.ask for allocation, _ in app.waiting.values()),
             )
         ]
-        self._state.shapes.check([*shapes, *self._state.book.teams()])
-        self._state.book.check()
+        self._state.shapes.check([*shapes, *self._state.gang_index.gang_shapes()])
+        self._state.gang_index.check()
         self._state.delays.check()
         assert self._state.claimants == {
             key: queue for key, queue in self.queues.items() if queue.claims

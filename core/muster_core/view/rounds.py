@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.structures.shapes import EVERY_SHAPE
 from muster_core.values.decisions import Decision, Kind
-from muster_core.view.eviction.evictor import Takers
+from muster_core.view.eviction.evictor import Evictor
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
-from muster_core.view.placement.placements import Moves, say
+from muster_core.view.placement.placements import Placements, say
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView
 
@@ -51,10 +51,10 @@ class Rounds:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        self._moves = Moves(state)
-        self._permits = Permits(state, self._moves)
-        self._takers = Takers(state, self._moves, self._permits)
-        self._deadlocks = Deadlocks(state, self._moves, self._permits)
+        self._placements = Placements(state)
+        self._permits = Permits(state, self._placements)
+        self._evictor = Evictor(state, self._placements, self._permits)
+        self._deadlocks = Deadlocks(state, self._placements, self._permits)
         #: How many asks were tried on a node, and leaves found blocked, so far.
         self.steps = 0
 
@@ -74,12 +74,12 @@ class Rounds:
         """
         yield from self._state.catch_up()
         yield from self._state.delays.refresh()
-        changed = self._state.book.take_changed()
-        self._takers.start_batch(is_new=is_new)
+        changed = self._state.gang_index.take_changed()
+        self._evictor.start_batch(is_new=is_new)
         while True:
             yield from self._rounds(changed, now_us)
             changed = []
-            taken = yield from self._takers.take(now_us)
+            taken = yield from self._evictor.take(now_us)
             if taken:
                 yield taken
                 continue
@@ -97,7 +97,7 @@ class Rounds:
             changed: The groups of gangs in which something has changed.
             now_us: The instant of the batch, in microseconds.
         """
-        memory = self._moves.memory
+        memory = self._placements.memory
         yield from memory.start_anew()
         again = True
         while again:
@@ -107,8 +107,8 @@ class Rounds:
                 yield decisions
             changed = []
             yield from self._round(now_us)
-            again = self._moves.failed or not (self._is_settled() or memory.knows_this())
-            if self._moves.failed:
+            again = self._placements.failed or not (self._is_settled() or memory.knows_this())
+            if self._placements.failed:
                 yield from memory.start_anew()
         self._end_round()
 
@@ -118,21 +118,21 @@ class Rounds:
         A round ends when nothing fits that it has not tried; the next one differs only in
         what was tried in vain in this one, and in what members of gangs hold.
         """
-        moves = self._moves
-        return not (self._state.gangs or moves.has_tried or self._permits.has_blocked)
+        placements = self._placements
+        return not (self._state.gangs or placements.has_tried or self._permits.has_blocked)
 
     def _round(self, now_us: int) -> Iterator[Decided]:
         state = self._state
         self._set_exact(exact=self._permits.must_be_exact())
         state.refresh()
-        state.teams.refresh()
+        state.gang_shapes.refresh()
         self._permits.judge(exact=state.exact)
         decisions: list[Decision] = []
         tried, numbers, root = 0, state.numbers, state.root
-        nodes, teams = state.nodes, state.teams
+        nodes, gang_shapes = state.nodes, state.gang_shapes
         while True:
             state.refresh()
-            fitting = nodes.fitting | teams.fitting
+            fitting = nodes.fitting | gang_shapes.fitting
             if not (root.open & fitting or root.visiting):
                 break
             decisions += self._step(root, fitting, now_us)
@@ -148,7 +148,7 @@ class Rounds:
 
     def _start_round(self) -> None:
         self._permits.start_round()
-        self._moves.memory.start_round()
+        self._placements.memory.start_round()
 
     def _end_round(self) -> None:
         self._permits.end_round()
@@ -185,17 +185,17 @@ class Rounds:
             node = self._state.nodes.find(bit)
         if node is None:
             assert self._state.exact, "chose an ask that fits no node"
-            self._moves.tried(app, ask, bit)
+            self._placements.tried(app, ask, bit)
             if leaf.config.settings.blocking:
                 self._permits.block(leaf)
-            self._moves.list_apps()
+            self._placements.list_apps()
             return []
         if app.spoilt and ask.name in app.spoilt:
             assigned = say(Kind.ASSIGNED, leaf, app, ask, node.name)
-            decisions = [assigned, self._moves.fail(leaf, app, ask, bit, node)]
+            decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node)]
         else:
-            decisions = self._moves.assign(leaf, app, ask, bit, node, now_us)
-        self._moves.list_apps()
+            decisions = self._placements.assign(leaf, app, ask, bit, node, now_us)
+        self._placements.list_apps()
         return decisions
 
     @property
@@ -206,17 +206,17 @@ class Rounds:
     def settle_cycles(self) -> dict[int, CommitGang]:
         """Work out which cycles the last round left invalid; give what owners do not know."""
         self._permits.invalidate_left_out()
-        return self._moves.ledger.commit_cycles()
+        return self._placements.commits.commit_cycles()
 
     def without_detours(self, decisions: list[Decision]) -> list[Decision]:
         """Leave out of a batch's decisions what was undone in it and need not be said."""
-        return self._takers.evictions.without_detours(decisions)
+        return self._evictor.evictions.without_detours(decisions)
 
     def commits(
         self, now_us: int
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Give what the batch decided, for each owner concerned, once."""
-        commits = yield from self._moves.ledger.commits(now_us)
-        yield from self._moves.memory.start_anew()
+        commits = yield from self._placements.commits.commits(now_us)
+        yield from self._placements.memory.start_anew()
         yield from self._state.timers.tidy()
         return commits

@@ -37,14 +37,14 @@ def _scheduler(configuration: Configuration, *queues: str) -> PlainScheduler:
 
 @given(_configuration())
 def test_without_a_change_it_is_the_one_in_force(configuration: Configuration) -> None:
-    written = configure(_scheduler(configuration).conductor, {})
+    written = configure(_scheduler(configuration).machine, {})
 
     assert _loaded(written) == attrs.evolve(configuration, warnings=())
 
 
 @given(_configuration(), st.booleans())
 def test_preemption_of_the_partition(configuration: Configuration, enabled: bool) -> None:
-    written = configure(_scheduler(configuration).conductor, {}, preemption=enabled)
+    written = configure(_scheduler(configuration).machine, {}, preemption=enabled)
 
     expected = attrs.evolve(configuration, preemption_enabled=enabled, warnings=())
     assert _loaded(written) == expected
@@ -86,7 +86,7 @@ def test_a_queue_that_is_changed() -> None:
         max_applications=4,
         properties={"application.sort.policy": "fair"},
     )
-    root = _loaded(configure(scheduler.conductor, {"root.a": change})).root
+    root = _loaded(configure(scheduler.machine, {"root.a": change})).root
     queue = root.children[0]
 
     assert queue.max.amounts == (("gpu", 1), ("vcore", 3000))
@@ -103,8 +103,8 @@ def test_queues_made_on_the_fly_and_those_that_drain_are_left_alone() -> None:
     scheduler.settle()
     change = {"root.made.x": QueueChange(max_applications=2)}
 
-    assert _named(_loaded(configure(scheduler.conductor, {}))) == ["root", "root.a"]
-    assert _named(_loaded(configure(scheduler.conductor, change))) == [
+    assert _named(_loaded(configure(scheduler.machine, {}))) == ["root", "root.a"]
+    assert _named(_loaded(configure(scheduler.machine, change))) == [
         "root",
         "root.a",
         "root.made",

@@ -48,7 +48,7 @@ def test_a_copy_goes_on_as_the_original_does(scenario: list[Step], data: st.Data
         for item in items[cut:]:
             let_in_plainly(scheduler, item)
         scheduler.finish()
-        scheduler.conductor.check()
+        scheduler.machine.check()
 
     assert copied.announced == original.announced
     assert _shown(copied) == _shown(original)

@@ -251,7 +251,7 @@ async def test_a_failure_of_the_coordinator_itself_names_it(
         msg = "bug"
         raise KeyError(msg)
 
-    monkeypatch.setattr("muster_core.coordinator.coordinator.Conductor.decide", fails)
+    monkeypatch.setattr("muster_core.coordinator.coordinator.CoordinatorMachine.decide", fails)
     with pytest.raises(BrokenSchedulerError, match="the coordinator failed on Settle") as caught:
         async with muster.open_simulation() as scheduler:
             await scheduler.settle()

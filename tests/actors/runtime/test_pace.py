@@ -14,7 +14,7 @@ from typing_extensions import override
 
 import muster
 from muster._runtime import pace as pace_module
-from muster._runtime.clients.observers import Audience, Decisions, Filter, Lag
+from muster._runtime.clients.observers import Decisions, Filter, Lag, Observers
 from muster._runtime.pace import A_FEW, PIECE, PORTION, Pace, slices
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind
@@ -234,15 +234,15 @@ def decisions(number: int) -> list[Announced]:
 
 
 async def test_who_comes_while_a_batch_is_announced_gets_nothing_of_it() -> None:
-    audience = Audience()
+    observers = Observers()
     here, late = (Decisions(Filter(), 10_000, Lag.DROP) for _ in range(2))
-    audience.admit(here)
+    observers.admit(here)
     batch = decisions(3 * PIECE)
 
-    pieces = audience.publish(batch)
+    pieces = observers.publish(batch)
     next(pieces)
     next(pieces)
-    audience.admit(late)
+    observers.admit(late)
     for _ in pieces:
         pass
 
@@ -252,11 +252,11 @@ async def test_who_comes_while_a_batch_is_announced_gets_nothing_of_it() -> None
 
 
 async def test_who_leaves_while_a_batch_is_announced_gets_nothing_more() -> None:
-    audience = Audience()
+    observers = Observers()
     observer = Decisions(Filter(), 10_000, Lag.DROP)
-    audience.admit(observer)
+    observers.admit(observer)
 
-    pieces = audience.publish(decisions(3 * PIECE))
+    pieces = observers.publish(decisions(3 * PIECE))
     next(pieces)
     next(pieces)
     observer.close()

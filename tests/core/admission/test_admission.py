@@ -46,7 +46,7 @@ SECOND_US = 1_000_000
 
 
 def hears(made: Tree, event: Event) -> bool:
-    return made.conductor.must_hear_first(event)
+    return made.machine.must_hear_first(event)
 
 
 def waits(made: Tree) -> Tree:

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from muster_core.admission.gang_registry import GangRegister
+from muster_core.admission.gang_registry import GangRegistry
 from muster_core.admission.routes import GangRoute, StartGang, TellGang
 from muster_core.errors import RefusedError
 from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, GangMode
@@ -22,7 +22,7 @@ class Registry:
     """A register, and what the admission would ask of it."""
 
     def __init__(self) -> None:
-        self.register = GangRegister()
+        self.register = GangRegistry()
         self._seq = count(1)
 
     def came(self, routes: Iterable[GangRoute]) -> list[object]:

@@ -296,7 +296,7 @@ def test_members_of_a_pod_group_that_is_deleted_stay() -> None:
 
 def config_of(made: Tree, path: str) -> dict[str, object]:
     made.settle()
-    config = made.conductor.directory.queues[path].config
+    config = made.machine.directory.queues[path].config
     return {
         "priority": config.settings.queue_priority,
         "reclaimable": config.settings.reclaimable,

@@ -65,14 +65,14 @@ def test_no_object_is_left_of_what_has_gone() -> None:
 
     assert of_few["Node"] == churn.NODES
     assert of_many == of_few
-    assert few.conductor.statistics().bound < 20
-    assert many.conductor.statistics().bound > 600
+    assert few.machine.statistics().bound < 20
+    assert many.machine.statistics().bound > 600
 
 
 def test_nor_is_an_entry_but_of_the_names_that_are_remembered() -> None:
     some, more = run(400), run(800)
-    names = [len(tree.conductor.directory.completed.seen()) for tree in (some, more)]
-    there = [entries(one.conductor, one.apps, one.queues, one.gangs) for one in (some, more)]
+    names = [len(tree.machine.directory.completed.seen()) for tree in (some, more)]
+    there = [entries(one.machine, one.apps, one.queues, one.gangs) for one in (some, more)]
 
     assert names == [401, 801]
     assert there[1] - there[0] < 2 * (names[1] - names[0]) + KEPT

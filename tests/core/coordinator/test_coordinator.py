@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from typing_extensions import override
 
 from muster_core.config import default_configuration
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import (
     AddApp,
@@ -226,11 +226,11 @@ def test_a_refused_event_is_one_decision_and_changes_nothing(
 
 
 def test_the_line_of_a_refused_event() -> None:
-    conductor = Conductor(default_configuration())
-    conductor.enter(RemoveNode("z"), index=3, line=9)
-    conductor.refuse("unusable", index=4, line=10)
+    machine = CoordinatorMachine(default_configuration())
+    machine.enter(RemoveNode("z"), index=3, line=9)
+    machine.refuse("unusable", index=4, line=10)
 
-    (first, second) = [one.decision for one in all_at_once(conductor.finish()).announced]
+    (first, second) = [one.decision for one in all_at_once(machine.finish()).announced]
     assert (first.index, first.line) == (3, 9)
     assert (second.index, second.line) == (4, 10)
 
@@ -300,7 +300,7 @@ def test_without_timers_there_is_no_deadline() -> None:
     here.add_app("p")
     here.settle()
 
-    assert here.conductor.next_deadline_us() is None
+    assert here.machine.next_deadline_us() is None
 
 
 def test_a_released_allocation_does_not_end_again() -> None:
@@ -321,7 +321,7 @@ def test_run_for_starts_afresh_after_a_node_is_lost() -> None:
     here.pass_time(6)
     here.settle(RemoveNode("n"), AddNode("m", ONE))
 
-    assert here.conductor.next_deadline_us() == 16
+    assert here.machine.next_deadline_us() == 16
 
 
 def test_run_for_starts_afresh_after_a_bind_has_failed() -> None:
@@ -332,12 +332,12 @@ def test_run_for_starts_afresh_after_a_bind_has_failed() -> None:
     # Another one has the room, so that there is nothing to end.
     here.settle(BindFailed("p", "x"), wish("p", "y", 1))
     here.check()
-    assert here.conductor.next_deadline_us() is None
+    assert here.machine.next_deadline_us() is None
 
     here.pass_time(20)
     here.settle(Release("p", "y"))
     here.check()
-    assert here.conductor.next_deadline_us() == 30
+    assert here.machine.next_deadline_us() == 30
 
 
 def test_what_completes_at_that_instant_cannot_fail_to_start() -> None:
@@ -401,20 +401,20 @@ def test_only_those_concerned_are_to_report() -> None:
     here = Tree(configuration(queue("a", queue("b")), queue("c")))
     here.add_app("p", "a.b")
     here.settle()
-    all_at_once(here.conductor.begin(0))
-    here.conductor.enter(wish("p"))
-    closing = all_at_once(here.conductor.close())
+    all_at_once(here.machine.begin(0))
+    here.machine.enter(wish("p"))
+    closing = all_at_once(here.machine.close())
 
     assert closing is not None
     assert (closing.epoch, closing.credits, len(closing.apps)) == (2, 1, 1)
-    keys = {path: entry.key for path, entry in here.conductor.directory.queues.items()}
+    keys = {path: entry.key for path, entry in here.machine.directory.queues.items()}
     assert closing.queues == {keys[path]: Expect(2, 1) for path in ("root", "root.a", "root.a.b")}
-    assert all_at_once(here.conductor.close()) is None
+    assert all_at_once(here.machine.close()) is None
 
 
 def test_a_report_of_another_epoch_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="another epoch"):
-        all_at_once(Conductor(default_configuration()).apply(QueueReport(1, 9, 0, (), ())))
+        all_at_once(CoordinatorMachine(default_configuration()).apply(QueueReport(1, 9, 0, (), ())))
 
 
 def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
@@ -423,12 +423,12 @@ def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
     here.add_app("q", "b")
     here.enter(wish("p"))
     here.hear()
-    for _ in here.conductor.decide():
+    for _ in here.machine.decide():
         pass
-    outcome = all_at_once(here.conductor.finish())
+    outcome = all_at_once(here.machine.finish())
 
-    keys = {path: entry.key for path, entry in here.conductor.directory.queues.items()}
-    assert set(outcome.apps) == {here.conductor.directory.locate("p")}
+    keys = {path: entry.key for path, entry in here.machine.directory.queues.items()}
+    assert set(outcome.apps) == {here.machine.directory.locate("p")}
     assert set(outcome.queues) == {keys["root"], keys["root.a"]}
     assert all(isinstance(commit, CommitQueue) for commit in outcome.queues.values())
 
@@ -455,7 +455,7 @@ def test_the_statistics() -> None:
     here = tree("n")
     here.add_app("p")
     here.settle(wish("p"), RemoveNode("z"))
-    known = here.conductor.statistics()
+    known = here.machine.statistics()
 
     assert (known.requests, known.batches, known.bound, known.refused) == (4, 1, 1, 1)
     assert (known.steps, known.decisions) == (1, len(here.log))

@@ -33,30 +33,30 @@ def test_it_stops_at_each_timer_up_to_an_instant(
 ) -> None:
     scheduler = running()
     stops: list[int] = []
-    for at_us in pass_time(scheduler.conductor, until_us):
-        assert scheduler.conductor.now_us == at_us
+    for at_us in pass_time(scheduler.machine, until_us):
+        assert scheduler.machine.now_us == at_us
         stops.append(at_us)
         scheduler.settle()
 
     assert stops == instants
-    assert scheduler.conductor.now_us == then_us
+    assert scheduler.machine.now_us == then_us
 
 
 def test_without_an_end_it_goes_on_as_long_as_a_timer_is_left() -> None:
     scheduler = running()
     stops: list[int] = []
-    for at_us in pass_time(scheduler.conductor, None):
+    for at_us in pass_time(scheduler.machine, None):
         stops.append(at_us)
         scheduler.settle()
 
     assert stops[:2] == [2, 5]
-    assert scheduler.conductor.next_deadline_us() is None
-    assert scheduler.conductor.now_us == stops[-1]
+    assert scheduler.machine.next_deadline_us() is None
+    assert scheduler.machine.now_us == stops[-1]
 
 
 def test_time_does_not_go_back() -> None:
     scheduler = running()
     scheduler.pass_until(9)
 
-    assert list(pass_time(scheduler.conductor, 3)) == []
-    assert scheduler.conductor.now_us == 9
+    assert list(pass_time(scheduler.machine, 3)) == []
+    assert scheduler.machine.now_us == 9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from muster_core.values.drafts import draft_of
+from muster_core.values.drafts import unfrozen
 
 
 @attrs.frozen(weakref_slot=False)
@@ -17,7 +17,7 @@ class Point:
 
 
 def test_a_draft_becomes_what_it_is_a_draft_of() -> None:
-    made = draft_of(Point)(1)
+    made = unfrozen(Point)(1)
     made.__class__ = Point
 
     assert made == Point(1, 7)
@@ -26,7 +26,7 @@ def test_a_draft_becomes_what_it_is_a_draft_of() -> None:
 
 
 def test_then_it_is_frozen() -> None:
-    made = draft_of(Point)(x=1, y=2)
+    made = unfrozen(Point)(x=1, y=2)
     made.x = 3
     made.__class__ = Point
 

@@ -26,7 +26,7 @@ async def raise_closed() -> NoReturn:
 
 
 @final
-class Desk:
+class Client:
     """The entry of a running scheduler, as callers see it.
 
     Args:

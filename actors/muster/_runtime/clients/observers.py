@@ -264,7 +264,7 @@ class Decisions:
 
 
 @final
-class Audience:
+class Observers:
     """The observers of a scheduler, in the order in which they came."""
 
     def __init__(self) -> None:

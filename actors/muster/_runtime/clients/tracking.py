@@ -23,7 +23,7 @@ from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
-    from muster_core.coordinator.coordinator import Conductor
+    from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.structures.steps import Steps
 
@@ -133,12 +133,12 @@ class Tracker:
     """Keeps what has become of asks and gangs.
 
     Args:
-        conductor: The machine, whose view is looked at between two batches.
+        machine: The machine, whose view is looked at between two batches.
         all_bound: Whether every ask is tracked from when it is bound, as a binder needs it.
     """
 
-    def __init__(self, conductor: Conductor, *, all_bound: bool) -> None:
-        self._conductor = conductor
+    def __init__(self, machine: CoordinatorMachine, *, all_bound: bool) -> None:
+        self._machine = machine
         self._all_bound = all_bound
         self._asks: dict[Name, TrackedAsk] = {}
         #: The asks that are members of gangs, by gang: a mark says nothing of each of them.
@@ -158,7 +158,7 @@ class Tracker:
             return known
         found, place, allocation = self._look(app, ask)
         if found is None:
-            self._conductor.directory.app_key(app)  # which says what is wrong with that
+            self._machine.directory.app_key(app)  # which says what is wrong with that
             msg = f"ask: {ask!r} is no ask of application {app!r}"
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))
@@ -187,9 +187,9 @@ class Tracker:
         return self._add(app, found, self._status(place, allocation))
 
     def _add(self, app: str, ask: Ask, status: AskStatus) -> TrackedAsk:
-        key = self._conductor.directory.locate(app)
+        key = self._machine.directory.locate(app)
         assert key is not None, "an ask without an application"
-        queue = self._conductor.view.apps[key].identity.path
+        queue = self._machine.view.apps[key].identity.path
         tracked = TrackedAsk(
             app, ask.name, ask.seq, queue, ask.resources, ask.gang, Watched(status)
         )
@@ -211,8 +211,8 @@ class Tracker:
 
     def _look(self, app: str, name: str) -> tuple[Ask | None, AskPlace | None, Allocation | None]:
         """Look up where an ask is."""
-        key = self._conductor.directory.locate(app)
-        seen = None if key is None else self._conductor.view.apps.get(key)
+        key = self._machine.directory.locate(app)
+        seen = None if key is None else self._machine.view.apps.get(key)
         if seen is None:
             return None, None, None
         for place, asks in ((AskPlace.PENDING, seen.pending), (AskPlace.PARKED, seen.parked)):
@@ -231,11 +231,11 @@ class Tracker:
 
     def holds(self, ask: TrackedAsk, held: Held) -> bool:
         """Say whether an ask has an allocation still; also while a batch is open."""
-        key = self._conductor.directory.locate(ask.app)
-        return key is not None and self._conductor.view.is_bound(key, ask.name, held.number)
+        key = self._machine.directory.locate(ask.app)
+        return key is not None and self._machine.view.is_bound(key, ask.name, held.number)
 
     def _gang_status(self, name: str) -> GangStatus:
-        gang = self._conductor.view.gangs.get(name)
+        gang = self._machine.view.gangs.get(name)
         if gang is None:
             return GangStatus()
         return GangStatus(

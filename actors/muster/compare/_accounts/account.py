@@ -8,12 +8,12 @@ from typing import Final, final
 
 import attrs
 
-from muster.compare._accounts.jobs import Job, JobBook
+from muster.compare._accounts.jobs import Job, JobHistory
 from muster.compare._accounts.usage import Usage
 from muster.compare._asks import find_ask
 from muster.compare._result import Figures
 from muster.replay import Waits
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.owners.messages.asks import Ask
 from muster_core.values.lifecycle import AppState
@@ -104,13 +104,13 @@ class Account:
     each ask that was bound.
 
     Args:
-        conductor: The machine of that scheduler, or None if all there is are decisions.
+        machine: The machine of that scheduler, or None if all there is are decisions.
         closed: Is told of each application of which nothing more can come.
     """
 
-    def __init__(self, conductor: Conductor | None, closed: Callable[[Job], None]) -> None:
-        self._conductor = conductor
-        self._jobs = JobBook(closed)
+    def __init__(self, machine: CoordinatorMachine | None, closed: Callable[[Job], None]) -> None:
+        self._machine = machine
+        self._jobs = JobHistory(closed)
         self._usage = Usage()
         self._queues: dict[str, Count] = defaultdict(Count)
         self._priorities: dict[int, Count] = defaultdict(Count)
@@ -126,12 +126,12 @@ class Account:
     def note(self, now_us: int, decisions: Sequence[Announced]) -> None:
         """Count the decisions of a batch, which has just ended."""
         self._now_us = now_us
-        if self._conductor is not None:
-            self._usage.set_capacity(self._conductor.view.nodes.total, now_us)
+        if self._machine is not None:
+            self._usage.set_capacity(self._machine.view.nodes.total, now_us)
         for announced in decisions:
             self._count(announced.decision)
         for app in self._emptied:
-            if self._conductor is not None and self._conductor.directory.locate(app) is None:
+            if self._machine is not None and self._machine.directory.locate(app) is None:
                 self._jobs.gone(app)
         self._emptied.clear()
 
@@ -150,7 +150,7 @@ class Account:
 
     def _find(self, app: str, name: str) -> Ask | None:
         """Give an ask, unless it came bound and was gone before the batch ended."""
-        return None if self._conductor is None else find_ask(self._conductor, app, name)
+        return None if self._machine is None else find_ask(self._machine, app, name)
 
     def _enter(self, app: str, queue: str, state: str) -> None:
         if state != AppState.NEW:
@@ -229,7 +229,7 @@ class Account:
         """Take note that time passed until the end, and nothing more comes."""
         self._usage.end(now_us)
         alive: set[str] = set()
-        for app, name in () if self._conductor is None else self._conductor.pending():
+        for app, name in () if self._machine is None else self._machine.pending():
             ask, job = self._find(app, name), self._jobs.find(app)
             assert ask is not None, "what is pending is not there"
             assert job is not None, "an application was never submitted"
@@ -269,7 +269,7 @@ class Account:
         )
 
     def _told(self, count: Count, queues: Iterable[str]) -> Figures:
-        knows_asks = self._conductor is not None
+        knows_asks = self._machine is not None
         return Figures(
             jobs=count.jobs,
             asks_bound=count.bound,

@@ -61,7 +61,7 @@ def _end_us(job: Job) -> float:
 
 
 @final
-class JobBook:
+class JobHistory:
     """The applications of one side.
 
     Args:

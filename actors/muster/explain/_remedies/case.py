@@ -11,7 +11,7 @@ from muster.explain._remedies.remedy import Remedy, RemedyKind
 from muster.explain._remedies.search import Smallest
 from muster.explain._trials import Trials, evicted_in, node_of
 from muster.explain._writing import Written
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.nodes.node import Node
@@ -50,20 +50,20 @@ class Case:
         self.at_us = at_us
 
     @property
-    def conductor(self) -> Conductor:
+    def machine(self) -> CoordinatorMachine:
         """The coordinator's machine."""
-        return self.scheduler.conductor
+        return self.scheduler.machine
 
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Every node by name."""
-        return self.conductor.view.nodes.nodes
+        return self.machine.view.nodes.nodes
 
     @cached_property
     def path(self) -> Sequence[ViewQueue]:
         """The queue of the ask and all above it, nearest first."""
-        key = self.conductor.directory.queues[self.explanation.queue].key
-        return self.conductor.view.queues[key].upward()
+        key = self.machine.directory.queues[self.explanation.queue].key
+        return self.machine.view.queues[key].upward()
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -73,13 +73,13 @@ class Case:
     @cached_property
     def gang(self) -> ViewGang | None:
         """Its gang, unless that is satisfied and constrains nothing."""
-        gang = self.conductor.view.gangs.get(self.event.gang or "")
+        gang = self.machine.view.gangs.get(self.event.gang or "")
         return None if gang is None or gang.satisfied else gang
 
     @cached_property
     def group(self) -> Sequence[ViewGang]:
         """The gangs of its group; none if it is no member, or as good as none."""
-        return () if self.gang is None else self.conductor.view.group_of(self.gang.name)
+        return () if self.gang is None else self.machine.view.group_of(self.gang.name)
 
     @cached_property
     def together(self) -> Mapping[str, int]:

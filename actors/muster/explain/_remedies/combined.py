@@ -128,7 +128,7 @@ class _Room:
             changes[path] = attrs.evolve(changes.get(path, QueueChange()), max=change.max)
         events = list(self.part.events)
         if changes:
-            events.append(configure(self.case.conductor, changes))
+            events.append(configure(self.case.machine, changes))
         if room:
             events.append(more_room(self.case, room))
         return events

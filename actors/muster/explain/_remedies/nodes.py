@@ -30,7 +30,7 @@ def node_remedies(case: Case) -> Iterator[Remedy]:
 
 
 def _all(case: Case) -> list[Node]:
-    return list(case.conductor.view.nodes.in_order())
+    return list(case.machine.view.nodes.in_order())
 
 
 def _first(

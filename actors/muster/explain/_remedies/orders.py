@@ -106,7 +106,7 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
         return {name: value for name, value in chosen if value > now[name]}
 
     def events(values: tuple[int, ...]) -> list[Written]:
-        return [configure(case.conductor, {path: QueueChange(guaranteed=raised(values))})]
+        return [configure(case.machine, {path: QueueChange(guaranteed=raised(values))})]
 
     def text(values: tuple[int, ...]) -> str:
         return f"{told(raised(values))} guaranteed to {path}, which may then reclaim for it"
@@ -137,11 +137,11 @@ def _policies(case: Case) -> Iterator[Remedy]:
     for name, value in wanted:
         change = {leaf.path: QueueChange(properties={name: value})}
         text = f"{name}: {value} for {leaf.path}"
-        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.conductor, change)])
+        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
         if remedy is not None:
             yield remedy
-    if not case.conductor.directory.configuration.preemption_enabled:
-        events = [configure(case.conductor, {}, preemption=True)]
+    if not case.machine.directory.configuration.preemption_enabled:
+        events = [configure(case.machine, {}, preemption=True)]
         remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
         if remedy is not None:
             yield remedy

@@ -90,7 +90,7 @@ def _raise_for(case: Case, limits: Limits) -> Remedy | None:
         return None
 
     def events(values: tuple[int, ...]) -> list[Written]:
-        return [configure(case.conductor, limits.changes(values))]
+        return [configure(case.machine, limits.changes(values))]
 
     found = smallest(_works(case, events), limits.knobs)
     remedies = case.found(RemedyKind.MAX, limits.labels(), found, limits.text, events)
@@ -125,7 +125,7 @@ def _raise_applications(case: Case) -> Iterator[Remedy]:
     counts = Counts.above(case)
 
     def events(values: tuple[int, ...]) -> list[Written]:
-        return [configure(case.conductor, counts.changes(values))]
+        return [configure(case.machine, counts.changes(values))]
 
     found = smallest(_works(case, events), counts.knobs)
     yield from case.found(RemedyKind.MAX_APPLICATIONS, counts.labels(), found, counts.text, events)

@@ -16,7 +16,7 @@ import attrs
 from muster.explain._writing import Written, amounts
 from muster_core.admission.queue_tree import QueueEntry
 from muster_core.config.model import Acl, NodeSortPolicy, Template
-from muster_core.coordinator.coordinator import Conductor
+from muster_core.coordinator.coordinator import CoordinatorMachine
 
 _DEFAULT_WEIGHTS: Final = (("memory", 1.0), ("vcore", 1.0))
 
@@ -43,16 +43,19 @@ _NOTHING: Final = QueueChange()
 
 
 def configure(
-    conductor: Conductor, changes: Mapping[str, QueueChange], *, preemption: bool | None = None
+    machine: CoordinatorMachine,
+    changes: Mapping[str, QueueChange],
+    *,
+    preemption: bool | None = None,
 ) -> Written:
     """Write the event that changes some settings.
 
     Args:
-        conductor: Who knows the configuration in force, and the queues.
+        machine: Who knows the configuration in force, and the queues.
         changes: What is to change, by the full path of the queue.
         preemption: Whether the partition is to preempt; None for what it does now.
     """
-    configuration = conductor.directory.configuration
+    configuration = machine.directory.configuration
     partition: Written = {"name": configuration.partition}
     sort, weights = configuration.node_sort, configuration.node_weights
     if sort is not NodeSortPolicy.FAIR or weights != _DEFAULT_WEIGHTS:
@@ -61,7 +64,7 @@ def configure(
     enabled = configuration.preemption_enabled if preemption is None else preemption
     if not enabled:
         partition["preemption"] = {"enabled": False}
-    root = conductor.directory.queues["root"]
+    root = machine.directory.queues["root"]
     partition["queues"] = [_queue(root, changes, frozenset(_paths(changes)), {})]
     return {"op": "configure", "config": {"partitions": [partition]}}
 

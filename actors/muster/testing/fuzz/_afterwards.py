@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from muster.feeds import DecisionLog, Encoding
 from muster.testing._inputs import decided
 from muster.testing.fuzz._program import Key
-from muster.testing.fuzz._records.book import Book, End
+from muster.testing.fuzz._records.book import CallLog, End
 from muster.testing.fuzz._records.story import Story, key_of
 from muster_core.coordinator.plain import PlainScheduler
 
@@ -23,7 +23,7 @@ _BY_ITSELF: Final = frozenset({"Release", "RemoveAsk", "BindFailed"})
 """What the scheduler lets in by itself, for binders and for bodies that ended."""
 
 
-def faults_of_calls(book: Book, story: Story) -> Iterator[str]:
+def faults_of_calls(call_log: CallLog, story: Story) -> Iterator[str]:
     """Compare what was answered with what was let in.
 
     What returned or was refused was let in once; what was cancelled, or turned down, was not.
@@ -31,7 +31,7 @@ def faults_of_calls(book: Book, story: Story) -> Iterator[str]:
     """
     done: Counter[Key] = Counter()
     perhaps: Counter[Key] = Counter()
-    for call in book.calls:
+    for call in call_log.calls:
         if call.end is None:
             yield f"{call}"
         elif call.end in {End.RETURNED, End.REFUSED}:

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Iterator
 from muster.testing.fuzz._clients.clients import Hands, Waits
 from muster.testing.fuzz._clients.watching import Seen, faults_of
 from muster.testing.fuzz._clients.workers import MindedBinder
-from muster.testing.fuzz._records.book import Book, Call
+from muster.testing.fuzz._records.book import Call, CallLog
 from muster.testing.fuzz._records.story import Story
 
 
 def faults_at_rest(
-    book: Book,
+    call_log: CallLog,
     story: Story,
     binder: MindedBinder | None,
     hands: Iterable[Hands],
     seen: Iterable[Seen],
 ) -> list[str]:
     """Say what is wrong at a moment when every task is blocked and the block is not left."""
-    faults = [fault for call in book.open.values() for fault in _of_call(call, story, binder)]
+    faults = [fault for call in call_log.open.values() for fault in _of_call(call, story, binder)]
     for hand in hands:
         for kept in hand.left:
             ask = (kept.allocation.app, kept.allocation.ask)

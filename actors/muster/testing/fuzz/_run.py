@@ -24,7 +24,7 @@ from muster.testing.fuzz._clients.clients import Hands
 from muster.testing.fuzz._clients.watching import Seen, faults_of, watch
 from muster.testing.fuzz._clients.workers import MindedBinder, PlannedBinder
 from muster.testing.fuzz._program import Client, Config, How, Program
-from muster.testing.fuzz._records.book import Book
+from muster.testing.fuzz._records.book import CallLog
 from muster.testing.fuzz._records.story import Story
 from muster.testing.fuzz._rest import faults_at_rest
 from muster_core.config.model import Configuration
@@ -136,7 +136,7 @@ class _Runner:
         self.steps = Steps()
         self.faults: list[str] = []
         self._story = Story()
-        self._book = Book(self._is_closing, self._story)
+        self._call_log = CallLog(self._is_closing, self._story)
         self._hands: list[Hands] = []
         self._seen: list[Seen] = []
         self._binder = self._make_binder(make_binder)
@@ -251,7 +251,7 @@ class _Runner:
             who,
             scheduler=scheduler,
             clock=self.clock,
-            book=self._book,
+            call_log=self._call_log,
             steps=self.steps,
             configs=self._program.configs,
             story=self._story,
@@ -277,16 +277,16 @@ class _Runner:
 
     async def _look(self, scheduler: muster.Scheduler) -> None:
         """Check the state when everything is quiet."""
-        await self._book.note("main", "check", "the last check", lambda: check(scheduler))
+        await self._call_log.note("main", "check", "the last check", lambda: check(scheduler))
         overdue: list[str] = []
 
         def look(state: Examined) -> None:
-            conductor = state.conductor
-            due_us = conductor.next_deadline_us()
-            if due_us is not None and due_us <= conductor.now_us:
-                overdue.append(f"a timer of {due_us} us has not gone off at {conductor.now_us} us")
+            machine = state.machine
+            due_us = machine.next_deadline_us()
+            if due_us is not None and due_us <= machine.now_us:
+                overdue.append(f"a timer of {due_us} us has not gone off at {machine.now_us} us")
 
-        await self._book.note(
+        await self._call_log.note(
             "main", "examine", "a look at timers", lambda: scheduler.examine(look)
         )
         self.faults += overdue
@@ -298,7 +298,7 @@ class _Runner:
             await wait_all_tasks_blocked()
             if not self._has_left and not self._is_closing():
                 self.faults += faults_at_rest(
-                    self._book, self._story, self._binder, self._hands, self._seen
+                    self._call_log, self._story, self._binder, self._hands, self._seen
                 )
             if self.faults:
                 await _give_up(everything)
@@ -321,20 +321,20 @@ class _Runner:
     def _stuck(self) -> None:
         where = "the block has been left" if self._has_left else "the block is not left"
         self.faults.append(f"nothing can go on, and {where}")
-        self.faults += [str(call) for call in self._book.open.values()]
+        self.faults += [str(call) for call in self._call_log.open.values()]
 
     # Afterwards
 
     def outcome(self) -> Outcome:
         """Put together what came of it, with what shows only now."""
-        story, book = self._story, self._book
-        faults = [*story.faults, *book.faults, *self.faults]
+        story, call_log = self._story, self._call_log
+        faults = [*story.faults, *call_log.faults, *self.faults]
         if self._binder is not None:
             faults += self._binder.faults
             attempts = self._program.bind_attempts
             faults += faults_of_attempts(story, self._binder, attempts)
         if not faults:
-            faults += faults_of_calls(book, story)
+            faults += faults_of_calls(call_log, story)
             for number, seen in enumerate(self._seen):
                 faults += faults_of(number, seen, story, at_rest=False)
         if not faults:
@@ -344,8 +344,8 @@ class _Runner:
             program=self._program,
             story=story,
             faults=faults,
-            calls=book.counted(),
-            transcript=[str(call) for call in book.calls],
+            calls=call_log.counted(),
+            transcript=[str(call) for call in call_log.calls],
             steps=self.steps.count,
             order=self.steps.order,
             cancelled=self.steps.cancelled,

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, final
 from typing_extensions import override
 
 from muster_core.structures.shapes import bits_of
-from muster_core.view.eviction.claims import PreemptionScope, ReclaimScope, claimant_of
-from muster_core.view.eviction.preemptors import AlikeAsks, Means
+from muster_core.view.eviction.claims import PreemptionEligibility, ReclaimEligibility, claimant_of
+from muster_core.view.eviction.preemptors import AlikeAsks, EvictionAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.eligibility import Scope
-    from muster_core.view.eviction.victim_index import Standings
+    from muster_core.view.eviction.eligibility import Eligibility
+    from muster_core.view.eviction.victim_index import VictimIndex
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
 
 
 @final
-class Reclaim(Means):
+class Reclaim(EvictionAction):
     """Reclaim: queues that have less than they are guaranteed.
 
     Args:
@@ -80,11 +80,11 @@ class Reclaim(Means):
         return (leaf.key, claimant.key) in self._without
 
     @override
-    def scope(self, app: ViewApp, ask: Ask) -> Scope | None:
+    def eligibility(self, app: ViewApp, ask: Ask) -> Eligibility | None:
         claimant = claimant_of(self.state.leaf_of(app), ask)
         if claimant is None:
             return None
-        return ReclaimScope(self.state, app, ask, self.exempt(ask), claimant)
+        return ReclaimEligibility(self.state, app, ask, self.exempt(ask), claimant)
 
     @override
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
@@ -96,7 +96,7 @@ class Reclaim(Means):
 
 
 @final
-class Preemption(Means):
+class Preemption(EvictionAction):
     """Priority preemption: asks whose class lets them take the place of lower ones.
 
     Args:
@@ -120,13 +120,13 @@ class Preemption(Means):
         self._leasts.clear()
 
     @override
-    def prepare(self, standings: Standings, now_us: int) -> Steps[None]:
+    def prepare(self, victim_index: VictimIndex, now_us: int) -> Steps[None]:
         self._least = None
         leaves = self.state.preempting.values()
         if any(self._may_have(leaf, now_us) for leaf in leaves) and self._compares_plainly():
-            yield from standings.refresh()
-            yield from standings.look()
-            self._least = standings.lowest()
+            yield from victim_index.refresh()
+            yield from victim_index.look()
+            self._least = victim_index.lowest()
 
     def _compares_plainly(self) -> bool:
         """Say whether priorities are compared as they are, wherever asks stand."""
@@ -148,8 +148,8 @@ class Preemption(Means):
         return mask
 
     @override
-    def scope(self, app: ViewApp, ask: Ask) -> Scope | None:
-        return PreemptionScope(self.state, app, ask, self.exempt(ask))
+    def eligibility(self, app: ViewApp, ask: Ask) -> Eligibility | None:
+        return PreemptionEligibility(self.state, app, ask, self.exempt(ask))
 
     @override
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:

@@ -18,7 +18,7 @@ import attrs
 
 from muster_core.structures.steps import SIZE
 from muster_core.view.eviction.eligibility import Losses
-from muster_core.view.eviction.units import UnitBook
+from muster_core.view.eviction.units import UnitTracker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from muster_core.view.eviction.eligibility import Key, Side
     from muster_core.view.eviction.search import Search
     from muster_core.view.eviction.units import Unit
-    from muster_core.view.eviction.victims import Standing, Victim
+    from muster_core.view.eviction.victims import LeafOnNode, Victim
 
 
 @final
@@ -65,7 +65,7 @@ _Entry = tuple["Key", int, _Line | _Members]
 
 
 @final
-class Picking:
+class VictimChoice:
     """Who has to go for an ask to be placed on one node.
 
     Args:
@@ -75,16 +75,16 @@ class Picking:
 
     def __init__(self, search: Search, node: Node) -> None:
         self._search = search
-        self._scope = search.scope
+        self._eligibility = search.eligibility
         self._node = node
         self._losses = Losses(search.shares)
-        self._units = UnitBook(search.state)
+        self._units = UnitTracker(search.state)
         #: What was taken, in order.
         self._taken: list[Unit] = []
         #: What lacks: on the node, and in the headroom of queues; of what does not, how much less
         #: than nothing.
         self._lack: dict[str, int] = {}
-        for name, amount in search.scope.ask.resources.items():
+        for name, amount in search.eligibility.ask.resources.items():
             self._lack[name] = amount - node.capacity.get(name, 0) + node.used.get(name, 0)
         self._over = {key: dict(names) for key, names in search.over.items()}
         #: The types of which there is not enough, on the node and below queues.
@@ -159,7 +159,7 @@ class Picking:
         self._find_lacking()
 
     def _side(self, victim: Victim) -> Side:
-        side = self._scope.side(victim.leaf)
+        side = self._eligibility.side(victim.leaf)
         assert side is not None, "a victim that cannot be one"
         return side
 
@@ -170,7 +170,7 @@ class Picking:
         search = self._search
         members: dict[Victim, None] = {}
         if search.in_one_order:
-            plain, others = search.standings.on(self._node).parts()
+            plain, others = search.victim_index.on(self._node).parts()
             members.update((one, None) for one in others if one.leaf in search.givers)
             self._enter_line(_Line(None, plain, anywhere=False))
         for side, standing in self._sides() if self._lacking else ():
@@ -187,18 +187,18 @@ class Picking:
             if self._units.name(member) not in seen:
                 seen.update(map(self._units.name, self._enter(member)))
 
-    def _sides(self) -> Iterable[tuple[Side, Standing]]:
+    def _sides(self) -> Iterable[tuple[Side, LeafOnNode]]:
         """Give the leaves that are looked at one by one."""
         return () if self._search.in_one_order else self._search.sides_on(self._node)
 
     def _line_up(self, side: Side, *, anywhere: bool) -> None:
         """Put the victims of a leaf that stand for themselves in line."""
         search, key = self._search, side.leaf.key
-        by_priority = self._scope.sorts_by_priority(side)
+        by_priority = self._eligibility.sorts_by_priority(side)
         if anywhere:
             victims = search.rows[key].in_order(by_priority=by_priority)
         else:
-            standing = search.standings.on(self._node).by_leaf().get(key)
+            standing = search.victim_index.on(self._node).by_leaf().get(key)
             victims = () if standing is None else standing.in_order(by_priority=by_priority)
         self._enter_line(_Line(side, victims, anywhere))
 
@@ -223,7 +223,7 @@ class Picking:
         """Put what goes with a member of a gang into the heap, if it may; give that."""
         unit = self._units.unit_of(member)
         if len(unit) == 1:
-            side = self._scope.side(member.leaf)
+            side = self._eligibility.side(member.leaf)
             if side is not None:
                 self._push(self._key(side, member), _Members(member))
         elif self._will_do(unit):
@@ -262,7 +262,7 @@ class Picking:
                 line.position += 1
                 self._enter_line(line)
                 return (victim,)
-            if line.side is not None and self._scope.is_beyond(side, victim.place[0]):
+            if line.side is not None and self._eligibility.is_beyond(side, victim.place[0]):
                 return None  # Nobody behind it may be taken either.
             line.position += 1
         self._push(before, line)
@@ -290,20 +290,20 @@ class Picking:
     # One by one
 
     def _key(self, side: Side, victim: Victim) -> Key:
-        return self._scope.key(side, victim, self._losses)
+        return self._eligibility.key(side, victim, self._losses)
 
     def _key_of(self, victim: Victim) -> Key:
-        return self._scope.key(self._side(victim), victim, self._losses)
+        return self._eligibility.key(self._side(victim), victim, self._losses)
 
     def _will_do(self, unit: Unit) -> bool:
         """Say whether something would be won with a unit that was not taken, and it may go."""
-        return any(map(self._is_useful, unit)) and self._scope.may_take(unit, self._losses)
+        return any(map(self._is_useful, unit)) and self._eligibility.may_take(unit, self._losses)
 
     def _will_do_alone(self, side: Side, victim: Victim) -> bool:
         return (
             self._is_useful(victim)
             and not self._units.is_taken(victim)
-            and self._scope.may_take_one(side, victim, self._losses)
+            and self._eligibility.may_take_one(side, victim, self._losses)
         )
 
     def _helps(self, leaf: int) -> bool:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from muster_core.values.configuration import PreemptionPolicy
 from muster_core.values.decisions import Reason
-from muster_core.view.eviction.eligibility import Scope
+from muster_core.view.eviction.eligibility import Eligibility
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @final
-class ReclaimScope(Scope):
+class ReclaimEligibility(Eligibility):
     """Who can be a victim of reclaim.
 
     Args:
@@ -105,7 +105,7 @@ class ReclaimScope(Scope):
 
 
 @final
-class PreemptionScope(Scope):
+class PreemptionEligibility(Eligibility):
     """Who can be a victim of priority preemption.
 
     Args:

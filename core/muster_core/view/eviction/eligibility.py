@@ -133,7 +133,7 @@ Sides = dict[int, tuple["LeafView", Side | None]]
 """How leaves stand to one queue, by key; each with the leaf for which that was found."""
 
 
-class Scope(ABC):
+class Eligibility(ABC):
     """Who can be a victim for one ask.
 
     Args:

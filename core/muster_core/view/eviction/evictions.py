@@ -12,7 +12,7 @@ from muster_core.view.placement.placements import say
 
 if TYPE_CHECKING:
     from muster_core.view.eviction.victims import Victim
-    from muster_core.view.placement.placements import Moves
+    from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
 
 
@@ -22,12 +22,12 @@ class Evictions:
 
     Args:
         state: The view.
-        moves: How asks are moved.
+        placements: How asks are moved.
     """
 
-    def __init__(self, state: ViewState, moves: Moves) -> None:
+    def __init__(self, state: ViewState, placements: Placements) -> None:
         self._state = state
-        self._moves = moves
+        self._placements = placements
         #: Who was evicted in this batch, by application and name.
         self._evicted: set[tuple[int, str]] = set()
         #: Whether anybody was more than once.
@@ -51,13 +51,13 @@ class Evictions:
         key = (app.identity.key, ask.name)
         self._twice = self._twice or key in self._evicted
         self._evicted.add(key)
-        self._state.takings.evicted(app.identity.key, ask)
+        self._state.eviction_history.evicted(app.identity.key, ask)
         if victim.bound:
             self._note_loss(victim, now_us)
-        self._moves.release(victim.hold())
+        self._placements.release(victim.hold())
         if victim.bound and victim.gang is not None and not victim.gang.bound:
             victim.gang.trigger(GangTrigger.ALL_LOST)
-            self._moves.ledger.lost(victim.gang.name)
+            self._placements.commits.lost(victim.gang.name)
         leaf = self._state.leaf_of(app)
         decision = say(Kind.RELEASED, leaf, app, ask, victim.node.name, reason)
         return attrs.evolve(decision, message=why)
@@ -66,8 +66,8 @@ class Evictions:
         """Take note that a bound ask loses its place; if it came in this batch, undo that."""
         app, allocation = victim.app, victim.allocation
         if allocation.ask.gang is not None:
-            self._moves.ledger.touch(app, allocation.ask, allocation)
-        advance = self._moves.ledger.evicted(app, allocation)
+            self._placements.commits.touch(app, allocation.ask, allocation)
+        advance = self._placements.commits.evicted(app, allocation)
         if advance is None:
             app.since_us[allocation.ask.name] = now_us
         elif advance.said is not None:
@@ -82,10 +82,10 @@ class Evictions:
         got another node and lost that too, so that nobody is evicted twice at one instant.
         So are states of applications left out that such a bind had led to.
         """
-        ledger = self._moves.ledger
-        if not (self._twice or ledger.has_unsaid):
+        commits = self._placements.commits
+        if not (self._twice or commits.has_unsaid):
             return decisions
-        kept = [decision for decision in decisions if not ledger.is_unsaid(decision)]
+        kept = [decision for decision in decisions if not commits.is_unsaid(decision)]
         return leave_out_detours(kept) if self._twice else kept
 
 

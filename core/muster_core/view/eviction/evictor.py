@@ -14,7 +14,7 @@ from muster_core.values.decisions import Decision, Kind
 from muster_core.view.eviction.action import Preemption, Reclaim
 from muster_core.view.eviction.evictions import Evictions
 from muster_core.view.eviction.plans import Plan, Planner
-from muster_core.view.eviction.victim_index import Standings
+from muster_core.view.eviction.victim_index import VictimIndex
 from muster_core.view.placement.placements import say
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.preemptors import Means
+    from muster_core.view.eviction.preemptors import EvictionAction
     from muster_core.view.eviction.victims import Victim
     from muster_core.view.gangs.gang import Hold, ViewGroup
     from muster_core.view.permits.permits import Permits
-    from muster_core.view.placement.placements import Moves
+    from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 
@@ -51,23 +51,23 @@ class _Step:
 
 
 @final
-class Takers:
+class Evictor:
     """Lets asks that did not fit take what others have.
 
     Args:
         state: The view.
-        moves: How asks are moved.
+        placements: How asks are moved.
         permits: Who is tried in which order.
     """
 
-    def __init__(self, state: ViewState, moves: Moves, permits: Permits) -> None:
+    def __init__(self, state: ViewState, placements: Placements, permits: Permits) -> None:
         self._state = state
-        self._moves = moves
+        self._placements = placements
         self._permits = permits
-        self._standings = Standings(state)
-        self._planner = Planner(state, self._standings)
-        self._means: tuple[Means, ...] = (Reclaim(state), Preemption(state))
-        self.evictions = Evictions(state, moves)
+        self._victim_index = VictimIndex(state)
+        self._planner = Planner(state, self._victim_index)
+        self._actions: tuple[EvictionAction, ...] = (Reclaim(state), Preemption(state))
+        self.evictions = Evictions(state, placements)
 
     def start_batch(self, *, is_new: bool) -> None:
         """Begin a batch.
@@ -76,10 +76,10 @@ class Takers:
             is_new: Something new came in since the last one.
         """
         if is_new:
-            self._state.takings.forget()
+            self._state.eviction_history.forget()
         self.evictions.start_batch()
-        for means in self._means:
-            means.start_batch()
+        for action in self._actions:
+            action.start_batch()
 
     def take(self, now_us: int) -> Steps[list[Decision]]:
         """Let the first that can take something do so, between two rounds.
@@ -90,32 +90,32 @@ class Takers:
         Returns:
             What was decided; nothing if nobody can take anything.
         """
-        for means in self._means:
-            decisions = yield from self._take_by(means, now_us)
+        for action in self._actions:
+            decisions = yield from self._take_by(action, now_us)
             if decisions:
                 return decisions
         return []
 
-    def _take_by(self, means: Means, now_us: int) -> Steps[list[Decision]]:
-        yield from means.prepare(self._standings, now_us)
-        for asker in means.askers(now_us):
+    def _take_by(self, action: EvictionAction, now_us: int) -> Steps[list[Decision]]:
+        yield from action.prepare(self._victim_index, now_us)
+        for preemptor in action.preemptors(now_us):
             yield
-            if asker is None:
+            if preemptor is None:
                 continue
-            app, ask = asker
+            app, ask = preemptor
             if ask.gang is not None and not self._state.gangs[ask.gang].satisfied:
-                group = self._state.book.group_of(self._state.gangs[ask.gang])
-                decisions = yield from self._take_for_group(means, group, now_us)
+                group = self._state.gang_index.group_of(self._state.gangs[ask.gang])
+                decisions = yield from self._take_for_group(action, group, now_us)
                 if decisions:
                     return decisions
-                means.group_in_vain(group)
+                action.group_in_vain(group)
                 continue
-            plan = yield from self._plan_for(means, app, ask)
+            plan = yield from self._plan_for(action, app, ask)
             if plan is not None:
                 return self._carry_out(plan, now_us)
-            means.in_vain(app, ask, self._state.bit_of(ask))
+            action.in_vain(app, ask, self._state.bit_of(ask))
             if self._planner.found_nobody:
-                means.nobody(app, ask)
+                action.nobody(app, ask)
         return []
 
     def _place_for(self, app: ViewApp, ask: Ask) -> Node | None:
@@ -124,41 +124,48 @@ class Takers:
             return None
         return self._state.nodes.find(self._state.bit_of(ask))
 
-    def _plan_for(self, means: Means, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
+    def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask that does not fit; None for one that does."""
         self._planner.found_nobody = False
         if self._place_for(app, ask) is not None:
             return None
-        scope = means.scope(app, ask)
-        if scope is None:
+        eligibility = action.eligibility(app, ask)
+        if eligibility is None:
             return None
-        return (yield from self._planner.find(scope, self._state.bit_of(ask)))
+        return (yield from self._planner.find(eligibility, self._state.bit_of(ask)))
 
     def _evict(self, plan: Plan, now_us: int) -> Iterator[Decision]:
         for victim in plan.victims:
-            why = plan.scope.why(victim)
-            yield self.evictions.evict(victim, plan.scope.reason, why, now_us)
+            why = plan.eligibility.why(victim)
+            yield self.evictions.evict(victim, plan.eligibility.reason, why, now_us)
 
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Let the victims of a plan go, and bind the ask for which they do."""
-        moves, app, ask, leaf = self._moves, plan.scope.app, plan.scope.ask, plan.scope.leaf
+        placements, app, ask, leaf = (
+            self._placements,
+            plan.eligibility.app,
+            plan.eligibility.ask,
+            plan.eligibility.leaf,
+        )
         decisions = list(self._evict(plan, now_us))
         decisions.append(say(Kind.ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
-            decisions.append(moves.fail(leaf, app, ask, self._state.bit_of(ask), plan.node))
+            decisions.append(placements.fail(leaf, app, ask, self._state.bit_of(ask), plan.node))
         else:
-            decisions.extend(moves.bind(leaf, app, ask, plan.node, now_us))
-            self._state.takings.note(app.identity.key, ask, plan.node.name)
-        moves.list_apps()
+            decisions.extend(placements.bind(leaf, app, ask, plan.node, now_us))
+            self._state.eviction_history.note(app.identity.key, ask, plan.node.name)
+        placements.list_apps()
         return decisions
 
     # Groups
 
-    def _take_for_group(self, means: Means, group: ViewGroup, now_us: int) -> Steps[list[Decision]]:
+    def _take_for_group(
+        self, action: EvictionAction, group: ViewGroup, now_us: int
+    ) -> Steps[list[Decision]]:
         """Place all that a group lacks, if that takes victims and can be done."""
-        if self._state.takings.lost_by(group.names):
+        if self._state.eviction_history.lost_by(group.names):
             return []
-        steps = yield from self._find_steps(means, group, now_us)
+        steps = yield from self._find_steps(action, group, now_us)
         if not any(step.plan for step in steps):
             return []
         decisions: list[Decision] = []
@@ -166,40 +173,42 @@ class Takers:
             if step.plan is not None:
                 decisions.extend(self._evict(step.plan, now_us))
             leaf = self._state.leaf_of(step.app)
-            self._moves.hold(leaf, step.app, step.ask, step.node)
-            self._state.takings.note_member(step.app.identity.key, step.ask, group.names)
+            self._placements.hold(leaf, step.app, step.ask, step.node)
+            self._state.eviction_history.note_member(step.app.identity.key, step.ask, group.names)
             decisions.append(say(Kind.ASSIGNED, leaf, step.app, step.ask, step.node.name))
             if number < len(steps):
                 decisions.append(say(Kind.WAITING, leaf, step.app, step.ask, step.node.name))
         decisions.extend(self._permits.bind(group, now_us))
-        self._moves.list_apps()
+        self._placements.list_apps()
         return decisions
 
-    def _find_steps(self, means: Means, group: ViewGroup, now_us: int) -> Steps[list[_Step]]:
+    def _find_steps(
+        self, action: EvictionAction, group: ViewGroup, now_us: int
+    ) -> Steps[list[_Step]]:
         """Try without effect how all missing members of a group could be placed."""
-        mark, grown = self._moves.memory.mark(), self._state.nodes.grown
+        mark, grown = self._placements.memory.mark(), self._state.nodes.grown
         steps: list[_Step] = []
         undo: list[Hold] = []
         while not group.complete():
-            step = yield from self._find_step(means, group, now_us)
+            step = yield from self._find_step(action, group, now_us)
             if step is None:
                 break
             steps.append(step)
             for victim in step.plan.victims if step.plan else ():
                 self._try_without(victim)
             leaf = self._state.leaf_of(step.app)
-            self._moves.hold(leaf, step.app, step.ask, step.node)
+            self._placements.hold(leaf, step.app, step.ask, step.node)
             undo.append(self._permits.hold_of(step.ask, step.app))
         complete = group.complete()
         for step, hold in zip(reversed(steps), reversed(undo), strict=True):
             yield
-            self._moves.release(hold)
+            self._placements.release(hold)
             for victim in reversed(step.plan.victims if step.plan else ()):
-                self._moves.restore(victim.hold())
+                self._placements.restore(victim.hold())
         self._state.tried_without.clear()
-        self._moves.list_apps()
+        self._placements.list_apps()
         self._state.refresh()  # Who may take something was looked up meanwhile.
-        self._moves.memory.go_back(mark)
+        self._placements.memory.go_back(mark)
         self._state.nodes.grown = grown
         return steps if complete else []
 
@@ -208,9 +217,11 @@ class Takers:
         if victim.bound:
             key = (victim.app.identity.key, victim.allocation.ask.name)
             self._state.tried_without[key] = victim.allocation
-        self._moves.release(victim.hold())
+        self._placements.release(victim.hold())
 
-    def _find_step(self, means: Means, group: ViewGroup, now_us: int) -> Steps[_Step | None]:
+    def _find_step(
+        self, action: EvictionAction, group: ViewGroup, now_us: int
+    ) -> Steps[_Step | None]:
         yield
         slot = self._permits.next_member(group, missing_only=True)
         ask = None if slot is None else slot.first()
@@ -219,7 +230,7 @@ class Takers:
         node = self._place_for(slot.app, ask)
         if node is not None:
             return _Step(slot.app, ask, node, None)
-        if not means.is_ready(slot.app, ask, now_us):
+        if not action.is_ready(slot.app, ask, now_us):
             return None
-        plan = yield from self._plan_for(means, slot.app, ask)
+        plan = yield from self._plan_for(action, slot.app, ask)
         return None if plan is None else _Step(slot.app, ask, plan.node, plan)

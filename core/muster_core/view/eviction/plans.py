@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster_core.view.eviction.choice import Picking
+from muster_core.view.eviction.choice import VictimChoice
 from muster_core.view.eviction.search import Search
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.structures.ranking import Rank as Place
     from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.eligibility import Rank, Scope, Sides
+    from muster_core.view.eviction.eligibility import Eligibility, Rank, Sides
     from muster_core.view.eviction.search import Worth
-    from muster_core.view.eviction.victim_index import Standings
+    from muster_core.view.eviction.victim_index import VictimIndex
     from muster_core.view.eviction.victims import Victim
     from muster_core.view.state.view_state import ViewState
 
@@ -42,13 +42,13 @@ class Plan:
     """What would place an ask.
 
     Attributes:
-        scope: Whose plan it is.
+        eligibility: Whose plan it is.
         node: The node.
         victims: Who has to go, in the order in which they are taken.
         rank: The highest rank among them.
     """
 
-    scope: Scope
+    eligibility: Eligibility
     node: Node
     victims: tuple[Victim, ...]
     rank: Rank
@@ -85,27 +85,27 @@ class Planner:
 
     Args:
         state: The view.
-        standings: What stands on the nodes.
+        victim_index: What stands on the nodes.
     """
 
-    def __init__(self, state: ViewState, standings: Standings) -> None:
+    def __init__(self, state: ViewState, victim_index: VictimIndex) -> None:
         self._state = state
-        self._standings = standings
+        self._victim_index = victim_index
         #: How leaves stand to queues from which something was wanted, under these settings.
         self._sides: dict[Hashable, Sides] = {}
         self._settings = -1
         #: The last search ended as nobody has anything that might be taken, whatever is needed.
         self.found_nobody = False
 
-    def find(self, scope: Scope, bit: int) -> Steps[Plan | None]:
+    def find(self, eligibility: Eligibility, bit: int) -> Steps[Plan | None]:
         """Find the best plan.
 
         Args:
-            scope: Whose plan.
+            eligibility: Whose plan.
             bit: The bit of the shape of the ask.
         """
-        scope.sides = self._sides_of(scope)
-        search = Search(self._state, self._standings, scope)
+        eligibility.sides = self._sides_of(eligibility)
+        search = Search(self._state, self._victim_index, eligibility)
         if not (yield from search.begin()):
             self.found_nobody = not search.givers
             return None
@@ -113,7 +113,7 @@ class Planner:
         if not search.in_one_order:
             yield from self._look_at(search, self._state.nodes.in_order(), bit, best)
             return best.plan
-        for priority, nodes in self._standings.levels():
+        for priority, nodes in self._victim_index.levels():
             floor = search.rank_of(priority)
             if best.plan is not None and best.plan.rank < floor:
                 break
@@ -131,7 +131,7 @@ class Planner:
         """Look for a better plan on nodes that are in order."""
         left: list[tuple[Worth, Place, Node]] = []
         least, is_free = search.least(), False
-        for number, node in enumerate(self._candidates(search.scope, nodes, bit)):
+        for number, node in enumerate(self._candidates(search.eligibility, nodes, bit)):
             if number % NODES == 0:
                 yield
             if not best.is_above(least, node):  # Nor can any node be that comes after it.
@@ -147,8 +147,8 @@ class Planner:
                 continue
             if bound is None or not best.is_above(bound, node):
                 continue
-            if bound > least and self._standings.has_unseen:
-                yield from self._standings.look()
+            if bound > least and self._victim_index.has_unseen:
+                yield from self._victim_index.look()
                 least = search.least()
             if bound > least:
                 left.append((bound, node.rank, node))
@@ -172,34 +172,42 @@ class Planner:
                     continue
             best.put((yield from self._plan_on(search, node)))
 
-    def _candidates(self, scope: Scope, nodes: Iterable[Node], bit: int) -> Iterator[Node]:
+    def _candidates(
+        self, eligibility: Eligibility, nodes: Iterable[Node], bit: int
+    ) -> Iterator[Node]:
         """Give those of some nodes that match, but for those from which the ask may not take."""
-        app, ask, takings = scope.app.identity.key, scope.ask, self._state.takings
-        lost = takings.has_lost(app, ask)
+        app, ask, eviction_history = (
+            eligibility.app.identity.key,
+            eligibility.ask,
+            self._state.eviction_history,
+        )
+        lost = eviction_history.has_lost(app, ask)
         for node in nodes:
-            if not node.matching >> bit & 1 or (lost and takings.lost_on(app, ask, node.name)):
+            if not node.matching >> bit & 1 or (
+                lost and eviction_history.lost_on(app, ask, node.name)
+            ):
                 continue
             yield node
 
-    def _sides_of(self, scope: Scope) -> Sides:
+    def _sides_of(self, eligibility: Eligibility) -> Sides:
         """Give how leaves stand to the queue of a scope, as far as that is known."""
         if self._settings != self._state.reconfigured or len(self._sides) > RELATIONS:
             self._settings = self._state.reconfigured
             self._sides.clear()
-        return self._sides.setdefault((type(scope), scope.relation()), {})
+        return self._sides.setdefault((type(eligibility), eligibility.relation()), {})
 
     @staticmethod
     def _plan_on(search: Search, node: Node) -> Steps[Plan | None]:
-        victims = yield from Picking(search, node).pick()
+        victims = yield from VictimChoice(search, node).pick()
         if not victims:
             return None
-        scope = search.scope
+        eligibility = search.eligibility
         ranks: list[Rank] = []
         for victim in victims:
-            side = scope.side(victim.leaf)
+            side = eligibility.side(victim.leaf)
             assert side is not None, "a victim that cannot be one"
-            ranks.append(scope.rank(side, victim))
-        return Plan(scope, node, victims, max(ranks))
+            ranks.append(eligibility.rank(side, victim))
+        return Plan(eligibility, node, victims, max(ranks))
 
 
 def _rank(node: Node) -> Place:

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.eligibility import Scope
-    from muster_core.view.eviction.victim_index import Standings
+    from muster_core.view.eviction.eligibility import Eligibility
+    from muster_core.view.eviction.victim_index import VictimIndex
     from muster_core.view.gangs.gang import ViewGroup
     from muster_core.view.state.eviction_history import Alike
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
 
-Asker = tuple["ViewApp", "Ask"]
+Preemptor = tuple["ViewApp", "Ask"]
 
 AlikeAsks = tuple[int, int, int, str]
 """What asks have in common for which the same is found: leaf, shape, priority if it counts, gang."""
 
 
-class Means(ABC):
+class EvictionAction(ABC):
     """A way of taking something from others: reclaim or preemption.
 
     Args:
@@ -51,11 +51,11 @@ class Means(ABC):
         self._losers_in_vain: set[Alike] = set()
         self._known: tuple[int, ...] = ()
 
-    def prepare(self, standings: Standings, now_us: int) -> Steps[None]:
+    def prepare(self, victim_index: VictimIndex, now_us: int) -> Steps[None]:
         """Find out for whom it is sure that there is nobody from whom to take anything.
 
         Args:
-            standings: What stands on the nodes.
+            victim_index: What stands on the nodes.
             now_us: The present instant, in microseconds.
         """
         yield from ()
@@ -73,7 +73,7 @@ class Means(ABC):
         """Give the shapes of a leaf for which something may be taken, as far as is known."""
 
     @abstractmethod
-    def scope(self, app: ViewApp, ask: Ask) -> Scope | None:
+    def eligibility(self, app: ViewApp, ask: Ask) -> Eligibility | None:
         """Say from whom a pending ask may take something, or None if from nobody.
 
         Its delay and the settings of its leaf have been looked at.
@@ -87,7 +87,7 @@ class Means(ABC):
         """
         if ask.gang is None:
             return frozenset()
-        group = self.state.book.group_of(self.state.gangs[ask.gang])
+        group = self.state.gang_index.group_of(self.state.gangs[ask.gang])
         return frozenset(gang.name for gang in group.gangs)
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Means(ABC):
 
     def in_vain(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Take note that nothing can be taken for an ask and those that are alike."""
-        if self.state.takings.has_lost(app.identity.key, ask):
+        if self.state.eviction_history.has_lost(app.identity.key, ask):
             self._losers_in_vain.add(alike(app.identity.key, ask))
         else:
             self._in_vain.add(self.alike(self.state.leaf_of(app), ask, bit))
@@ -123,8 +123,8 @@ class Means(ABC):
         now = (
             state.nodes.changes,
             state.reconfigured,
-            state.book.changes,
-            state.takings.changes,
+            state.gang_index.changes,
+            state.eviction_history.changes,
         )
         if self._known != now:
             self._known = now
@@ -137,7 +137,7 @@ class Means(ABC):
     def _forget(self) -> None:
         """Forget who cannot take anything from anybody, as something has changed."""
 
-    def askers(self, now_us: int) -> Iterator[Asker | None]:
+    def preemptors(self, now_us: int) -> Iterator[Preemptor | None]:
         """Give who may take something, in order, and None while that is looked for.
 
         What is found in vain meanwhile is not given any more. Of a group of gangs the first
@@ -175,13 +175,13 @@ class Means(ABC):
                 slot.app.identity.leaf in leaves for slot in gang.slots.values()
             ):
                 continue
-            for one in self.state.book.group_of(gang).gangs:
+            for one in self.state.gang_index.group_of(gang).gangs:
                 for slot in one.slots.values():
                     leaf = self.state.leaf_of(slot.app)
                     found[leaf.key] = leaf
         return found
 
-    def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Asker | None]:
+    def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Preemptor | None]:
         if isinstance(queue, ParentView):
             for child in queue.in_turn(wanted, self.state.total):
                 yield from self._below(child, wanted, now_us)
@@ -211,7 +211,7 @@ class Means(ABC):
 
     def _of_app(
         self, leaf: LeafView, app: ViewApp, now_us: int, *, only: Ask | None
-    ) -> Iterator[Asker]:
+    ) -> Iterator[Preemptor]:
         seen: set[str] = set()
         while True:
             entries = [*self._plain(leaf, app, now_us), *self._members(app, seen)]
@@ -253,7 +253,7 @@ class Means(ABC):
             gang = self.state.gangs[name]
             if name in seen or gang.satisfied or not gang.missing:
                 continue
-            group = self.state.book.group_of(gang)
+            group = self.state.gang_index.group_of(gang)
             first = slot.first()
             if first is None or not group.may_complete() or group.names in self._groups_in_vain:
                 continue

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.eligibility import Rank, Scope, Side
-    from muster_core.view.eviction.victim_index import Row, Standings
-    from muster_core.view.eviction.victims import Standing
+    from muster_core.view.eviction.eligibility import Eligibility, Rank, Side
+    from muster_core.view.eviction.victim_index import LeafVictims, VictimIndex
+    from muster_core.view.eviction.victims import LeafOnNode
     from muster_core.view.state.view_state import ViewState
 
 Worth = tuple["Rank", int]
@@ -32,14 +32,16 @@ class Search:
 
     Args:
         state: The view.
-        standings: What stands on the nodes.
-        scope: Whose plan is looked for.
+        victim_index: What stands on the nodes.
+        eligibility: Whose plan is looked for.
     """
 
-    def __init__(self, state: ViewState, standings: Standings, scope: Scope) -> None:
+    def __init__(
+        self, state: ViewState, victim_index: VictimIndex, eligibility: Eligibility
+    ) -> None:
         self.state = state
-        self.standings = standings
-        self.scope = scope
+        self.victim_index = victim_index
+        self.eligibility = eligibility
         #: By how much the headroom of queues above the ask is too small, by key and type.
         self.over: dict[int, dict[str, int]] = {}
         #: The leaves of which something might be taken, and how much of each type at most.
@@ -47,7 +49,7 @@ class Search:
         self._most: dict[int, Mapping[str, int]] = {}
         #: Of them those below queues that lack headroom, with those queues, and who stands there.
         self.helping: dict[int, tuple[int, ...]] = {}
-        self.rows: dict[int, Row] = {}
+        self.rows: dict[int, LeafVictims] = {}
         #: Whether a good deal of what stands anywhere might not be taken.
         self.partial = False
         #: Whether the places of victims are the same for whatever leaf they are in.
@@ -66,16 +68,16 @@ class Search:
         Returns:
             Whether there may be a plan.
         """
-        for number, leaf in enumerate(self.state.leaves_below(self.scope.fence()), 1):
+        for number, leaf in enumerate(self.state.leaves_below(self.eligibility.fence()), 1):
             if leaf.allocated:
-                self._ask(self.scope.side(leaf.key))
+                self._ask(self.eligibility.side(leaf.key))
             if number % SIZE == 0:
                 yield
         if not self.givers:
             return False
-        yield from self.standings.refresh()
-        if self.scope.ranks_by_priority:
-            yield from self.standings.look()
+        yield from self.victim_index.refresh()
+        if self.eligibility.ranks_by_priority:
+            yield from self.victim_index.look()
             self._leave_out_those_beyond()
             if not self.givers:
                 return False
@@ -92,13 +94,13 @@ class Search:
 
     def _gather(self) -> Steps[None]:
         """Find out who stands anywhere that could go for the sake of headroom."""
-        yield from self.standings.look()
+        yield from self.victim_index.look()
         for key in self.helping:
             leaf, by_priority = self.givers[key].leaf, self._by_priority(key)
-            self.rows[key] = yield from self.standings.gather(leaf, by_priority=by_priority)
+            self.rows[key] = yield from self.victim_index.gather(leaf, by_priority=by_priority)
 
     def _by_priority(self, leaf: int) -> bool:
-        return self.scope.sorts_by_priority(self.givers[leaf])
+        return self.eligibility.sorts_by_priority(self.givers[leaf])
 
     def _ask(self, side: Side | None) -> None:
         """Find out how much might be taken from a leaf, as far as queues say."""
@@ -116,22 +118,24 @@ class Search:
 
     def _leave_out_those_beyond(self) -> None:
         for key, side in list(self.givers.items()):
-            lowest = self.standings.lowest_of(key)
+            lowest = self.victim_index.lowest_of(key)
             assert lowest is not None, "a leaf that holds something stands on no node"
-            if self.scope.is_beyond(side, lowest):
+            if self.eligibility.is_beyond(side, lowest):
                 del self.givers[key], self._most[key]
 
     def _find_floor(self) -> None:
         floors: list[Rank] = []
         for key, side in self.givers.items():
-            lowest = self.standings.lowest_of(key) if self.scope.ranks_by_priority else None
-            floors.append(self.scope.floor(side, lowest or 0))
+            lowest = (
+                self.victim_index.lowest_of(key) if self.eligibility.ranks_by_priority else None
+            )
+            floors.append(self.eligibility.floor(side, lowest or 0))
         self.floor = min(floors, default=())
 
     def _find_over(self) -> None:
         """Find the queues above the ask in whose headroom it does not fit."""
-        resources = self.scope.ask.resources
-        for queue in self.scope.leaf.upward():
+        resources = self.eligibility.ask.resources
+        for queue in self.eligibility.leaf.upward():
             for name, most in queue.config.max.amounts:
                 amount = resources[name]
                 over = queue.allocated.get(name, 0) + amount - most
@@ -145,19 +149,19 @@ class Search:
 
     def _compare(self) -> None:
         """Find out how much of all there is might be taken, and in which order."""
-        for name in self.scope.ask.resources:
+        for name in self.eligibility.ask.resources:
             most = sum(most.get(name, 0) for most in self._most.values())
             self.partial |= 4 * most < 3 * self.state.root.allocated.get(name, 0)
-        if self.scope.ranks_by_priority and not self.helping:
+        if self.eligibility.ranks_by_priority and not self.helping:
             kinds = {(side.added, side.fixed) for side in self._kinds.values()}
             self.in_one_order = len(kinds) == 1 and next(iter(kinds))[1] is None
 
     def _may_suffice(self) -> bool:
         """Say whether it could be enough if all that might be taken went."""
-        for name, amount in self.scope.ask.resources.items():
-            if amount > self.standings.capacity.top(name):
+        for name, amount in self.eligibility.ask.resources.items():
+            if amount > self.victim_index.capacity.top(name):
                 return False
-            lack = amount - self.standings.free.top(name)
+            lack = amount - self.victim_index.free.top(name)
             if lack > 0 and not self._have(self._most, name, lack):
                 return False
         for key, names in self.over.items():
@@ -177,14 +181,14 @@ class Search:
 
     def least(self) -> Worth:
         """Give what no plan costs less than, as far as is known of all nodes."""
-        if self.standings.has_unseen:
+        if self.victim_index.has_unseen:
             return self.floor, 1
-        standings = self.standings
+        victim_index = self.victim_index
         count = self._fewest_over()
-        for name, amount in self.scope.ask.resources.items():
-            lack = amount - standings.free.top(name)
-            if lack > 0 and standings.largest(name):
-                count = max(count, -(-lack // standings.largest(name)))
+        for name, amount in self.eligibility.ask.resources.items():
+            lack = amount - victim_index.free.top(name)
+            if lack > 0 and victim_index.largest(name):
+                count = max(count, -(-lack // victim_index.largest(name)))
         return self.floor, count
 
     def _fewest_over(self) -> int:
@@ -192,7 +196,7 @@ class Search:
         count = 1
         for names in self.over.values():
             for name, over in names.items():
-                largest = self.standings.largest(name)
+                largest = self.victim_index.largest(name)
                 if largest:
                     count = max(count, -(-over // largest))
         return count
@@ -201,7 +205,7 @@ class Search:
 
     def lack(self, node: Node) -> dict[str, int]:
         """Give how much of each type a node lacks for the ask."""
-        return lack_on(node, self.scope.ask.resources)
+        return lack_on(node, self.eligibility.ask.resources)
 
     def bound(self, node: Node, lack: Mapping[str, int]) -> Worth | None:
         """Give what no plan for a node that lacks something costs less than.
@@ -209,24 +213,24 @@ class Search:
         Returns:
             None if no plan can work there.
         """
-        ladder = self.standings.on(node).ladder()
-        rung = ladder.climb(lack)
-        if rung is None:
+        sums = self.victim_index.on(node).sums()
+        level = sums.level_for(lack)
+        if level is None:
             return None
-        priorities = ladder.priorities
-        rank = max(self.floor, self.rank_of(priorities[rung]))
+        priorities = sums.priorities
+        rank = max(self.floor, self.rank_of(priorities[level]))
         # Whoever is not above that rank could be among them, and be a large one.
-        while rung + 1 < len(priorities) and self.rank_of(priorities[rung + 1]) <= rank:
-            rung += 1
-        count = ladder.fewest(lack, rung)
+        while level + 1 < len(priorities) and self.rank_of(priorities[level + 1]) <= rank:
+            level += 1
+        count = sums.fewest(lack, level)
         return rank, max(count, self._fewest_over()) if self.over else count
 
     def rank_of(self, priority: int) -> Rank:
         """Give a rank that no victim of a priority is below."""
         rank = self._ranks.get(priority)
         if rank is None:
-            scope, sides = self.scope, self._kinds.values()
-            rank = self._ranks[priority] = min(scope.floor(side, priority) for side in sides)
+            eligibility, sides = self.eligibility, self._kinds.values()
+            rank = self._ranks[priority] = min(eligibility.floor(side, priority) for side in sides)
         return rank
 
     def closer_bound(self, node: Node, lack: Mapping[str, int]) -> Worth | None:
@@ -245,11 +249,11 @@ class Search:
             count = max(count, -(-amount // largest))
         if self.over:  # Who goes for the sake of headroom may stand anywhere.
             return self.floor, count
-        return min(self.scope.floor(side, one.lowest()) for side, one in sides), count
+        return min(self.eligibility.floor(side, one.lowest()) for side, one in sides), count
 
-    def sides_on(self, node: Node) -> Iterator[tuple[Side, Standing]]:
+    def sides_on(self, node: Node) -> Iterator[tuple[Side, LeafOnNode]]:
         """Give the leaves that might give something and have anything on a node."""
-        for key, standing in self.standings.on(node).by_leaf().items():
+        for key, standing in self.victim_index.on(node).by_leaf().items():
             side = self.givers.get(key)
             if side is not None:
                 yield side, standing

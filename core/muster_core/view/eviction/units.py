@@ -15,7 +15,7 @@ Unit = tuple[Victim, ...]
 
 
 @final
-class UnitBook:
+class UnitTracker:
     """What a plan has taken, and what it can still take as one.
 
     Args:
@@ -62,7 +62,7 @@ class UnitBook:
         gang = victim.gang
         assert gang is not None, "what is no member of a gang stands for itself"
         if not victim.bound:
-            group = self._state.book.group_of(gang)
+            group = self._state.gang_index.group_of(gang)
             return tuple(self._victim(key) for one in group.gangs for key in one.waiting)
         return self.rest_of(gang) or (victim,)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.structures.steps import SIZE, all_at_once, in_order
 from muster_core.view.eviction.extremes import Counts, Peaks
-from muster_core.view.eviction.victims import Crowd, Victim, order, take_out, victim_of
+from muster_core.view.eviction.victims import NodeVictims, Victim, order, take_out, victim_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Row:
+class LeafVictims:
     """All that stands of one leaf, on whatever node."""
 
     __slots__ = ("_sorted", "members")
@@ -76,7 +76,7 @@ class Row:
 
 
 @final
-class Standings:
+class VictimIndex:
     """What stands on the nodes.
 
     Args:
@@ -89,7 +89,7 @@ class Standings:
         self.free = Peaks()
         self.capacity = Peaks()
         #: Who stands on each node, as it was when that was looked at.
-        self._crowds: dict[Node, Crowd] = {}
+        self._by_node: dict[Node, NodeVictims] = {}
         #: The nodes of which that may be another by now, or was never looked at.
         self._unseen: dict[Node, None] = {}
         #: The nodes of which the peaks know, and what they had then.
@@ -101,7 +101,7 @@ class Standings:
         self._levels: dict[int, dict[Node, None]] = {}
         self._lowest: dict[Node, int] = {}
         #: Who stands of a leaf, for those of which anybody has asked.
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, LeafVictims] = {}
 
     def refresh(self) -> Steps[None]:
         """Take note of which nodes have changed; afterwards they must not until the search ends."""
@@ -130,9 +130,9 @@ class Standings:
         self._unseen.pop(node, None)
         self.free.forget(node)
         self.capacity.forget(node)
-        crowd = self._crowds.pop(node, None)
-        if crowd is not None:
-            for victim in crowd.victims:
+        on_node = self._by_node.pop(node, None)
+        if on_node is not None:
+            for victim in on_node.victims:
                 self._remove(victim)
             self._set_level(node, None)
 
@@ -146,17 +146,17 @@ class Standings:
         while self._unseen:
             yield from self._look_at(next(reversed(self._unseen)))
 
-    def on(self, node: Node) -> Crowd:
+    def on(self, node: Node) -> NodeVictims:
         """Give who stands on a node."""
         if node in self._unseen:
             all_at_once(self._look_at(node))
-        return self._crowds[node]
+        return self._by_node[node]
 
     def _look_at(self, node: Node) -> Steps[None]:
-        crowd = self._crowds.get(node)
-        if crowd is None:
-            crowd = self._crowds[node] = Crowd()
-        before, apps = crowd.held, self._state.apps
+        on_node = self._by_node.get(node)
+        if on_node is None:
+            on_node = self._by_node[node] = NodeVictims()
+        before, apps = on_node.held, self._state.apps
         now: dict[tuple[int, str], Victim] = {}
         come: list[Victim] = []
         for holder in node.held:
@@ -174,14 +174,14 @@ class Standings:
                     yield
             now[holder] = victim
         gone = [victim for holder, victim in before.items() if now.get(holder) is not victim]
-        crowd.held = now
+        on_node.held = now
         if gone or come:
-            crowd.change(gone, come)
+            on_node.change(gone, come)
             for victim in gone:
                 self._remove(victim)
             for victim in come:
                 self._add(victim)
-            self._set_level(node, crowd.victims[0].place[0] if crowd.victims else None)
+            self._set_level(node, on_node.victims[0].place[0] if on_node.victims else None)
         del self._unseen[node]
         yield
 
@@ -245,22 +245,22 @@ class Standings:
         amounts = self._amounts.get(name)
         return 0 if amounts is None else amounts.ends()[1]
 
-    def gather(self, leaf: LeafView, *, by_priority: bool) -> Steps[Row]:
+    def gather(self, leaf: LeafView, *, by_priority: bool) -> Steps[LeafVictims]:
         """Give who stands of a leaf, on whatever node, in an order; it is kept from now on."""
         row = self._rows.get(leaf.key)
         if row is None:
-            row = Row()
+            row = LeafVictims()
             yield from row.fill(self._victims(leaf))
             self._rows[leaf.key] = row
         yield from row.sort(by_priority=by_priority)
         return row
 
     def _victims(self, leaf: LeafView) -> Iterator[Victim]:
-        crowds = self._crowds
+        by_node = self._by_node
         for key, app in leaf.apps.items():
             for held in (app.bound, app.waiting):
                 for name, (_, node) in held.items():
-                    yield crowds[node].held[key, name]
+                    yield by_node[node].held[key, name]
 
 
 def _level(level: tuple[int, Collection[Node]]) -> int:

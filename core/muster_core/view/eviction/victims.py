@@ -85,7 +85,7 @@ def victim_of(state: ViewState, key: int, name: str) -> Victim:
 
 @final
 @attrs.define(eq=False)
-class Standing:
+class LeafOnNode:
     """What asks of one leaf have on one node.
 
     Attributes:
@@ -124,7 +124,7 @@ class Standing:
 
 
 @final
-class Ladder:
+class PrioritySums:
     """How much could be taken from a node, whose ever it is, from which priority downward.
 
     Args:
@@ -144,8 +144,8 @@ class Ladder:
             priority = victim.place[0]
             if not self.priorities or self.priorities[-1] != priority:
                 self.priorities.append(priority)
-                for rungs in (*self._sums.values(), *self._largest.values()):
-                    rungs.append(rungs[-1])
+                for levels in (*self._sums.values(), *self._largest.values()):
+                    levels.append(levels[-1])
             for name, amount in victim.allocation.ask.resources.items():
                 sums = self._sums.get(name)
                 if sums is None:
@@ -154,7 +154,7 @@ class Ladder:
                 sums[-1] += amount
                 self._largest[name][-1] = max(self._largest[name][-1], amount)
 
-    def climb(self, lack: Mapping[str, int]) -> int | None:
+    def level_for(self, lack: Mapping[str, int]) -> int | None:
         """Give the position of the priority from which downward there is enough.
 
         Args:
@@ -163,32 +163,32 @@ class Ladder:
         Returns:
             None if it would not be enough if all went.
         """
-        rung = 0
+        level = 0
         for name, amount in lack.items():
             sums = self._sums.get(name)
             if sums is None or sums[-1] < amount:
                 return None
-            rung = max(rung, bisect_left(sums, amount))
-        return rung
+            level = max(level, bisect_left(sums, amount))
+        return level
 
-    def fewest(self, lack: Mapping[str, int], rung: int) -> int:
+    def fewest(self, lack: Mapping[str, int], level: int) -> int:
         """Give how many have to go at least if nobody has a higher priority than that there."""
-        return max(-(-amount // self._largest[name][rung]) for name, amount in lack.items())
+        return max(-(-amount // self._largest[name][level]) for name, amount in lack.items())
 
 
 @final
-class Crowd:
+class NodeVictims:
     """All that stands on one node."""
 
-    __slots__ = ("_by_leaf", "_ladder", "_parts", "held", "victims")
+    __slots__ = ("_by_leaf", "_parts", "_priority_sums", "held", "victims")
 
     def __init__(self) -> None:
         #: Who stands there, by application and name, as it was when that was looked at.
         self.held: dict[Holder, Victim] = {}
         #: The same by priority, then the newest first.
         self.victims: list[Victim] = []
-        self._by_leaf: dict[int, Standing] | None = None
-        self._ladder: Ladder | None = None
+        self._by_leaf: dict[int, LeafOnNode] | None = None
+        self._priority_sums: PrioritySums | None = None
         self._parts: tuple[list[Victim], list[Victim]] | None = None
 
     def parts(self) -> tuple[list[Victim], list[Victim]]:
@@ -199,7 +199,7 @@ class Crowd:
             self._parts = plain, members
         return self._parts
 
-    def by_leaf(self) -> dict[int, Standing]:
+    def by_leaf(self) -> dict[int, LeafOnNode]:
         """Give what stands there, by the key of the leaf."""
         if self._by_leaf is None:
             self._by_leaf = {}
@@ -207,15 +207,15 @@ class Crowd:
                 leaf = victim.leaf
                 standing = self._by_leaf.get(leaf)
                 if standing is None:
-                    standing = self._by_leaf[leaf] = Standing()
+                    standing = self._by_leaf[leaf] = LeafOnNode()
                 standing.put(victim)
         return self._by_leaf
 
-    def ladder(self) -> Ladder:
+    def sums(self) -> PrioritySums:
         """Give how much could be taken, by priority."""
-        if self._ladder is None:
-            self._ladder = Ladder(self.victims)
-        return self._ladder
+        if self._priority_sums is None:
+            self._priority_sums = PrioritySums(self.victims)
+        return self._priority_sums
 
     def change(self, gone: Sequence[Victim], come: Sequence[Victim]) -> None:
         """Take note of who stands there no longer, and who does now.
@@ -224,7 +224,7 @@ class Crowd:
             gone: The former.
             come: The latter.
         """
-        self._by_leaf = self._ladder = self._parts = None
+        self._by_leaf = self._priority_sums = self._parts = None
         if len(gone) + len(come) > len(self.held) // _FEW:
             self.victims = sorted(self.held.values(), key=_place)
             return

@@ -1,4 +1,4 @@
-"""Teams: Strict gangs that need so many equal members, as shapes of their own.
+"""GangShapes: Strict gangs that need so many equal members, as shapes of their own.
 
 A Strict gang that stands alone in its group, with equal members in one application, fits
 exactly if there is room for as many of them as it lacks. So it is offered to a round as
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Teams:
+class GangShapes:
     """The teams that are offered, and which of them there is room for.
 
     Args:

@@ -13,21 +13,21 @@ from muster_core.view.tree.slots import Offer, Slot
 if TYPE_CHECKING:
     from muster_core.gangs.definition import GangDefinition
     from muster_core.structures.shapes import Shape
-    from muster_core.view.gangs.gang_shapes import Teams
+    from muster_core.view.gangs.gang_shapes import GangShapes
     from muster_core.view.tree.application import ViewApp
 
 
 @final
-class GangBook:
+class GangIndex:
     """The gangs of the view.
 
     Args:
-        teams: The teams that are offered.
+        gang_shapes: The teams that are offered.
         is_blocking: Says whether an application is in a blocking leaf.
     """
 
-    def __init__(self, teams: Teams, is_blocking: Callable[[ViewApp], bool]) -> None:
-        self._teams = teams
+    def __init__(self, gang_shapes: GangShapes, is_blocking: Callable[[ViewApp], bool]) -> None:
+        self._gang_shapes = gang_shapes
         self._is_blocking = is_blocking
         #: Every gang that is defined or has members, by its full name.
         self.gangs: dict[str, ViewGang] = {}
@@ -83,7 +83,7 @@ class GangBook:
         self._link(gang, () if definition is None else definition.groups)
         self._dissolve(self._links.group_of(gang.name))
         for slot in gang.slots.values():  # Their members have another place among the asks.
-            self._teams.leave(slot.visit_bit)
+            self._gang_shapes.leave(slot.visit_bit)
             slot.set_offer(Offer.NONE)
             slot.reorder(creation)
         return [slot.app for slot in gang.slots.values()]
@@ -151,10 +151,10 @@ class GangBook:
                 bit = VISIT_BIT
                 if offer is Offer.FIRST and as_team:
                     (member,) = slot.bits
-                    bit = self._teams.join(member, gang.missing)
+                    bit = self._gang_shapes.join(member, gang.missing)
                 before = slot.visit_bit
                 slot.set_offer(offer, bit)
-                self._teams.leave(before)
+                self._gang_shapes.leave(before)
                 as_team = as_team and bit != VISIT_BIT
                 apps[key] = slot.app
             _keep(self.strict, gang, there=tries)
@@ -167,14 +167,14 @@ class GangBook:
         (slot,) = gang.slots.values()
         return len(slot.bits) == 1 and not self._is_blocking(slot.app)
 
-    def teams(self) -> list[Shape]:
+    def gang_shapes(self) -> list[Shape]:
         """Give the team of each slot that is offered as one; for tests."""
         bits = [slot.visit_bit for gang in self.gangs.values() for slot in gang.slots.values()]
-        return [self._teams.shape_of(bit) for bit in bits if self._teams.knows(bit)]
+        return [self._gang_shapes.shape_of(bit) for bit in bits if self._gang_shapes.knows(bit)]
 
     def drop(self, slot: Slot[ViewApp]) -> None:
         """Take note that a slot has no members any more."""
-        self._teams.leave(slot.visit_bit)
+        self._gang_shapes.leave(slot.visit_bit)
 
     def invalidate(self, group: ViewGroup) -> None:
         """Let the cycles of a group's gangs be invalid."""
@@ -229,9 +229,9 @@ class GangBook:
         users: dict[int, int] = {}
         for gang in self.gangs.values():
             for slot in gang.slots.values():
-                if self._teams.knows(slot.visit_bit):
+                if self._gang_shapes.knows(slot.visit_bit):
                     users[slot.visit_bit] = users.get(slot.visit_bit, 0) + 1
-        self._teams.check(users)
+        self._gang_shapes.check(users)
         assert self._told_invalid == set(self.invalid)
         assert self.waiting == {name: gang for name, gang in self.gangs.items() if gang.waiting}
         assert self.invalid == {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
     from muster_core.view.gangs.gang import Hold, ViewGroup
     from muster_core.view.permits.permits import Permits
-    from muster_core.view.placement.placements import Moves
+    from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
 
 
@@ -31,13 +31,13 @@ class Deadlocks:
 
     Args:
         state: The view.
-        moves: How asks are moved.
+        placements: How asks are moved.
         permits: Who is tried in which order.
     """
 
-    def __init__(self, state: ViewState, moves: Moves, permits: Permits) -> None:
+    def __init__(self, state: ViewState, placements: Placements, permits: Permits) -> None:
         self._state = state
-        self._moves = moves
+        self._placements = placements
         self._permits = permits
 
     def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
@@ -65,11 +65,13 @@ class Deadlocks:
 
         None if there is no deadlock, or nobody who could be helped.
         """
-        book = self._state.book
-        waiting = book.waiting.values()
-        if len(waiting) < 2 or not any(book.group_of(gang).may_complete() for gang in waiting):
+        gang_index = self._state.gang_index
+        waiting = gang_index.waiting.values()
+        if len(waiting) < 2 or not any(
+            gang_index.group_of(gang).may_complete() for gang in waiting
+        ):
             return []
-        groups = book.groups_of(book.waiting)
+        groups = gang_index.groups_of(gang_index.waiting)
         if len(groups) < 2:
             return []
         return sorted(groups, key=lambda group: -self._priority(group))
@@ -124,30 +126,30 @@ class Deadlocks:
 
     def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
         """Try without effect whether a group would be complete if its rivals held nothing."""
-        state, moves = self._state, self._moves
-        grown, mark = state.nodes.grown, moves.memory.mark()
+        state, placements = self._state, self._placements
+        grown, mark = state.nodes.grown, placements.memory.mark()
         released = [hold for rival in rivals for hold in rival.holds()]
         for piece in in_pieces(released):
             yield
             for hold in piece:
-                moves.release(hold)
+                placements.release(hold)
         placed = yield from self._place_missing(group)
         for piece in in_pieces(reversed(placed or [])):
             yield
             for hold in piece:
-                moves.release(hold)
+                placements.release(hold)
         for piece in in_pieces(released):
             yield
             for hold in piece:
-                moves.restore(hold)
-        moves.list_apps()
-        moves.memory.go_back(mark)
+                placements.restore(hold)
+        placements.list_apps()
+        placements.memory.go_back(mark)
         state.nodes.grown = grown
         return placed is not None
 
     def _place_missing(self, group: ViewGroup) -> Steps[list[Hold] | None]:
         """Let all missing members of a group wait; if one fits nowhere, none."""
-        state, moves = self._state, self._moves
+        state, placements = self._state, self._placements
         number = state.numbers
         while not group.complete():
             yield
@@ -161,9 +163,9 @@ class Deadlocks:
                 for piece in in_pieces(reversed(_since(group, number))):
                     yield
                     for hold in piece:
-                        moves.release(hold)
+                        placements.release(hold)
                 return None
-            moves.hold(leaf, slot.app, ask, node)
+            placements.hold(leaf, slot.app, ask, node)
         return _since(group, number)
 
     def _help(
@@ -174,14 +176,14 @@ class Deadlocks:
         rivals = list(rivals)
         while (placed := (yield from self._place_missing(group))) is None:
             holds = rivals.pop().holds()
-            decisions.extend(self._moves.give_up(hold, Reason.DEADLOCK) for hold in holds)
+            decisions.extend(self._placements.give_up(hold, Reason.DEADLOCK) for hold in holds)
         for number, hold in enumerate(placed, 1):
             leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
             decisions.append(say(Kind.ASSIGNED, leaf, hold.app, ask, hold.node.name))
             if number < len(placed):
                 decisions.append(say(Kind.WAITING, leaf, hold.app, ask, hold.node.name))
         decisions.extend(self._permits.bind(group, now_us))
-        self._moves.list_apps()
+        self._placements.list_apps()
         return decisions
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.view.gangs.gang import Hold, ViewGang, ViewGroup
-    from muster_core.view.placement.placements import Moves
+    from muster_core.view.placement.placements import Placements
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.slots import Slot
@@ -61,12 +61,12 @@ class Permits:
 
     Args:
         state: The view.
-        moves: How asks are moved.
+        placements: How asks are moved.
     """
 
-    def __init__(self, state: ViewState, moves: Moves) -> None:
+    def __init__(self, state: ViewState, placements: Placements) -> None:
         self._state = state
-        self._moves = moves
+        self._placements = placements
         #: The Strict groups of which a member fitted nowhere in this round.
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
@@ -88,7 +88,7 @@ class Permits:
         """Begin a round: nothing is blocked or given up, and every cycle is valid."""
         self.end_round()
         self.failures.clear()
-        self._state.book.start_cycles()
+        self._state.gang_index.start_cycles()
 
     def end_round(self) -> None:
         """End a round: what was tried in it does not count any more."""
@@ -100,10 +100,10 @@ class Permits:
             apps: dict[int, ViewApp] = {}
             for group in self._barred:
                 group.barred = False
-                self._state.book.offer(group, apps)
+                self._state.gang_index.offer(group, apps)
             self._barred.clear()
             self._list(apps)
-        self._moves.start_round()
+        self._placements.start_round()
 
     def block(self, leaf: LeafView) -> None:
         """Take note that an ask of a blocking leaf did not fit."""
@@ -120,8 +120,8 @@ class Permits:
                 decisions.extend(self.bind(group, now_us))
             else:  # A gang that is satisfied otherwise keeps nobody waiting.
                 holds = holds_of(gang for gang in group.gangs if gang.satisfied)
-                decisions.extend(self._moves.bind_all([], holds, now_us))
-        self._moves.list_apps()
+                decisions.extend(self._placements.bind_all([], holds, now_us))
+        self._placements.list_apps()
         return decisions
 
     def must_be_exact(self) -> bool:
@@ -130,8 +130,10 @@ class Permits:
         Then there may be more room later in the round than before, and what was tried
         has to be known ask by ask.
         """
-        book = self._state.book
-        return any(self._may_give_up(book.group_of(gang)) for gang in book.waiting.values())
+        gang_index = self._state.gang_index
+        return any(
+            self._may_give_up(gang_index.group_of(gang)) for gang in gang_index.waiting.values()
+        )
 
     @staticmethod
     def _may_give_up(group: ViewGroup) -> bool:
@@ -153,17 +155,17 @@ class Permits:
         """
         state = self._state
         self.was_exact = exact
-        if not state.book.judged:
+        if not state.gang_index.judged:
             return
         apps: dict[int, ViewApp] = {}
-        for group in state.book.groups_of(state.book.judged):
+        for group in state.gang_index.groups_of(state.gang_index.judged):
             known = group.hopeless and group.room == state.nodes.grown
             hopeless = not exact and (known or find_hopeless(state, group))
             if hopeless:
                 group.room = state.nodes.grown
             if hopeless != group.hopeless:
                 group.hopeless = hopeless
-                state.book.offer(group, apps)
+                state.gang_index.offer(group, apps)
         self._list(apps)
 
     def _list(self, apps: dict[int, ViewApp]) -> None:
@@ -177,20 +179,20 @@ class Permits:
         out. The round that is the last one of a batch changes nothing, so it can be told
         afterwards whether one had; and nobody sees the cycles of another round.
         """
-        book = self._state.book
+        gang_index = self._state.gang_index
         if self.was_exact:
             return
-        for group in book.groups_of(book.strict):
+        for group in gang_index.groups_of(gang_index.strict):
             if self._is_left_out(group):
-                book.invalidate(group)
+                gang_index.invalidate(group)
 
     def is_cycle_invalid(self, gang: ViewGang) -> bool:
         """Say whether the last round left the cycle of a gang invalid; changes nothing."""
         if not gang.cycle_valid:
             return True
-        book = self._state.book
-        group = book.group_of(gang)
-        tried = self.was_exact or not any(one.name in book.strict for one in group.gangs)
+        gang_index = self._state.gang_index
+        group = gang_index.group_of(gang)
+        tried = self.was_exact or not any(one.name in gang_index.strict for one in group.gangs)
         return not tried and self._is_left_out(group)
 
     def _is_left_out(self, group: ViewGroup) -> bool:
@@ -230,18 +232,18 @@ class Permits:
         """
         state = self._state
         gang = _gang_of(state, ask)
-        group = state.book.group_of(gang)
-        if state.teams.knows(bit) and not state.exact and not state.teams.has_room(bit):
-            state.teams.exhaust(bit)  # So it is for all gangs that need as much.
+        group = state.gang_index.group_of(gang)
+        if state.gang_shapes.knows(bit) and not state.exact and not state.gang_shapes.has_room(bit):
+            state.gang_shapes.exhaust(bit)  # So it is for all gangs that need as much.
             return []
-        attempt = _Attempt(group, state.numbers, state.nodes.grown, self._moves.memory.mark())
+        attempt = _Attempt(group, state.numbers, state.nodes.grown, self._placements.memory.mark())
         if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
             self._give_up(attempt)
         else:
             self._try(attempt, leaf, app, ask, now_us)
             if attempt.decisions:  # It waits.
                 self._activate(attempt, now_us)
-        self._moves.list_apps()
+        self._placements.list_apps()
         return attempt.decisions
 
     def _activate(self, attempt: _Attempt, now_us: int) -> None:
@@ -254,10 +256,10 @@ class Permits:
             self._try(attempt, self._state.leaf_of(slot.app), slot.app, ask, now_us)
 
     def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
-        group, moves = attempt.group, self._moves
+        group, placements = attempt.group, self._placements
         bit = self._state.bit_of(ask)
         if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
-            moves.tried(app, ask, bit)
+            placements.tried(app, ask, bit)
             return
         node = None
         if not leaf.blocked and leaf.has_room(ask):
@@ -270,9 +272,9 @@ class Permits:
             if group.strict:
                 self._give_up(attempt)
             else:
-                moves.tried(app, ask, bit)
+                placements.tried(app, ask, bit)
             return
-        moves.hold(leaf, app, ask, node)
+        placements.hold(leaf, app, ask, node)
         attempt.decisions.append(say(Kind.ASSIGNED, leaf, app, ask, node.name))
         if group.complete():
             attempt.decisions.extend(self.bind(group, now_us))
@@ -292,22 +294,22 @@ class Permits:
         holds = group.holds()
         older = [hold for hold in holds if hold.number <= attempt.number]
         for hold in reversed(holds[len(older) :]):
-            self._moves.release(hold)
+            self._placements.release(hold)
         # What was taken and given back here was never decided.
-        self._moves.memory.go_back(attempt.mark)
-        attempt.decisions = [self._moves.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
+        self._placements.memory.go_back(attempt.mark)
+        attempt.decisions = [self._placements.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
         if not older:
             state.nodes.grown = attempt.grown
         group.barred = True
         self._barred.append(group)
         for gang in group.gangs:
-            state.book.touch(gang.name)
-        state.book.invalidate(group)
+            state.gang_index.touch(gang.name)
+        state.gang_index.invalidate(group)
         attempt.over = True
 
     def bind(self, group: ViewGroup, now_us: int) -> list[Decision]:
         """Bind a group for which nothing is missing, in one step."""
-        return list(self._moves.bind_all(group.unsatisfied(), group.holds(), now_us))
+        return list(self._placements.bind_all(group.unsatisfied(), group.holds(), now_us))
 
     # Order
 
@@ -344,7 +346,7 @@ class Permits:
     def _first_app(self, apps: list[ViewApp]) -> ViewApp:
         """Give the first of several applications, wherever they are."""
         state = self._state
-        self._moves.list_apps()
+        self._placements.list_apps()
         state.refresh()
         below: dict[int, list[ViewApp]] = {}
         for app in apps:

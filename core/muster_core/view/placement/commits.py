@@ -60,7 +60,7 @@ class _Fresh:
 
 
 @final
-class Ledger:
+class Commits:
     """Takes note of what is decided.
 
     Args:
@@ -207,7 +207,7 @@ class Ledger:
     def commit_cycles(self) -> dict[int, CommitGang]:
         """Give the cycles that owners do not know of, between two batches."""
         gangs = self._state.gangs
-        changed = sorted(self._state.book.changed_cycles() & gangs.keys())
+        changed = sorted(self._state.gang_index.changed_cycles() & gangs.keys())
         return {
             gangs[name].key: CommitGang(
                 moves=(),
@@ -220,8 +220,8 @@ class Ledger:
 
     def _commit_gangs(self, now_us: int) -> dict[int, CommitGang]:
         state = self._state
-        concerned = self._satisfied | self._lost | state.book.set_waits(now_us)
-        moves: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
+        concerned = self._satisfied | self._lost | state.gang_index.set_waits(now_us)
+        placements: dict[str, list[tuple[int, MemberKey, AskPlace]]] = {}
         for key, names in self._members.items():
             app = state.apps[key]
             for name, before in names.items():
@@ -231,11 +231,11 @@ class Ledger:
                 if before is not None and before.number == number:
                     continue  # It was tried what would be if it were let go.
                 member = MemberKey(key, app.identity.name, name)
-                moves.setdefault(gang_name, []).append((number, member, place))
-        concerned |= moves.keys() | state.book.changed_cycles()
+                placements.setdefault(gang_name, []).append((number, member, place))
+        concerned |= placements.keys() | state.gang_index.changed_cycles()
         commits: dict[int, CommitGang] = {}
         for gang in (state.gangs[name] for name in sorted(concerned & state.gangs.keys())):
-            moved = sorted(moves.get(gang.name, ()), key=lambda move: move[0])
+            moved = sorted(placements.get(gang.name, ()), key=lambda move: move[0])
             commits[gang.key] = CommitGang(
                 moves=tuple((member, place) for _, member, place in moved),
                 satisfied=gang.name in self._satisfied,

@@ -25,7 +25,7 @@ class Memory:
 
     def __init__(self) -> None:
         #: Every move since the memory began: the application, the ask, from where, to where.
-        self._moves: list[tuple[int, str, Place, Place]] = []
+        self._placements: list[tuple[int, str, Place, Place]] = []
         #: After how many moves each round began.
         self._rounds: list[int] = []
         #: Whether any of the moves gave something up.
@@ -33,43 +33,43 @@ class Memory:
 
     def start_anew(self) -> Steps[None]:
         """Forget everything; of a hundred thousand moves a part at a time, as that takes a while."""
-        while len(self._moves) > PART:
-            del self._moves[-PART:]
+        while len(self._placements) > PART:
+            del self._placements[-PART:]
             yield
-        self._moves.clear()
+        self._placements.clear()
         self._rounds.clear()
         self._gave_up = False
 
     def note(self, app: int, ask: str, before: Place, after: Place) -> None:
         """Take note that an ask is in another place now."""
-        self._moves.append((app, ask, before, after))
+        self._placements.append((app, ask, before, after))
         self._gave_up = self._gave_up or after is None
 
     def mark(self) -> tuple[int, bool]:
         """Give the place where the memory is now, for :meth:`go_back`."""
-        return len(self._moves), self._gave_up
+        return len(self._placements), self._gave_up
 
     def go_back(self, mark: tuple[int, bool]) -> None:
         """Forget moves that were all undone."""
-        moves, self._gave_up = mark
-        del self._moves[moves:]
+        placements, self._gave_up = mark
+        del self._placements[placements:]
 
     def start_round(self) -> None:
         """Take note that a round begins now."""
-        self._rounds.append(len(self._moves))
+        self._rounds.append(len(self._placements))
 
     def knows_this(self) -> bool:
         """Say whether a round has begun from the state that is now."""
         if not self._gave_up:
-            return self._rounds[-1] == len(self._moves)
-        now = self._changes(len(self._moves))
-        return any(self._changes(moves) == now for moves in self._rounds)
+            return self._rounds[-1] == len(self._placements)
+        now = self._changes(len(self._placements))
+        return any(self._changes(placements) == now for placements in self._rounds)
 
-    def _changes(self, moves: int) -> dict[tuple[int, str], Place]:
+    def _changes(self, placements: int) -> dict[tuple[int, str], Place]:
         """Give what the first moves amount to: who is in another place than at first."""
         first: dict[tuple[int, str], Place] = {}
         last: dict[tuple[int, str], Place] = {}
-        for app, ask, before, after in self._moves[:moves]:
+        for app, ask, before, after in self._placements[:placements]:
             first.setdefault((app, ask), before)
             last[app, ask] = after
         return {key: place for key, place in last.items() if place != first[key]}

@@ -14,7 +14,7 @@ from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to, take_from
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.lifecycle import TRANSITIONS, Trigger, next_state
-from muster_core.view.placement.commits import UNCHANGED, Advance, Ledger
+from muster_core.view.placement.commits import UNCHANGED, Advance, Commits
 from muster_core.view.placement.memory import Memory
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @final
-class Moves:
-    """Moves asks.
+class Placements:
+    """Placements asks.
 
     Args:
         state: The view.
@@ -46,7 +46,7 @@ class Moves:
         #: The applications whose place in their leaf may be another one.
         self._unlisted: dict[int, ViewApp] = {}
         #: What this batch decided, for the owners.
-        self.ledger = Ledger(state)
+        self.commits = Commits(state)
 
     # What was tried
 
@@ -78,8 +78,8 @@ class Moves:
     def list_apps(self) -> None:
         """Bring the places of the applications up to date of which something has changed."""
         state = self._state
-        if state.book.is_stale:
-            self._unlisted.update(state.book.refresh())
+        if state.gang_index.is_stale:
+            self._unlisted.update(state.gang_index.refresh())
         if self._unlisted:
             for app in self._unlisted.values():
                 leaf = state.leaf_of(app)
@@ -120,8 +120,8 @@ class Moves:
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
             del app.spoilt[ask.name]
-        self.ledger.failed(app, ask)
-        self._state.takings.forget()
+        self.commits.failed(app, ask)
+        self._state.eviction_history.forget()
         self.failed = True
 
     def _enter_bound(
@@ -140,7 +140,7 @@ class Moves:
         app.bound[name] = (allocation, node)
         if ask.gang is not None:
             state.gangs[ask.gang].bound[key, name] = None
-            self.ledger.touch(app, ask, None)
+            self.commits.touch(app, ask, None)
         if ask.run_for_us is not None:
             state.timers.bound(app, allocation, now_us)
         self._unlisted[key] = app
@@ -151,13 +151,13 @@ class Moves:
         ]
         before, stay = app.state, app.stay
         if (before, Trigger.ASK_BOUND) not in TRANSITIONS:  # Most run already.
-            self.ledger.bound(app, allocation, UNCHANGED)
+            self.commits.bound(app, allocation, UNCHANGED)
             return decisions
         after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
         state.enter(app, leaf, after, now_us)
         said = decision_on_app(app.identity.name, leaf.config.path, after.value)
         decisions.append(said)
-        self.ledger.bound(app, allocation, Advance(before, stay, said))
+        self.commits.bound(app, allocation, Advance(before, stay, said))
         return decisions
 
     def _use(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
@@ -190,7 +190,7 @@ class Moves:
 
     def _take(self, leaf: LeafView, app: ViewApp, allocation: Allocation, node: Node) -> None:
         ask = allocation.ask
-        self.ledger.touch(app, ask, None)
+        self.commits.touch(app, ask, None)
         self._use(leaf, app, ask, node)
         self._state.begin_wait(app, allocation, node)
         self.memory.note(app.identity.key, ask.name, None, (False, node.name))
@@ -205,8 +205,8 @@ class Moves:
             now_us: The instant of the batch, in microseconds.
         """
         for gang in gangs:
-            self._state.book.touch(gang.name).trigger(GangTrigger.GROUP_BOUND)
-            self.ledger.satisfied(gang.name)
+            self._state.gang_index.touch(gang.name).trigger(GangTrigger.GROUP_BOUND)
+            self.commits.satisfied(gang.name)
             yield Decision(Kind.GANG_SATISFIED, gang=gang.name)
         for hold in holds:
             yield from self._bind_hold(hold, now_us)
@@ -219,7 +219,7 @@ class Moves:
             self._spend_failure(app, ask, node)
             self.tried(app, ask, self._state.bit_of(ask))
             return [released]
-        self.ledger.touch(app, ask, hold.allocation)
+        self.commits.touch(app, ask, hold.allocation)
         self._state.end_wait(app, ask)
         self._state.release_shape(ask)
         self._state.nodes.touch(node)
@@ -239,7 +239,7 @@ class Moves:
         if hold.bound:
             state.end_bound(app, ask)
         else:
-            self.ledger.touch(app, ask, hold.allocation)
+            self.commits.touch(app, ask, hold.allocation)
             state.end_wait(app, ask)
         take_from(app.allocated, ask.resources)
         state.nodes.give_back(node, ask.resources, key)

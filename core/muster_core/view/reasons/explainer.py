@@ -107,11 +107,11 @@ class Explainer:
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         if gang is None or gang.satisfied:
             return None
-        return gang, self._state.book.group_of(gang)
+        return gang, self._state.gang_index.group_of(gang)
 
     def _waiting(self, ask: Ask, now_us: int) -> tuple[PendingReason, ...]:
         gang = self._state.gangs[ask.gang or ""]
-        group = self._state.book.group_of(gang)
+        group = self._state.gang_index.group_of(gang)
         ends = ((end_us, one) for one in group.gangs for end_us in self._state.timers.ends(one))
         first = min(ends, key=lambda end: (end[0], end[1] is not gang), default=None)
         return gangs.waiting(gang, group, first, now_us)

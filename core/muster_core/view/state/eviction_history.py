@@ -35,7 +35,7 @@ def alike(app: int, ask: Ask) -> Alike:
 
 
 @final
-class Takings:
+class EvictionHistory:
     """What was taken, and lost again, since anything new came in."""
 
     def __init__(self) -> None:

@@ -108,7 +108,7 @@ class Intake:
         if isinstance(queue, LeafView):
             for app in queue.apps.values():
                 for name in app.slots:
-                    self._state.book.touch(name)
+                    self._state.gang_index.touch(name)
 
     def _new_queue(self, summary: QueueSummary) -> ViewQueue:
         parent = None if summary.parent is None else self._state.queues[summary.parent]
@@ -248,15 +248,15 @@ class Intake:
 
     def apply_gang(self, report: GangReport) -> None:
         """Take over what an epoch made of a gang."""
-        book = self._state.book
-        gang = book.touch(report.name)
+        gang_index = self._state.gang_index
+        gang = gang_index.touch(report.name)
         if report.gone:
-            book.remove(gang)
+            gang_index.remove(gang)
             return
         gang.key, gang.state = report.key, report.state
         gang.since_us = report.since_us
         if report.cycle_valid:
-            book.renew_cycle(gang)
+            gang_index.renew_cycle(gang)
         if gang.definition != report.definition or gang.creation != report.creation:
-            for app in book.redefine(gang, report.definition, report.creation):
+            for app in gang_index.redefine(gang, report.definition, report.creation):
                 self._state.list_app(app)

@@ -11,10 +11,10 @@ from muster_core.structures.shapes import ShapeTable
 from muster_core.structures.steps import in_pieces
 from muster_core.values.lifecycle import AppState
 from muster_core.view.gangs.gang import Hold
-from muster_core.view.gangs.gang_shapes import Teams
-from muster_core.view.gangs.index import GangBook
+from muster_core.view.gangs.gang_shapes import GangShapes
+from muster_core.view.gangs.index import GangIndex
 from muster_core.view.state.delays import Delays
-from muster_core.view.state.eviction_history import Takings
+from muster_core.view.state.eviction_history import EvictionHistory
 from muster_core.view.state.timers import Timers
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue
@@ -52,22 +52,22 @@ class ViewState:
         #: Every queue and every application that exists, by key.
         self.queues: dict[int, ViewQueue] = {}
         self.apps: dict[int, ViewApp] = {}
-        self.teams = Teams(self.shapes, self.nodes)
+        self.gang_shapes = GangShapes(self.shapes, self.nodes)
         # A method, and no function of this place: a copy of the state is to ask itself.
-        self.book = GangBook(self.teams, self._is_blocking)
+        self.gang_index = GangIndex(self.gang_shapes, self._is_blocking)
         #: Every gang that is defined or has members, by its full name.
-        self.gangs = self.book.gangs
+        self.gangs = self.gang_index.gangs
         #: The leaves in which asks are pending that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that are below their ``guaranteed`` for some shape, by key.
         self.claimants: dict[int, ViewQueue] = {}
         self.delays = Delays(self.queues)
         #: What was taken from others.
-        self.takings = Takings()
+        self.eviction_history = EvictionHistory()
         #: What bound asks have by application and name that are without their nodes only as long
         #: as it is tried out what would be then.
         self.tried_without: dict[tuple[int, str], Allocation] = {}
-        self.timers = Timers(self.apps, self.book.waiting, self.delays)
+        self.timers = Timers(self.apps, self.gang_index.waiting, self.delays)
         #: Goes up whenever settings or totals have changed.
         self.reconfigured = 0
         #: What all nodes had when shares were last computed.
@@ -88,7 +88,7 @@ class ViewState:
     @property
     def fitting(self) -> int:
         """The shapes for which there is room on the nodes, and at least the teams."""
-        return self.nodes.fitting | self.teams.fitting
+        return self.nodes.fitting | self.gang_shapes.fitting
 
     @property
     def root(self) -> ViewQueue:
@@ -139,7 +139,7 @@ class ViewState:
     def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Take note of a pending ask, whose shape has ``bit`` and is counted already."""
         if ask.gang is not None:
-            gang = self.book.touch(ask.gang)
+            gang = self.gang_index.touch(ask.gang)
             key = app.identity.key
             if key not in gang.slots:
                 gang.slots[key] = app.slots[ask.gang] = Slot(app, gang.name, gang.creation)
@@ -189,9 +189,9 @@ class ViewState:
         if (ask.preempts or leaf.watched) and leaf.watches(ask):
             self.delays.remove(leaf, app.pending_since_us(ask))
         if ask.gang is not None:
-            gang = self.book.touch(ask.gang)
+            gang = self.gang_index.touch(ask.gang)
             if not app.slots[ask.gang].members:
-                self.book.drop(app.slots[ask.gang])
+                self.gang_index.drop(app.slots[ask.gang])
                 del app.slots[ask.gang], gang.slots[app.identity.key]
                 leaf.slots -= 1
 
@@ -228,50 +228,50 @@ class ViewState:
         """Take note that a member is parked."""
         assert ask.gang is not None, "what is no member of a gang cannot be parked"
         app.parked[ask.name] = ask
-        self.book.touch(ask.gang).parked[app.identity.key, ask.name] = None
+        self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name] = None
 
     def unpark(self, app: ViewApp, ask: Ask) -> None:
         """Undo :meth:`park`."""
         assert ask.gang is not None, "what is no member of a gang cannot be parked"
         del app.parked[ask.name]
-        del self.book.touch(ask.gang).parked[app.identity.key, ask.name]
+        del self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name]
 
     def begin_bound(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
         """Take note that an ask is bound."""
         ask = allocation.ask
         app.bound[ask.name] = (allocation, node)
         if ask.gang is not None:
-            self.book.touch(ask.gang).bound[app.identity.key, ask.name] = None
+            self.gang_index.touch(ask.gang).bound[app.identity.key, ask.name] = None
 
     def end_bound(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
         """Take note that an ask is bound no longer; give what it held."""
         if ask.gang is not None:
-            del self.book.touch(ask.gang).bound[app.identity.key, ask.name]
+            del self.gang_index.touch(ask.gang).bound[app.identity.key, ask.name]
         return app.bound.pop(ask.name)
 
     def begin_wait(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
         """Take note that a member waits."""
         name = allocation.ask.gang
         assert name is not None, "what is no member of a gang does not wait"
-        gang = self.book.touch(name)
+        gang = self.gang_index.touch(name)
         was_running = app.running
         app.waiting[allocation.ask.name] = (allocation, node)
         key = (app.identity.key, allocation.ask.name)
         gang.waiting[key] = Hold(app, allocation, node, allocation.number)
         gang.trigger(GangTrigger.FIRST_WAITS)
-        self.book.waiting[name] = gang
+        self.gang_index.waiting[name] = gang
         if not was_running:
             self.count_running(self.leaf_of(app), 1)
 
     def end_wait(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
         """Take note that a member no longer waits; give what it held."""
         assert ask.gang is not None, "what is no member of a gang does not wait"
-        gang = self.book.touch(ask.gang)
+        gang = self.gang_index.touch(ask.gang)
         held = app.waiting.pop(ask.name)
         del gang.waiting[app.identity.key, ask.name]
         if not gang.waiting:
             gang.trigger(GangTrigger.NONE_WAITS)
-            del self.book.waiting[ask.gang]
+            del self.gang_index.waiting[ask.gang]
         if not app.running:
             self.count_running(self.leaf_of(app), -1)
         return held

@@ -13,10 +13,10 @@ from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.to_applications import CommitApp
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
-from muster_core.view.eviction.claims import PreemptionScope, ReclaimScope, claimant_of
-from muster_core.view.eviction.eligibility import Scope
+from muster_core.view.eviction.claims import PreemptionEligibility, ReclaimEligibility, claimant_of
+from muster_core.view.eviction.eligibility import Eligibility
 from muster_core.view.eviction.plans import Plan, Planner
-from muster_core.view.eviction.victim_index import Standings
+from muster_core.view.eviction.victim_index import VictimIndex
 from muster_core.view.eviction.victims import Victim, victim_of
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
@@ -79,7 +79,7 @@ class Contest(Tree):
 
     @property
     def state(self) -> ViewState:
-        state: ViewState = vars(self.conductor.view)["_state"]
+        state: ViewState = vars(self.machine.view)["_state"]
         return state
 
     def tell(self, *events: Event) -> list[str]:
@@ -96,7 +96,7 @@ class Contest(Tree):
         return story([one.decision for one in self.log[before:]])
 
     def app(self, name: str) -> ViewApp:
-        return self.state.apps[self.conductor.directory.locate(name) or 0]
+        return self.state.apps[self.machine.directory.locate(name) or 0]
 
     def told(self, name: str) -> CommitApp | None:
         """Give what an application was told at the end of the batch, or None if nothing."""
@@ -122,34 +122,36 @@ class Contest(Tree):
     def victims(self, names: str) -> tuple[Victim, ...]:
         return tuple(map(self.victim, names.split()))
 
-    def reclaim(self, name: str, exempt: frozenset[str] = NONE) -> ReclaimScope:
+    def reclaim(self, name: str, exempt: frozenset[str] = NONE) -> ReclaimEligibility:
         app, ask = self.ask(name)
         claimant = claimant_of(self.state.leaf_of(app), ask)
         assert claimant is not None
-        return ReclaimScope(self.state, app, ask, exempt, claimant)
+        return ReclaimEligibility(self.state, app, ask, exempt, claimant)
 
-    def preempt(self, name: str, exempt: frozenset[str] = NONE) -> PreemptionScope:
+    def preempt(self, name: str, exempt: frozenset[str] = NONE) -> PreemptionEligibility:
         app, ask = self.ask(name)
-        return PreemptionScope(self.state, app, ask, exempt)
+        return PreemptionEligibility(self.state, app, ask, exempt)
 
-    def standings(self) -> Standings:
+    def victim_index(self) -> VictimIndex:
         """Look at all nodes, and leave no trace of that."""
         touched = self.state.nodes.touched
         before = dict(touched)
         touched.update(dict.fromkeys(self.state.nodes.nodes.values()))
-        standings = Standings(self.state)
-        all_at_once(standings.refresh())
-        all_at_once(standings.look())
+        victim_index = VictimIndex(self.state)
+        all_at_once(victim_index.refresh())
+        all_at_once(victim_index.look())
         touched.update(before)
-        return standings
+        return victim_index
 
-    def plan(self, scope: Scope) -> Plan | None:
-        planner = Planner(self.state, self.standings())
-        return all_at_once(planner.find(scope, self.state.shapes.find(scope.ask.shape) or 0))
+    def plan(self, eligibility: Eligibility) -> Plan | None:
+        planner = Planner(self.state, self.victim_index())
+        return all_at_once(
+            planner.find(eligibility, self.state.shapes.find(eligibility.ask.shape) or 0)
+        )
 
-    def planned(self, scope: Scope) -> str | None:
+    def planned(self, eligibility: Eligibility) -> str | None:
         """Give the best plan in short: ``n1: b/x b/y``."""
-        plan = self.plan(scope)
+        plan = self.plan(eligibility)
         return None if plan is None else f"{plan.node.name}: {names(plan.victims)}"
 
 

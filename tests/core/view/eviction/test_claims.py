@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.view.eviction.eligibility import Key, Losses, Scope
+from muster_core.view.eviction.eligibility import Eligibility, Key, Losses
 from tests.core.building import Queue, wish
 from tests.core.view.eviction.contest import SIX, Contest, contest, share, tree_of, urgent
 
 
-def in_order(made: Contest, scope: Scope, names: str, *, lost: str = "") -> list[str]:
+def in_order(made: Contest, eligibility: Eligibility, names: str, *, lost: str = "") -> list[str]:
     """Give asks in the order of victims, once others were taken."""
     losses = Losses()
     for victim in made.victims(lost):
@@ -17,17 +17,17 @@ def in_order(made: Contest, scope: Scope, names: str, *, lost: str = "") -> list
     keyed: list[tuple[Key, str]] = []
     for name in names.split():
         victim = made.victim(name)
-        side = scope.side(victim.app.identity.leaf)
+        side = eligibility.side(victim.app.identity.leaf)
         assert side is not None
-        keyed.append((scope.key(side, victim, losses), name))
+        keyed.append((eligibility.key(side, victim, losses), name))
     return [name for _, name in sorted(keyed)]
 
 
-def rank(made: Contest, scope: Scope, name: str) -> tuple[int, ...]:
+def rank(made: Contest, eligibility: Eligibility, name: str) -> tuple[int, ...]:
     victim = made.victim(name)
-    side = scope.side(victim.app.identity.leaf)
+    side = eligibility.side(victim.app.identity.leaf)
     assert side is not None
-    return scope.rank(side, victim)
+    return eligibility.rank(side, victim)
 
 
 # Effective priority
@@ -105,10 +105,10 @@ def ranked(*leaves: Queue, priorities: str = "0000") -> Contest:
 
 def test_the_lowest_queue_priority_first() -> None:
     made = ranked(share("b", queue_priority="2"), share("c", queue_priority="1"))
-    scope = made.reclaim("a/x")
+    eligibility = made.reclaim("a/x")
 
-    assert in_order(made, scope, "b/x b/y c/x c/y") == ["c/y", "c/x", "b/y", "b/x"]
-    assert (rank(made, scope, "b/x"), rank(made, scope, "c/y")) == ((2,), (1,))
+    assert in_order(made, eligibility, "b/x b/y c/x c/y") == ["c/y", "c/x", "b/y", "b/x"]
+    assert (rank(made, eligibility, "b/x"), rank(made, eligibility, "c/y")) == ((2,), (1,))
 
 
 def test_queue_priorities_are_compared_level_by_level() -> None:
@@ -122,10 +122,10 @@ def test_queue_priorities_are_compared_level_by_level() -> None:
     )
     made.tell(*(wish(leaf, "x") for leaf in "bcde"))
     made.tell(urgent("a", vcore=6))
-    scope = made.reclaim("a/x")
+    eligibility = made.reclaim("a/x")
 
-    assert [rank(made, scope, f"{leaf}/x") for leaf in "bcde"] == [(1,), (2,), (1, 9), (1,)]
-    assert in_order(made, scope, "b/x c/x d/x e/x")[2:] == ["d/x", "c/x"]
+    assert [rank(made, eligibility, f"{leaf}/x") for leaf in "bcde"] == [(1,), (2,), (1, 9), (1,)]
+    assert in_order(made, eligibility, "b/x c/x d/x e/x")[2:] == ["d/x", "c/x"]
 
 
 def test_levels_begin_where_the_paths_part() -> None:
@@ -140,10 +140,10 @@ def test_levels_begin_where_the_paths_part() -> None:
 
 def test_then_the_leaf_with_the_largest_fair_share() -> None:
     made = ranked(share("b", guaranteed={"vcore": 3}), share("c", guaranteed={"vcore": 2}))
-    scope = made.reclaim("a/x")
+    eligibility = made.reclaim("a/x")
 
-    assert in_order(made, scope, "b/x c/x") == ["c/x", "b/x"]
-    assert in_order(made, scope, "b/x c/x", lost="c/y") == ["b/x", "c/x"]
+    assert in_order(made, eligibility, "b/x c/x") == ["c/x", "b/x"]
+    assert in_order(made, eligibility, "b/x c/x", lost="c/y") == ["b/x", "c/x"]
 
 
 def test_then_the_lowest_priority_then_the_newest() -> None:
@@ -154,21 +154,24 @@ def test_then_the_lowest_priority_then_the_newest() -> None:
 
 def test_preemption_goes_by_effective_priority_then_the_newest() -> None:
     made = ranked(share("b"), share("c", priority_offset="1"), priorities="2110")
-    scope = made.preempt("a/x")
+    eligibility = made.preempt("a/x")
 
-    assert in_order(made, scope, "b/x b/y c/x c/y") == ["c/y", "b/y", "c/x", "b/x"]
-    assert [rank(made, scope, name) for name in ("b/x", "b/y", "c/y")] == [(2,), (1,), (1,)]
+    assert in_order(made, eligibility, "b/x b/y c/x c/y") == ["c/y", "b/y", "c/x", "b/x"]
+    assert [rank(made, eligibility, name) for name in ("b/x", "b/y", "c/y")] == [(2,), (1,), (1,)]
 
 
 def test_behind_a_fence_only_age_counts() -> None:
     made = ranked(share("b", priority_policy="fence"), share("c"), priorities="0500")
-    scope = made.preempt("a/x")
-    fenced, other = (scope.side(made.leaf(name).key) for name in "bc")
+    eligibility = made.preempt("a/x")
+    fenced, other = (eligibility.side(made.leaf(name).key) for name in "bc")
 
     assert fenced is not None
     assert other is not None
-    assert (scope.sorts_by_priority(fenced), scope.sorts_by_priority(other)) == (False, True)
-    assert in_order(made, scope, "b/x b/y") == ["b/y", "b/x"]
+    assert (eligibility.sorts_by_priority(fenced), eligibility.sorts_by_priority(other)) == (
+        False,
+        True,
+    )
+    assert in_order(made, eligibility, "b/x b/y") == ["b/y", "b/x"]
 
 
 @pytest.mark.parametrize("kind", ["reclaim", "preempt"])
@@ -176,14 +179,17 @@ def test_no_victim_is_below_the_floor(kind: str) -> None:
     made = ranked(
         share("b", queue_priority="2", priority_offset="3"), share("c"), priorities="2143"
     )
-    scope: Scope = made.reclaim("a/x") if kind == "reclaim" else made.preempt("a/x")
-    standings = made.standings()
+    eligibility: Eligibility = made.reclaim("a/x") if kind == "reclaim" else made.preempt("a/x")
+    victim_index = made.victim_index()
     for leaf in "bc":
-        side, lowest = scope.side(made.leaf(leaf).key), standings.lowest_of(made.leaf(leaf).key)
+        side, lowest = (
+            eligibility.side(made.leaf(leaf).key),
+            victim_index.lowest_of(made.leaf(leaf).key),
+        )
         assert side is not None
         assert lowest is not None
-        floor = min(rank(made, scope, f"{leaf}/{name}") for name in "xy")
-        assert scope.floor(side, lowest) == floor
+        floor = min(rank(made, eligibility, f"{leaf}/{name}") for name in "xy")
+        assert eligibility.floor(side, lowest) == floor
 
 
 # What is said

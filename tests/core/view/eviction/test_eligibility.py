@@ -7,24 +7,24 @@ import pytest
 from muster_core.events import AddNode, Configure
 from muster_core.resources import Resources
 from muster_core.view.eviction.claims import claimant_of
-from muster_core.view.eviction.eligibility import Losses, Scope
+from muster_core.view.eviction.eligibility import Eligibility, Losses
 from tests.core.admission.objects import gang, members
 from tests.core.building import configuration, wish
 from tests.core.view.eviction.contest import SIX, Amounts, Contest, contest, share, tree_of, urgent
 
 
-def reachable(made: Contest, scope: Scope) -> set[str]:
+def reachable(made: Contest, eligibility: Eligibility) -> set[str]:
     """Give the leaves of which asks can be victims, by name."""
     leaves = made.state.leaves_below(made.state.root)
-    return {leaf.config.name for leaf in leaves if scope.side(leaf.key) is not None}
+    return {leaf.config.name for leaf in leaves if eligibility.side(leaf.key) is not None}
 
 
-def may_take(made: Contest, scope: Scope, unit: str, *, lost: str = "") -> bool:
+def may_take(made: Contest, eligibility: Eligibility, unit: str, *, lost: str = "") -> bool:
     """Say whether asks may be taken together, once others were."""
     losses = Losses()
     for victim in made.victims(lost):
         losses.take(victim, made.state.leaf_of(victim.app).upward())
-    return scope.may_take(made.victims(unit), losses)
+    return eligibility.may_take(made.victims(unit), losses)
 
 
 # The claimant
@@ -118,10 +118,10 @@ def test_members_of_the_asking_group_are_no_victims() -> None:
     made.tell(urgent("a", "x"))
     exempt = frozenset({"default/g"})
 
-    for scope in (made.reclaim("a/x", exempt), made.preempt("a/x", exempt)):
-        assert not may_take(made, scope, "b/m")
-        assert may_take(made, scope, "b/m2")
-        assert not may_take(made, scope, "b/m2 b/m")
+    for eligibility in (made.reclaim("a/x", exempt), made.preempt("a/x", exempt)):
+        assert not may_take(made, eligibility, "b/m")
+        assert may_take(made, eligibility, "b/m2")
+        assert not may_take(made, eligibility, "b/m2 b/m")
 
 
 # Guarantees
@@ -147,9 +147,13 @@ def test_queues_keep_what_they_are_guaranteed(
 ) -> None:
     made = contenders(**{queue: guaranteed})
 
-    for scope in (made.reclaim("a/x"), made.preempt("a/x")):
-        assert [may_take(made, scope, unit) for unit in ("b/x", "b/y", "b/x b/y")] == [x, y, both]
-        assert may_take(made, scope, "b/y", lost="b/x") is both
+    for eligibility in (made.reclaim("a/x"), made.preempt("a/x")):
+        assert [may_take(made, eligibility, unit) for unit in ("b/x", "b/y", "b/x b/y")] == [
+            x,
+            y,
+            both,
+        ]
+        assert may_take(made, eligibility, "b/y", lost="b/x") is both
 
 
 def test_a_guarantee_of_types_that_a_victim_has_not_does_not_matter() -> None:
@@ -190,15 +194,15 @@ def test_where_headroom_is_lacking() -> None:
     made = contest(share("p", share("a", most={"vcore": 3}), share("b"), most={"vcore": 4}), n=9)
     made.tell(wish("b", "y", vcore=3))
     made.tell(urgent("a", vcore=2))
-    scope, losses = made.preempt("a/x"), Losses()
+    eligibility, losses = made.preempt("a/x"), Losses()
     parent = made.leaf("p.a").parent
     assert parent is not None
-    assert scope.lacking(losses) == {parent.key: {"vcore"}}
+    assert eligibility.lacking(losses) == {parent.key: {"vcore"}}
 
     losses.take(made.victim("b/y"), made.leaf("p.b").upward())
-    assert scope.lacking(losses) == {}
+    assert eligibility.lacking(losses) == {}
     losses.spare(made.victim("b/y"), made.leaf("p.b").upward())
-    assert scope.lacking(losses) == {parent.key: {"vcore"}}
+    assert eligibility.lacking(losses) == {parent.key: {"vcore"}}
 
 
 def test_a_type_that_the_ask_has_none_of_lacks_nowhere() -> None:

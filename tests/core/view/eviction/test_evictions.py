@@ -12,7 +12,7 @@ from muster_core.events import AddAsk
 from muster_core.gangs.states import GangState
 from muster_core.values.lifecycle import AppState
 from muster_core.view.eviction.evictions import Evictions, leave_out_detours
-from muster_core.view.placement.placements import Moves
+from muster_core.view.placement.placements import Placements
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import wish
 from tests.core.view.eviction.contest import SIX, Contest, at_once, contest, share
@@ -32,9 +32,9 @@ def holding() -> Contest:
     return made
 
 
-def evictions(made: Contest) -> tuple[Evictions, Moves]:
-    moves = Moves(made.state)
-    return Evictions(made.state, moves), moves
+def evictions(made: Contest) -> tuple[Evictions, Placements]:
+    placements = Placements(made.state)
+    return Evictions(made.state, placements), placements
 
 
 def shown(made: Contest) -> Mapping[str, object]:
@@ -79,14 +79,14 @@ def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
 @pytest.mark.parametrize("names", [*((name,) for name in VICTIMS), ("m-0", "m-1"), VICTIMS])
 def test_to_undo_it_leaves_no_trace(names: tuple[str, ...]) -> None:
     made = holding()
-    moves, before = evictions(made)[1], shown(made)
+    placements, before = evictions(made)[1], shown(made)
     victims = [made.victim(f"b/{name}") for name in names]
     for victim in victims:
-        moves.release(victim.hold())
+        placements.release(victim.hold())
     assert shown(made) != before
     for victim in reversed(victims):
-        moves.restore(victim.hold())
-    moves.list_apps()
+        placements.restore(victim.hold())
+    placements.list_apps()
     made.state.refresh()
 
     assert shown(made) == before
@@ -98,12 +98,12 @@ def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
     victim = made.victim("b/m-0")
     assert victim.gang is not None
     victim.gang.state = GangState.TIMED_OUT
-    moves, before = evictions(made)[1], shown(made)
-    moves.release(victim.hold())
+    placements, before = evictions(made)[1], shown(made)
+    placements.release(victim.hold())
     assert set(made.app("b").parked) == {"m-0"}
     assert list(victim.gang.parked) == [(made.app("b").identity.key, "m-0")]
     assert shown(made)["pending"] == before["pending"]
-    moves.restore(victim.hold())
+    placements.restore(victim.hold())
 
     assert shown(made) == before
 
@@ -221,11 +221,11 @@ def test_the_delay_of_what_was_bound_and_taken_in_one_batch_goes_on() -> None:
 
 def test_who_was_evicted_twice_is_said_to_be_once() -> None:
     made = holding()
-    evicts, moves = evictions(made)
+    evicts, placements = evictions(made)
     victim = made.victim("b/w-0")
     first = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
     assert evicts.without_detours([first]) == [first]
-    moves.restore(victim.hold())
+    placements.restore(victim.hold())
     second = evicts.evict(victim, Reason.RECLAIMED, "second", NOW_US)
 
     assert evicts.without_detours([first, second]) == [first]

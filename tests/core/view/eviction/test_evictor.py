@@ -387,7 +387,7 @@ def test_three_that_take_from_one_another_in_a_circle_come_to_rest(in_gang: bool
 def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it() -> None:
     made = at_once(rich(), share("b"), share("c", guaranteed={"vcore": 1}), n=3)
     made.tell(wish("b", "x"), wish("b", "y"), wish("c", "z"))
-    view, decide = made.conductor.view, made.conductor.decide
+    view, decide = made.machine.view, made.machine.decide
     held = [made.victim(name) for name in ("b/x", "b/y", "c/z")]
     seen: set[tuple[bool, ...]] = set()
     without: set[int] = set()
@@ -404,7 +404,7 @@ def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it(
             )
             yield
 
-    vars(made.conductor)["decide"] = watched
+    vars(made.machine)["decide"] = watched
     made.tell(gang("g", 3), members("g", "m", 3, app="a"))
 
     assert without == {0, 1, 2}

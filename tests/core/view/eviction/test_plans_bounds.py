@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 from muster_core.events import AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
-from muster_core.view.eviction.choice import Picking
-from muster_core.view.eviction.eligibility import Scope
+from muster_core.view.eviction.choice import VictimChoice
+from muster_core.view.eviction.eligibility import Eligibility
 from muster_core.view.eviction.search import Search
 from tests.core.building import Queue, wish
 from tests.core.view.eviction.contest import Contest, contest, names, share, urgent
@@ -50,14 +50,14 @@ def contests(draw: st.DrawFn) -> Contest:
     return made
 
 
-def by_looking_at_all(made: Contest, scope: Scope) -> str | None:
-    search = Search(made.state, made.standings(), scope)
+def by_looking_at_all(made: Contest, eligibility: Eligibility) -> str | None:
+    search = Search(made.state, made.victim_index(), eligibility)
     found: list[tuple[object, str]] = []
     if all_at_once(search.begin()):
         for place, node in enumerate(made.state.nodes.in_order()):
-            victims = all_at_once(Picking(search, node).pick())
+            victims = all_at_once(VictimChoice(search, node).pick())
             if victims:
-                ranks = [scope.rank(search.givers[one.leaf], one) for one in victims]
+                ranks = [eligibility.rank(search.givers[one.leaf], one) for one in victims]
                 worth = (max(ranks), len(victims), place)
                 found.append((worth, f"{node.name}: {names(victims)}"))
     return min(found)[1] if found else None
@@ -67,5 +67,5 @@ def by_looking_at_all(made: Contest, scope: Scope) -> str | None:
 @given(made=contests())
 def test_no_node_is_left_out_that_is_better(made: Contest) -> None:
     if "y" in made.app("a").pending:
-        for scope in (made.preempt("a/y"), made.reclaim("a/y")):
-            assert made.planned(scope) == by_looking_at_all(made, scope)
+        for eligibility in (made.preempt("a/y"), made.reclaim("a/y")):
+            assert made.planned(eligibility) == by_looking_at_all(made, eligibility)

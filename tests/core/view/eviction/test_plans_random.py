@@ -11,9 +11,9 @@ from muster_core.errors import ConfigError
 from muster_core.events import AddAsk, AddNode, Event, UpdateNode
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources
-from muster_core.view.eviction.claims import PreemptionScope, ReclaimScope, claimant_of
-from muster_core.view.eviction.eligibility import Losses, Scope
-from muster_core.view.eviction.units import Unit, UnitBook
+from muster_core.view.eviction.claims import PreemptionEligibility, ReclaimEligibility, claimant_of
+from muster_core.view.eviction.eligibility import Eligibility, Losses
+from muster_core.view.eviction.units import Unit, UnitTracker
 from muster_core.view.eviction.victims import Victim
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, wish
@@ -25,7 +25,7 @@ class Plain:
     """The plain search: every victim is looked at, and sorted anew, each time."""
 
     made: Contest
-    scope: Scope
+    eligibility: Eligibility
 
     def planned(self) -> str | None:
         plans: list[tuple[tuple[object, ...], str]] = []
@@ -39,7 +39,7 @@ class Plain:
         return min(plans)[1] if plans else None
 
     def matches(self, node: Node) -> bool:
-        return node.schedulable and self.scope.ask.shape.matches(node.name, node.attributes)
+        return node.schedulable and self.eligibility.ask.shape.matches(node.name, node.attributes)
 
     def held(self) -> list[Victim]:
         return [
@@ -58,40 +58,40 @@ class Plain:
         return taken
 
     def first(self, node: Node, taken: Sequence[Unit]) -> Unit | None:
-        book, losses = UnitBook(self.made.state), self.losses(taken)
+        gang_index, losses = UnitTracker(self.made.state), self.losses(taken)
         for unit in taken:
-            book.take(unit)
+            gang_index.take(unit)
         found: list[tuple[object, list[Victim]]] = []
         for victim in self.held():
-            if book.is_taken(victim):
+            if gang_index.is_taken(victim):
                 continue
-            unit = (victim,) if victim.gang is None else book.unit_of(victim)
+            unit = (victim,) if victim.gang is None else gang_index.unit_of(victim)
             useful = any(self.is_useful(one, node, taken) for one in unit)
-            if useful and self.scope.may_take(unit, losses):
+            if useful and self.eligibility.may_take(unit, losses):
                 in_order = sorted(unit, key=lambda one: self.key(one, losses))
                 found.append((self.key(in_order[0], losses), in_order))
         return tuple(min(found, key=lambda one: one[0])[1]) if found else None  # type: ignore[arg-type, return-value]
 
     def spared(self, node: Node, taken: Sequence[Unit]) -> list[Unit]:
-        kept, book = list(taken), UnitBook(self.made.state)
+        kept, gang_index = list(taken), UnitTracker(self.made.state)
         for unit in taken:
-            book.take(unit)
+            gang_index.take(unit)
         for unit in reversed(taken):
             rest = [other for other in kept if other is not unit]
-            if not self.lacks(node, rest) and not book.would_break(unit):
-                book.spare(unit)
+            if not self.lacks(node, rest) and not gang_index.would_break(unit):
+                gang_index.spare(unit)
                 kept = rest
         return kept
 
     def key(self, victim: Victim, losses: Losses) -> tuple[tuple[int, ...], float, int, int]:
-        side = self.scope.side(victim.app.identity.leaf)
+        side = self.eligibility.side(victim.app.identity.leaf)
         assert side is not None
-        return self.scope.key(side, victim, losses)
+        return self.eligibility.key(side, victim, losses)
 
     def rank(self, victim: Victim) -> tuple[int, ...]:
-        side = self.scope.side(victim.app.identity.leaf)
+        side = self.eligibility.side(victim.app.identity.leaf)
         assert side is not None
-        return self.scope.rank(side, victim)
+        return self.eligibility.rank(side, victim)
 
     def losses(self, taken: Sequence[Unit]) -> Losses:
         losses = Losses()
@@ -105,19 +105,19 @@ class Plain:
         gone = [one.allocation.ask for unit in taken for one in unit if one.node is node]
         return {
             name
-            for name, amount in self.scope.ask.resources.items()
+            for name, amount in self.eligibility.ask.resources.items()
             if node.used.get(name, 0) - sum(one.resources[name] for one in gone) + amount
             > node.capacity.get(name, 0)
         }
 
     def lacks(self, node: Node, taken: Sequence[Unit]) -> bool:
-        return bool(self.on_node(node, taken) or self.scope.lacking(self.losses(taken)))
+        return bool(self.on_node(node, taken) or self.eligibility.lacking(self.losses(taken)))
 
     def is_useful(self, victim: Victim, node: Node, taken: Sequence[Unit]) -> bool:
         has = set(victim.allocation.ask.resources)
         if victim.node is node and has & self.on_node(node, taken):
             return True
-        lacking = self.scope.lacking(self.losses(taken))
+        lacking = self.eligibility.lacking(self.losses(taken))
         above = self.made.state.leaf_of(victim.app).upward()
         return any(has & lacking.get(queue.key, set()) for queue in above)
 
@@ -206,12 +206,12 @@ def contests(draw: st.DrawFn) -> Contest:
 def test_the_plan_is_that_of_the_plain_search(made: Contest, *, exempt: bool) -> None:
     app, ask = made.ask("a/x")
     gangs = frozenset(made.state.gangs) if exempt else frozenset[str]()
-    scopes: list[Scope] = [PreemptionScope(made.state, app, ask, gangs)]
+    scopes: list[Eligibility] = [PreemptionEligibility(made.state, app, ask, gangs)]
     claimant = claimant_of(made.state.leaf_of(app), ask)
     if claimant is not None:
-        scopes.append(ReclaimScope(made.state, app, ask, gangs, claimant))
-    for scope in scopes:
-        planned = Plain(made, scope).planned()
-        event(f"{scope.reason}: {len((planned or '').split())}")
+        scopes.append(ReclaimEligibility(made.state, app, ask, gangs, claimant))
+    for eligibility in scopes:
+        planned = Plain(made, eligibility).planned()
+        event(f"{eligibility.reason}: {len((planned or '').split())}")
 
-        assert made.planned(scope) == planned
+        assert made.planned(eligibility) == planned

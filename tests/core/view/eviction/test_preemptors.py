@@ -15,7 +15,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.view.eviction.action import Preemption, Reclaim
-from muster_core.view.eviction.preemptors import Means
+from muster_core.view.eviction.preemptors import EvictionAction
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import Contest, contest, contest_with, share, share_of, urgent
@@ -25,19 +25,19 @@ MUCH = {"vcore": 9}
 STRICT_ORDER = {"application_sort_blocking": "enabled"}
 
 
-def asked(made: Contest, means: Means, now_us: int = HOUR_US) -> list[str]:
+def asked(made: Contest, action: EvictionAction, now_us: int = HOUR_US) -> list[str]:
     """Give who is looked at, if nobody can take anything."""
     found: list[str] = []
-    for asker in means.askers(now_us):
-        if asker is None:
+    for preemptor in action.preemptors(now_us):
+        if preemptor is None:
             continue
-        app, ask = asker
+        app, ask = preemptor
         found.append(f"{app.identity.name}/{ask.name}")
         gang = None if ask.gang is None else made.state.gangs[ask.gang]
         if gang is not None and not gang.satisfied:
-            means.group_in_vain(made.state.book.group_of(gang))
+            action.group_in_vain(made.state.gang_index.group_of(gang))
         else:
-            means.in_vain(app, ask, made.state.shapes.find(ask.shape) or 0)
+            action.in_vain(app, ask, made.state.shapes.find(ask.shape) or 0)
     return found
 
 
@@ -278,12 +278,16 @@ def test_another_ask_that_is_alike_changes_nothing() -> None:
 def test_until_what_was_taken_and_lost_is_forgotten() -> None:
     made = contest(rich("a"), n=0)
     made.tell(wish("a"))
-    reclaim, takings, found = Reclaim(made.state), made.state.takings, made.app("a").pending["x"]
-    takings.note(made.app("a").identity.key, found, "n")
-    takings.evicted(made.app("a").identity.key, found)
+    reclaim, eviction_history, found = (
+        Reclaim(made.state),
+        made.state.eviction_history,
+        made.app("a").pending["x"],
+    )
+    eviction_history.note(made.app("a").identity.key, found, "n")
+    eviction_history.evicted(made.app("a").identity.key, found)
     assert asked(made, reclaim) == ["a/x"]
     assert asked(made, reclaim) == []
-    takings.forget()
+    eviction_history.forget()
 
     assert asked(made, reclaim) == ["a/x"]
 
@@ -293,8 +297,8 @@ def test_who_has_lost_what_it_had_taken_stands_for_nobody_else() -> None:
     made.tell(wish("a", "first", 5), wish("a", "second"))
     key, reclaim = made.app("a").identity.key, Reclaim(made.state)
     found = made.app("a").pending["first"]
-    made.state.takings.note(key, found, "n")
-    made.state.takings.evicted(key, found)
+    made.state.eviction_history.note(key, found, "n")
+    made.state.eviction_history.evicted(key, found)
 
     assert asked(made, reclaim) == ["a/first", "a/second"]
     assert asked(made, reclaim) == []
@@ -336,8 +340,8 @@ def test_who_is_ready() -> None:
     reclaim, preempt = Reclaim(made.state), Preemption(made.state)
 
     ready = [
-        [means.is_ready(*made.ask(name), now_us) for name in ("a/x", "b/x", "b/y")]
-        for means in (reclaim, preempt)
+        [action.is_ready(*made.ask(name), now_us) for name in ("a/x", "b/x", "b/y")]
+        for action in (reclaim, preempt)
         for now_us in (HOUR_US - 1, HOUR_US)
     ]
     assert ready == [
@@ -352,11 +356,11 @@ def test_a_queue_that_is_owed_nothing_gives_no_scope() -> None:
     made = contest(rich("a"), share("b"))
     made.tell(wish("a"), wish("b"))
     reclaim = Reclaim(made.state)
-    scope = reclaim.scope(*made.ask("a/x"))
+    eligibility = reclaim.eligibility(*made.ask("a/x"))
 
-    assert reclaim.scope(*made.ask("b/x")) is None
-    assert scope is not None
-    assert scope.ask is made.ask("a/x")[1]
+    assert reclaim.eligibility(*made.ask("b/x")) is None
+    assert eligibility is not None
+    assert eligibility.ask is made.ask("a/x")[1]
 
 
 def test_waiting_members_of_a_loose_gang_have_no_turn() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.events import Event, Release, RemoveGang
-from muster_core.view.eviction.units import UnitBook
+from muster_core.view.eviction.units import UnitTracker
 from tests.core.admission.objects import LOOSE, full, gang, members
 from tests.core.building import wish
 from tests.core.view.eviction.contest import Contest, contest, names, share
@@ -20,9 +20,9 @@ def bound_gang(*events: Event, need: int, count: int) -> Contest:
 
 def unit(made: Contest, of: str, *, taken: str = "") -> str:
     """Give who goes with a member, once others were taken."""
-    book = UnitBook(made.state)
-    book.take(made.victims(taken))
-    return names(book.unit_of(made.victim(of)))
+    gang_index = UnitTracker(made.state)
+    gang_index.take(made.victims(taken))
+    return names(gang_index.unit_of(made.victim(of)))
 
 
 def test_a_member_that_can_be_spared_goes_alone() -> None:
@@ -46,24 +46,24 @@ def test_those_that_were_taken_are_not_there_any_more() -> None:
 
 def test_a_member_that_was_spared_is_there_again() -> None:
     made = bound_gang(need=2, count=3)
-    book = UnitBook(made.state)
+    gang_index = UnitTracker(made.state)
     first = made.victims("b/x-0")
-    book.take(first)
-    assert book.is_taken(first[0])
-    book.spare(first)
+    gang_index.take(first)
+    assert gang_index.is_taken(first[0])
+    gang_index.spare(first)
 
-    assert not book.is_taken(first[0])
-    assert names(book.unit_of(made.victim("b/x-2"))) == "b/x-2"
+    assert not gang_index.is_taken(first[0])
+    assert names(gang_index.unit_of(made.victim("b/x-2"))) == "b/x-2"
 
 
 def test_the_same_name_in_another_application_is_another_ask() -> None:
     made = contest(share("a"), share("b"), n=9)
     made.tell(wish("a", "x"), wish("b", "x"))
-    book = UnitBook(made.state)
-    book.take(made.victims("a/x"))
+    gang_index = UnitTracker(made.state)
+    gang_index.take(made.victims("a/x"))
 
-    assert book.is_taken(made.victim("a/x"))
-    assert not book.is_taken(made.victim("b/x"))
+    assert gang_index.is_taken(made.victim("a/x"))
+    assert not gang_index.is_taken(made.victim("b/x"))
 
 
 def test_members_in_several_applications_go_together() -> None:
@@ -99,9 +99,9 @@ def test_a_member_of_a_gang_that_is_not_satisfied_goes_alone(again: bool) -> Non
 
 
 def breaks(made: Contest, spared: str, *, taken: str) -> bool:
-    book = UnitBook(made.state)
-    book.take(made.victims(taken))
-    return book.would_break(made.victims(spared))
+    gang_index = UnitTracker(made.state)
+    gang_index.take(made.victims(taken))
+    return gang_index.would_break(made.victims(spared))
 
 
 def test_to_spare_a_part_of_a_gang_breaks_it() -> None:

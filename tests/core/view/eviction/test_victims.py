@@ -14,8 +14,8 @@ from muster_core.owners.messages.asks import Allocation
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import all_at_once
-from muster_core.view.eviction.victim_index import Standings
-from muster_core.view.eviction.victims import Standing, Victim, victim_of
+from muster_core.view.eviction.victim_index import VictimIndex
+from muster_core.view.eviction.victims import LeafOnNode, Victim, victim_of
 from muster_core.view.gangs.gang import ViewGang
 from muster_core.view.tree.application import ViewApp
 from tests.core.admission.objects import LOOSE, gang, members
@@ -35,25 +35,27 @@ def victim(
     return Victim(APP, held, NODE, ViewGang("default/g") if member else None, bound=True)
 
 
-def standing(*victims: Victim) -> Standing:
-    made = Standing()
+def standing(*victims: Victim) -> LeafOnNode:
+    made = LeafOnNode()
     for one in sorted(victims, key=lambda one: one.place):
         made.put(one)
     return made
 
 
-def look(standings: Standings) -> None:
-    all_at_once(standings.refresh())
-    all_at_once(standings.look())
+def look(victim_index: VictimIndex) -> None:
+    all_at_once(victim_index.refresh())
+    all_at_once(victim_index.look())
 
 
-def row_of(made: Contest, standings: Standings, leaf: str, *, by_priority: bool) -> list[Victim]:
-    row = all_at_once(standings.gather(made.leaf(leaf), by_priority=by_priority))
+def row_of(
+    made: Contest, victim_index: VictimIndex, leaf: str, *, by_priority: bool
+) -> list[Victim]:
+    row = all_at_once(victim_index.gather(made.leaf(leaf), by_priority=by_priority))
     return list(row.in_order(by_priority=by_priority))
 
 
-def members_of(made: Contest, standings: Standings, leaf: str) -> list[Victim]:
-    return list(all_at_once(standings.gather(made.leaf(leaf), by_priority=True)).members)
+def members_of(made: Contest, victim_index: VictimIndex, leaf: str) -> list[Victim]:
+    return list(all_at_once(victim_index.gather(made.leaf(leaf), by_priority=True)).members)
 
 
 def asks_of(victims: list[Victim]) -> list[str]:
@@ -147,13 +149,13 @@ def test_how_much_there_is_and_the_most_of_one() -> None:
 def test_a_node_that_nobody_stands_on() -> None:
     made = contest(share("b"), n=1)
 
-    assert made.standings().on(made.state.nodes.nodes["n"]).by_leaf() == {}
+    assert made.victim_index().on(made.state.nodes.nodes["n"]).by_leaf() == {}
 
 
 def test_each_leaf_stands_for_itself() -> None:
     made = contest(share("a"), share("b"), n=3)
     made.tell(wish("a", "x"), wish("b", "y"), wish("b", "z", 1))
-    there = made.standings().on(made.state.nodes.nodes["n"]).by_leaf()
+    there = made.victim_index().on(made.state.nodes.nodes["n"]).by_leaf()
 
     assert {key: asks_of(one.plain) for key, one in there.items()} == {
         made.leaf("a").key: ["x"],
@@ -165,31 +167,31 @@ def test_those_of_a_leaf_on_all_nodes_in_one_order() -> None:
     made = contest(share("b"), m=2, n=2)
     for name, priority, node in (("w", 1, "n"), ("x", 0, "m"), ("y", 1, "m"), ("z", 0, "n")):
         made.tell(wish("b", name, priority, node=node))
-    standings = made.standings()
+    victim_index = made.victim_index()
 
-    assert asks_of(row_of(made, standings, "b", by_priority=True)) == ["z", "x", "y", "w"]
-    assert asks_of(row_of(made, standings, "b", by_priority=False)) == ["z", "y", "x", "w"]
+    assert asks_of(row_of(made, victim_index, "b", by_priority=True)) == ["z", "x", "y", "w"]
+    assert asks_of(row_of(made, victim_index, "b", by_priority=False)) == ["z", "y", "x", "w"]
 
 
 def test_members_of_a_leaf_on_all_nodes() -> None:
     made = contest(share("a"), share("b"), m=1, n=3)
     made.tell(gang("g", 2), members("g", "x", 2, app="b"), wish("b", "y"), wish("a", "z"))
-    standings = made.standings()
+    victim_index = made.victim_index()
 
-    assert set(asks_of(members_of(made, standings, "b"))) == {"x-0", "x-1"}
-    assert members_of(made, standings, "a") == []
+    assert set(asks_of(members_of(made, victim_index, "b"))) == {"x-0", "x-1"}
+    assert members_of(made, victim_index, "a") == []
 
 
 def test_only_nodes_that_have_changed_are_looked_at_again() -> None:
     made = contest(share("b"), m=1, n=1)
     made.tell(wish("b", "x", node="m"), wish("b", "y", node="n"))
-    standings, nodes, key = Standings(made.state), made.state.nodes.nodes, made.leaf("b").key
-    look(standings)
-    before = [standings.on(nodes[name]).by_leaf()[key] for name in "mn"]
+    victim_index, nodes, key = VictimIndex(made.state), made.state.nodes.nodes, made.leaf("b").key
+    look(victim_index)
+    before = [victim_index.on(nodes[name]).by_leaf()[key] for name in "mn"]
     made.tell(Release("b", "y"), wish("b", "z", node="n"))
-    look(standings)
+    look(victim_index)
 
-    after = [standings.on(nodes[name]).by_leaf()[key] for name in "mn"]
+    after = [victim_index.on(nodes[name]).by_leaf()[key] for name in "mn"]
     assert [one is other for one, other in zip(before, after, strict=True)] == [True, False]
     assert asks_of(after[1].plain) == ["z"]
 
@@ -197,27 +199,27 @@ def test_only_nodes_that_have_changed_are_looked_at_again() -> None:
 def test_a_member_that_waited_and_is_bound_now() -> None:
     made = contest(share("b"), m=1)
     made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
-    standings, key = Standings(made.state), made.leaf("b").key
+    victim_index, key = VictimIndex(made.state), made.leaf("b").key
     node = made.state.nodes.nodes["m"]
-    look(standings)
-    assert [one.bound for one in standings.on(node).by_leaf()[key].members] == [False]
+    look(victim_index)
+    assert [one.bound for one in victim_index.on(node).by_leaf()[key].members] == [False]
     made.tell(AddNode("n", Resources({"vcore": 1})))
-    look(standings)
+    look(victim_index)
 
-    assert [one.bound for one in standings.on(node).by_leaf()[key].members] == [True]
+    assert [one.bound for one in victim_index.on(node).by_leaf()[key].members] == [True]
 
 
 def test_a_node_that_is_lost_is_forgotten() -> None:
     made = contest(share("b"), n=1)
     made.tell(wish("b"))
-    standings, key = Standings(made.state), made.leaf("b").key
-    look(standings)
-    assert standings.lowest_of(key) == 0
+    victim_index, key = VictimIndex(made.state), made.leaf("b").key
+    look(victim_index)
+    assert victim_index.lowest_of(key) == 0
     made.tell(RemoveNode("n"))
-    look(standings)
+    look(victim_index)
 
-    assert standings.lowest_of(key) is None
-    assert row_of(made, standings, "b", by_priority=True) == []
+    assert victim_index.lowest_of(key) is None
+    assert row_of(made, victim_index, "b", by_priority=True) == []
 
 
 NODES = st.sampled_from("lmn")
@@ -233,7 +235,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.made: Contest = contest(share("a"), share("b"), l=3, m=4)
-        self.standings = Standings(self.made.state)
+        self.victim_index = VictimIndex(self.made.state)
         self.numbers = 0
 
     @rule(app=LEAVES, priority=PRIORITIES, vcore=st.integers(1, 2), node=st.none() | NODES)
@@ -270,7 +272,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def check(self) -> None:
         state = self.made.state
-        look(self.standings)
+        look(self.victim_index)
         everything = [
             victim_of(state, key, name)
             for key, app in state.apps.items()
@@ -281,34 +283,34 @@ class Histories(RuleBasedStateMachine):
             key = self.made.leaf(leaf).key
             here = [one for one in everything if one.app.identity.leaf == key]
             plain = sorted((one for one in here if one.gang is None), key=lambda one: one.place)
-            found = tuple(row_of(self.made, self.standings, leaf, by_priority=True))
+            found = tuple(row_of(self.made, self.victim_index, leaf, by_priority=True))
             assert names(found) == names(tuple(plain))
-            newest = tuple(row_of(self.made, self.standings, leaf, by_priority=False))
+            newest = tuple(row_of(self.made, self.victim_index, leaf, by_priority=False))
             assert names(newest) == names(tuple(sorted(plain, key=lambda one: one.age)))
-            assert {names((one,)) for one in members_of(self.made, self.standings, leaf)} == {
+            assert {names((one,)) for one in members_of(self.made, self.victim_index, leaf)} == {
                 names((one,)) for one in here if one.gang is not None
             }
             lowest = min((one.place[0] for one in here), default=None)
-            assert self.standings.lowest_of(key) == lowest
+            assert self.victim_index.lowest_of(key) == lowest
         amounts = [one.allocation.ask.resources["vcore"] for one in everything]
-        assert self.standings.largest("vcore") == max(amounts, default=0)
+        assert self.victim_index.largest("vcore") == max(amounts, default=0)
         nodes = state.nodes.nodes.values()
         capacity = [node.capacity.get("vcore", 0) for node in nodes]
-        assert self.standings.capacity.top("vcore") == max(0, 0, *capacity)
+        assert self.victim_index.capacity.top("vcore") == max(0, 0, *capacity)
         used = [node.used.get("vcore", 0) for node in nodes]
         free = [most - there for most, there in zip(capacity, used, strict=True)]
-        assert self.standings.free.top("vcore") == max(0, 0, *free)
+        assert self.victim_index.free.top("vcore") == max(0, 0, *free)
         for node in nodes:
             self.check_ladder(node, [one for one in everything if one.node is node])
 
     def check_ladder(self, node: Node, there: list[Victim]) -> None:
         """Compare what a node could give with sums that are made anew."""
         for wanted in range(1, 8):
-            ladder = self.standings.on(node).ladder()
-            rung = ladder.climb({"vcore": wanted})
+            sums = self.victim_index.on(node).sums()
+            level = sums.level_for({"vcore": wanted})
             found = None
-            if rung is not None:
-                found = (ladder.priorities[rung], ladder.fewest({"vcore": wanted}, rung))
+            if level is not None:
+                found = (sums.priorities[level], sums.fewest({"vcore": wanted}, level))
             enough: list[tuple[int, int]] = []
             for priority in sorted({one.place[0] for one in there}):
                 amounts = [
@@ -329,7 +331,7 @@ class Histories(RuleBasedStateMachine):
                 one.amounts["vcore"],
             )
             for node in self.made.state.nodes.in_order()
-            for leaf, one in self.standings.on(node).by_leaf().items()
+            for leaf, one in self.victim_index.on(node).by_leaf().items()
         }
 
     @staticmethod
@@ -357,10 +359,10 @@ TestHistories.settings = settings(max_examples=30, stateful_step_count=30)
 def test_nodes_that_are_gone_are_forgotten() -> None:
     made = contest(share("a"), m=1, n=1)
     made.tell(wish("a", "x", node="m"), wish("a", "y", 5, node="n"))
-    leaf, standings = made.leaf("a"), Standings(made.state)
-    look(standings)
-    assert standings.lowest_of(leaf.key) == 0
+    leaf, victim_index = made.leaf("a"), VictimIndex(made.state)
+    look(victim_index)
+    assert victim_index.lowest_of(leaf.key) == 0
     made.tell(RemoveNode("m"))
-    look(standings)
+    look(victim_index)
 
-    assert standings.lowest_of(leaf.key) == 5
+    assert victim_index.lowest_of(leaf.key) == 5

@@ -51,8 +51,8 @@ def answer(made: Tree, *events: Event) -> bool:
     """Give what is said of the group of the gang ``g`` when these events have come."""
     made.enter(*events)
     made.hear()
-    state: ViewState = vars(made.conductor.view)["_state"]
-    hopeless = find_hopeless(state, state.book.group_of(state.gangs["default/g"]))
+    state: ViewState = vars(made.machine.view)["_state"]
+    hopeless = find_hopeless(state, state.gang_index.group_of(state.gangs["default/g"]))
     made.settle()
     made.check()
     return hopeless

@@ -13,7 +13,7 @@ from muster_core.owners.messages.to_applications import CommitApp
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from muster_core.values.lifecycle import AppState
-from muster_core.view.placement.commits import Advance, Ledger
+from muster_core.view.placement.commits import Advance, Commits
 from tests.core.admission.objects import LOOSE, full, gang, members
 from tests.core.building import wish
 from tests.core.view.eviction.contest import SIX, Contest, at_once, share
@@ -42,7 +42,7 @@ def gang_told(made: Contest, name: str) -> CommitGang:
     return made.outcome.gangs[made.state.gangs[full(name)].key]
 
 
-def moves(made: Contest, name: str) -> list[str]:
+def placements(made: Contest, name: str) -> list[str]:
     return [f"{member.ask} {place}" for member, place in gang_told(made, name).moves]
 
 
@@ -103,7 +103,7 @@ def test_waiting_members_that_were_taken() -> None:
     made.tell(wish("a", vcore=2))
 
     assert told(made) == {"released": ["m-1", "m-0"]}
-    assert moves(made, "g") == ["m-1 pending", "m-0 pending"]
+    assert placements(made, "g") == ["m-1 pending", "m-0 pending"]
 
 
 def test_a_member_that_lost_its_wait_and_waits_elsewhere() -> None:
@@ -112,18 +112,18 @@ def test_a_member_that_lost_its_wait_and_waits_elsewhere() -> None:
     made.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
 
     assert told(made) == {"released": ["m-0"], "waiting": ["m-0 m"]}
-    assert moves(made, "g") == ["m-0 waiting"]
+    assert placements(made, "g") == ["m-0 waiting"]
 
 
 def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
     made = rivals(n=2)
     made.tell(gang("g", 1), members("g", "m", app="b"))
-    ledger, victim = Ledger(made.state), made.victim("b/m")
-    ledger.touch(victim.app, victim.allocation.ask, victim.allocation)
-    assert ledger.evicted(victim.app, victim.allocation) is None
+    commits, victim = Commits(made.state), made.victim("b/m")
+    commits.touch(victim.app, victim.allocation.ask, victim.allocation)
+    assert commits.evicted(victim.app, victim.allocation) is None
     ask = victim.app.bound.pop("m")[0].ask
     victim.app.parked["m"] = ask
-    apps, _, gangs = all_at_once(ledger.commits(0))
+    apps, _, gangs = all_at_once(commits.commits(0))
     (commit,) = apps.values()
     (of_gang,) = gangs.values()
 
@@ -141,54 +141,54 @@ STAYS = Advance(AppState.RUNNING, 5, None)
 def test_a_bind_of_this_batch_gives_back_what_it_did_to_the_state() -> None:
     made = rivals(n=1)
     made.tell(wish("b"))
-    ledger, app = Ledger(made.state), made.app("b")
+    commits, app = Commits(made.state), made.app("b")
     (held, _) = app.bound["x"]
-    ledger.bound(app, held, ADVANCE)
-    assert ledger.is_fresh(app, "x")
+    commits.bound(app, held, ADVANCE)
+    assert commits.is_fresh(app, "x")
     assert ADVANCE.said is not None
-    assert not ledger.is_unsaid(ADVANCE.said)
+    assert not commits.is_unsaid(ADVANCE.said)
 
-    assert ledger.evicted(app, held) is ADVANCE
-    assert ledger.is_unsaid(ADVANCE.said)
-    assert not ledger.is_fresh(app, "x")
+    assert commits.evicted(app, held) is ADVANCE
+    assert commits.is_unsaid(ADVANCE.said)
+    assert not commits.is_fresh(app, "x")
 
 
 def test_the_last_of_what_binds_did_is_given_back_first() -> None:
     made = rivals(n=2)
     made.tell(wish("b", "x"), wish("b", "y"))
-    ledger, app = Ledger(made.state), made.app("b")
-    ledger.bound(app, app.bound["x"][0], ADVANCE)
-    ledger.bound(app, app.bound["y"][0], STAYS)
+    commits, app = Commits(made.state), made.app("b")
+    commits.bound(app, app.bound["x"][0], ADVANCE)
+    commits.bound(app, app.bound["y"][0], STAYS)
 
-    assert ledger.evicted(app, app.bound["x"][0]) is STAYS
-    assert ledger.is_fresh(app, "y")
-    assert ledger.evicted(app, app.bound["y"][0]) is ADVANCE
+    assert commits.evicted(app, app.bound["x"][0]) is STAYS
+    assert commits.is_fresh(app, "y")
+    assert commits.evicted(app, app.bound["y"][0]) is ADVANCE
 
 
 def test_a_bind_of_an_earlier_batch_gives_back_nothing() -> None:
     made = rivals(n=1)
     made.tell(wish("b"))
-    ledger, app = Ledger(made.state), made.app("b")
+    commits, app = Commits(made.state), made.app("b")
 
-    assert not ledger.is_fresh(app, "x")
-    assert ledger.evicted(app, app.bound["x"][0]) is None
+    assert not commits.is_fresh(app, "x")
+    assert commits.evicted(app, app.bound["x"][0]) is None
 
 
 def test_the_batch_after_has_no_notes_of_it() -> None:
     made = rivals(n=1)
     made.tell(gang("g", 1), members("g", "m", app="b"))
-    ledger, app = Ledger(made.state), made.app("b")
+    commits, app = Commits(made.state), made.app("b")
     (held, _) = app.bound["m"]
-    ledger.bound(app, held, ADVANCE)
-    ledger.touch(app, held.ask, None)
-    ledger.failed(app, held.ask)
-    ledger.satisfied(full("g"))
-    apps, queues, gangs = all_at_once(ledger.commits(0))
+    commits.bound(app, held, ADVANCE)
+    commits.touch(app, held.ask, None)
+    commits.failed(app, held.ask)
+    commits.satisfied(full("g"))
+    apps, queues, gangs = all_at_once(commits.commits(0))
     assert len(apps) == len(gangs) == 1
     assert len(queues) == 2
 
-    assert all_at_once(ledger.commits(0)) == ({}, {}, {})
-    assert not ledger.is_fresh(app, "m")
+    assert all_at_once(commits.commits(0)) == ({}, {}, {})
+    assert not commits.is_fresh(app, "m")
 
 
 # Queues
@@ -219,7 +219,7 @@ def test_a_gang_that_lost_all_its_members_is_told_so() -> None:
     made.tell(wish("a"))
 
     assert (gang_told(made, "g").lost, gang_told(made, "g").satisfied) == (True, False)
-    assert moves(made, "g") == ["m-1 pending", "m-0 pending"]
+    assert placements(made, "g") == ["m-1 pending", "m-0 pending"]
     assert not made.snapshot().gangs[full("g")].satisfied
 
 
@@ -229,7 +229,7 @@ def test_a_gang_that_lost_some_is_not() -> None:
     made.tell(wish("a"))
 
     assert not gang_told(made, "g").lost
-    assert moves(made, "g") == ["m-2 pending"]
+    assert placements(made, "g") == ["m-2 pending"]
     assert made.snapshot().gangs[full("g")].satisfied
 
 
@@ -243,7 +243,7 @@ def test_a_gang_that_lost_all_and_got_as_much_again(before: bool) -> None:
 
     commit = gang_told(made, "g")
     assert (commit.lost, commit.satisfied) == (True, True)
-    assert moves(made, "g") == ["m bound"]
+    assert placements(made, "g") == ["m bound"]
     assert made.snapshot().gangs[full("g")].satisfied
 
 

@@ -105,10 +105,10 @@ def test_a_state_is_known_that_a_round_has_begun_from(
 ) -> None:
     memory, known = Memory(), list[dict[tuple[int, str], Place]]()
     all_at_once(memory.start_anew())
-    for moves in rounds:
+    for placements in rounds:
         memory.start_round()
         known.append(dict(now))
-        for key, place in moves:
+        for key, place in placements:
             if not possible(now.setdefault(key, None), place):
                 continue
             memory.note(*key, now[key], place)

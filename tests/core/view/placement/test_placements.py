@@ -30,7 +30,7 @@ class Telling(Tree):
 
     def app(self, name: str = "p") -> CommitApp | None:
         """Give what an application was told, or None if nothing."""
-        key = self.conductor.directory.locate(name)
+        key = self.machine.directory.locate(name)
         return self.outcome.apps.get(key or 0)
 
     def gang(self, name: str = "g") -> CommitGang | None:
@@ -38,7 +38,7 @@ class Telling(Tree):
         keys = {gang.name: key for key, gang in self.gangs.items()}
         return self.outcome.gangs.get(keys[f"default/{name}"])
 
-    def moves(self, name: str = "g") -> list[str]:
+    def placements(self, name: str = "g") -> list[str]:
         commit = self.gang(name)
         assert commit is not None
         return [f"{member.ask} {place}" for member, place in commit.moves]
@@ -85,7 +85,7 @@ def test_who_began_to_wait() -> None:
     made.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
     assert held(made.app())["waiting"] == ["x-0", "x-1"]
-    assert made.moves() == ["x-0 waiting", "x-1 waiting"]
+    assert made.placements() == ["x-0 waiting", "x-1 waiting"]
     commit = made.gang()
     assert commit is not None
     assert (commit.satisfied, commit.cycle_valid, commit.since_us) == (False, True, 0)
@@ -97,7 +97,7 @@ def test_who_waited_and_is_bound() -> None:
     made.tell(AddNode("m", Resources({"vcore": 1})))
 
     assert held(made.app())["bound"] == ["x-0", "x-1", "x-2"]
-    assert made.moves() == ["x-0 bound", "x-1 bound", "x-2 bound"]
+    assert made.placements() == ["x-0 bound", "x-1 bound", "x-2 bound"]
     commit = made.gang()
     assert commit is not None
     assert (commit.satisfied, commit.since_us) == (True, None)
@@ -109,7 +109,7 @@ def test_who_waited_and_does_so_no_more() -> None:
     made.tell(members("h", "y", 2))
 
     assert held(made.app())["released"] == ["x"]
-    assert made.moves() == ["x pending"]
+    assert made.placements() == ["x pending"]
 
 
 def test_of_what_was_given_up_again_only_the_cycle_is_told() -> None:
@@ -145,7 +145,7 @@ def test_a_bind_that_fails_is_told_of_with_the_rest() -> None:
         "released": [],
         "failed": ["x-0"],
     }
-    assert made.moves() == ["x-1 bound", "x-0 bound"]
+    assert made.placements() == ["x-1 bound", "x-0 bound"]
 
 
 def test_who_failed_to_bind_was_tried_and_the_next_takes_the_node() -> None:

@@ -30,8 +30,8 @@ class Asking(Tree):
 
     def explain_all(self) -> list[Explanation]:
         found: list[Explanation] = []
-        for app, ask in self.conductor.pending():
-            explanation = self.conductor.explain(app, ask)
+        for app, ask in self.machine.pending():
+            explanation = self.machine.explain(app, ask)
             assert explanation is not None
             make_sense_of(explanation)
             found.append(explanation)

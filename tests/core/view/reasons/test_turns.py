@@ -288,7 +288,7 @@ def test_everything_that_is_not_bound_is_listed_in_order() -> None:
     made.settle(gang("g", 3, mode=LOOSE, wait_us=5), members("g", "m", 3, app="r"))
     made.settle(wish("r", "v", 3, vcore=9), wish("r", "u", vcore=9))
 
-    assert [place(made, *name) for name in made.conductor.pending()] == [
+    assert [place(made, *name) for name in made.machine.pending()] == [
         "p/y pending",
         "r/v pending",
         "r/m-0 waiting",
@@ -300,7 +300,7 @@ def test_everything_that_is_not_bound_is_listed_in_order() -> None:
     ]
     made.settle(RemoveAsk("r", "v"))
     made.pass_time(6)
-    assert [place(made, *name) for name in made.conductor.pending()][1:4] == [
+    assert [place(made, *name) for name in made.machine.pending()][1:4] == [
         "r/m-0 parked",
         "r/m-1 parked",
         "r/m-2 parked",

@@ -19,7 +19,7 @@ def explain(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanati
 
 def explained(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation | None:
     app, _, name = ask.partition("/")
-    return here.conductor.explain(app, name, at_us)
+    return here.machine.explain(app, name, at_us)
 
 
 def why(here: Tree, ask: str = "p/x", at_us: int | None = None) -> str:

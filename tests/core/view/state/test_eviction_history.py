@@ -13,7 +13,7 @@ from muster_core.decisions import Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Event, RemoveApp
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
-from muster_core.view.state.eviction_history import Taking, Takings, alike
+from muster_core.view.state.eviction_history import EvictionHistory, Taking, alike
 from tests.core.building import ask, configuration, shape, wish
 from tests.core.view.eviction.contest import SIX, contest, share, urgent
 
@@ -21,13 +21,13 @@ X = ask("x")
 GROUP = ("default/g",)
 
 
-def lost(*nodes: str) -> Takings:
+def lost(*nodes: str) -> EvictionHistory:
     """Let ``1/x`` take something from nodes and lose it again."""
-    takings = Takings()
+    eviction_history = EvictionHistory()
     for node in nodes:
-        takings.note(1, X, node)
-        takings.evicted(1, X)
-    return takings
+        eviction_history.note(1, X, node)
+        eviction_history.evicted(1, X)
+    return eviction_history
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,20 @@ def test_what_asks_that_are_not_alike_differ_in(other: Ask) -> None:
 
 
 def test_who_has_taken_something_and_holds_it_has_lost_nothing() -> None:
-    takings = Takings()
-    takings.note(1, X, "n")
+    eviction_history = EvictionHistory()
+    eviction_history.note(1, X, "n")
 
-    assert not takings.has_lost(1, X)
-    assert not takings.lost_on(1, X, "n")
+    assert not eviction_history.has_lost(1, X)
+    assert not eviction_history.lost_on(1, X, "n")
 
 
 def test_who_has_taken_something_and_was_evicted_has_lost_it() -> None:
-    takings = lost("n")
+    eviction_history = lost("n")
 
-    assert takings.has_lost(1, X)
-    assert takings.lost_on(1, X, "n")
-    assert not takings.lost_on(1, X, "m")
-    assert not takings.has_lost(2, X)
+    assert eviction_history.has_lost(1, X)
+    assert eviction_history.lost_on(1, X, "n")
+    assert not eviction_history.lost_on(1, X, "m")
+    assert not eviction_history.has_lost(2, X)
 
 
 def test_so_have_all_that_are_alike() -> None:
@@ -68,41 +68,41 @@ def test_so_have_all_that_are_alike() -> None:
 
 
 def test_who_has_taken_nothing_loses_nothing() -> None:
-    takings = Takings()
-    takings.evicted(1, X)
+    eviction_history = EvictionHistory()
+    eviction_history.evicted(1, X)
 
-    assert not takings.has_lost(1, X)
+    assert not eviction_history.has_lost(1, X)
 
 
 def test_nothing_is_lost_twice() -> None:
-    takings = lost("n")
-    takings.forget()
-    takings.evicted(1, X)
+    eviction_history = lost("n")
+    eviction_history.forget()
+    eviction_history.evicted(1, X)
 
-    assert not takings.has_lost(1, X)
+    assert not eviction_history.has_lost(1, X)
 
 
 def test_a_group_loses_what_it_has_taken_with_any_of_its_members() -> None:
-    takings = Takings()
-    takings.note_member(1, X, GROUP)
-    assert not takings.lost_by(GROUP)
-    takings.evicted(1, X)
+    eviction_history = EvictionHistory()
+    eviction_history.note_member(1, X, GROUP)
+    assert not eviction_history.lost_by(GROUP)
+    eviction_history.evicted(1, X)
 
-    assert takings.lost_by(GROUP)
-    assert not takings.lost_by(("default/g", "default/h"))
+    assert eviction_history.lost_by(GROUP)
+    assert not eviction_history.lost_by(("default/g", "default/h"))
 
 
 def test_to_forget_something_that_was_lost_is_a_change() -> None:
-    takings = Takings()
-    takings.note(1, X, "n")
-    takings.forget()
-    assert takings.changes == 0
-    takings = lost("n")
-    takings.forget()
+    eviction_history = EvictionHistory()
+    eviction_history.note(1, X, "n")
+    eviction_history.forget()
+    assert eviction_history.changes == 0
+    eviction_history = lost("n")
+    eviction_history.forget()
 
-    assert takings.changes == 1
-    assert not takings.has_lost(1, X)
-    assert not takings.lost_on(1, X, "n")
+    assert eviction_history.changes == 1
+    assert not eviction_history.has_lost(1, X)
+    assert not eviction_history.lost_on(1, X, "n")
 
 
 # Plans
@@ -112,28 +112,28 @@ def test_a_node_on_which_it_was_lost_is_passed_over() -> None:
     made = contest(share("a", guaranteed=SIX), share("b"), m=1, n=1)
     made.tell(wish("b", "y", node="m"), wish("b", "z", 1, node="n"))
     made.tell(urgent("a"))
-    takings, scope = made.state.takings, made.preempt("a/x")
+    eviction_history, scope = made.state.eviction_history, made.preempt("a/x")
     key = scope.app.identity.key
     assert made.planned(scope) == "m: b/y"
-    takings.note(key, scope.ask, "m")
+    eviction_history.note(key, scope.ask, "m")
     assert made.planned(scope) == "m: b/y"
-    takings.evicted(key, scope.ask)
+    eviction_history.evicted(key, scope.ask)
     assert made.planned(scope) == "n: b/z"
-    takings.note(key, scope.ask, "n")
-    takings.evicted(key, scope.ask)
+    eviction_history.note(key, scope.ask, "n")
+    eviction_history.evicted(key, scope.ask)
 
     assert made.planned(scope) is None
 
 
 def test_it_is_forgotten_when_anything_new_comes_in() -> None:
     made = contest(share("b"), n=2)
-    made.state.takings.note(1, X, "n")
-    made.state.takings.evicted(1, X)
+    made.state.eviction_history.note(1, X, "n")
+    made.state.eviction_history.evicted(1, X)
     made.tell()
-    assert made.state.takings.has_lost(1, X)
+    assert made.state.eviction_history.has_lost(1, X)
     made.tell(RemoveApp("nobody"))
 
-    assert not made.state.takings.has_lost(1, X)
+    assert not made.state.eviction_history.has_lost(1, X)
 
 
 # Circles
@@ -202,20 +202,20 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.takings = Takings()
+        self.eviction_history = EvictionHistory()
         self.held: list[tuple[int, Ask, Taking]] = []
         self.lost: list[Taking] = []
 
     @rule(app=APPS, ask=ASKS, node=NODES)
     def take(self, app: int, ask: Ask, node: str) -> None:
         self._let_go(app, ask)
-        self.takings.note(app, ask, node)
+        self.eviction_history.note(app, ask, node)
         self.held.append((app, ask, (alike(app, ask), node)))
 
     @rule(app=APPS, ask=ASKS)
     def take_as_group(self, app: int, ask: Ask) -> None:
         self._let_go(app, ask)
-        self.takings.note_member(app, ask, GROUP)
+        self.eviction_history.note_member(app, ask, GROUP)
         self.held.append((app, ask, GROUP))
 
     def _let_go(self, app: int, ask: Ask) -> list[Taking]:
@@ -225,21 +225,23 @@ class Histories(RuleBasedStateMachine):
 
     @rule(app=APPS, ask=ASKS)
     def evict(self, app: int, ask: Ask) -> None:
-        self.takings.evicted(app, ask)
+        self.eviction_history.evicted(app, ask)
         self.lost += self._let_go(app, ask)
 
     @rule()
     def forget(self) -> None:
-        self.takings.forget()
+        self.eviction_history.forget()
         self.held.clear()
         self.lost.clear()
 
     @rule(app=APPS, ask=ASKS, node=NODES)
     def look(self, app: int, ask: Ask, node: str) -> None:
-        assert self.takings.lost_on(app, ask, node) is ((alike(app, ask), node) in self.lost)
-        assert self.takings.lost_by(GROUP) is (GROUP in self.lost)
+        assert self.eviction_history.lost_on(app, ask, node) is (
+            (alike(app, ask), node) in self.lost
+        )
+        assert self.eviction_history.lost_by(GROUP) is (GROUP in self.lost)
         if any(what[0] == alike(app, ask) for what in self.lost):
-            assert self.takings.has_lost(app, ask)
+            assert self.eviction_history.has_lost(app, ask)
 
 
 TestHistories = Histories.TestCase

@@ -99,10 +99,10 @@ def test_a_gang_of_another_creation_has_another_place() -> None:
     for name, slot in app.slots.items():
         app.add(member(f"of-{name}", name), 1)
         slot.set_offer(Offer.FIRST)
-    moves = app.slots["moves"]
-    moves.set_offer(Offer.NONE)
-    moves.reorder(4)
-    moves.set_offer(Offer.FIRST)
+    placements = app.slots["moves"]
+    placements.set_offer(Offer.NONE)
+    placements.reorder(4)
+    placements.set_offer(Offer.FIRST)
     app.check()
 
     assert offered(app) == ["of-before", "of-after", "of-moves"]

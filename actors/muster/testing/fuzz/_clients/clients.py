@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from muster.testing.fuzz._chance import Steps
     from muster.testing.fuzz._clients.workers import MindedBinder
-    from muster.testing.fuzz._records.book import Book, Judge
+    from muster.testing.fuzz._records.book import CallLog, Judge
     from muster.testing.fuzz._records.history import Ask, Life
     from muster.testing.fuzz._records.story import Story
 
@@ -103,7 +103,7 @@ class Hands:
         who: The client's name.
         scheduler: The scheduler.
         clock: What jumps.
-        book: Where calls are noted.
+        call_log: Where calls are noted.
         steps: What cancels scopes.
         configs: The configurations to change to.
         story: What is decided.
@@ -117,7 +117,7 @@ class Hands:
         *,
         scheduler: muster.Scheduler,
         clock: MockClock,
-        book: Book,
+        call_log: CallLog,
         steps: Steps,
         configs: Sequence[Config],
         story: Story,
@@ -127,7 +127,7 @@ class Hands:
         self._who = who
         self._scheduler = scheduler
         self._clock = clock
-        self._book = book
+        self._call_log = call_log
         self._steps = steps
         self._configs = configs
         self._story = story
@@ -196,7 +196,7 @@ class Hands:
         keys: bool = True,
         judge: Judge | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the call returns
-        return await self._book.note(
+        return await self._call_log.note(
             self._who,
             what or step.op,
             str(step) if what is None else f"{what} of {step}",
@@ -231,7 +231,7 @@ class Hands:
             judge=ManyJudge(self._story, events),
         )
         if answers is not None and len(answers) != len(events):
-            self._book.faults.append(f"{len(answers)} answers to {step}")
+            self._call_log.faults.append(f"{len(answers)} answers to {step}")
 
     async def _add_asks(
         self, step: Step, said: Mapping[str, Any], what: str | None = None
@@ -344,7 +344,7 @@ class Hands:
         if done is not None:
             self.left.append(kept)
         if done and was_over and kept.seq:
-            self._book.faults.append(f"{step} of {self._who} has released another allocation")
+            self._call_log.faults.append(f"{step} of {self._who} has released another allocation")
 
     async def _wait_ended(self, step: Step, kept: Kept) -> None:
         name = (kept.allocation.app, kept.allocation.ask)

@@ -79,7 +79,7 @@ class Call:
 
 
 @final
-class Book:
+class CallLog:
     """All calls of one run.
 
     Args:
