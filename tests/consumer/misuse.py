@@ -89,7 +89,6 @@ async def calling(scheduler: muster.Scheduler) -> None:
     await scheduler.add_ask("app", "a", {"vcore": 1}, priority="high")  # type: ignore[arg-type]
     await scheduler.add_ask("app", "a", {"vcore": 1}, priorty=1)  # type: ignore[call-arg]
     await scheduler.add_asks("app", "a", {"vcore": 1})  # type: ignore[call-arg]
-    await scheduler.app("app").add_ask("a", {"vcore": 1}, 5)  # type: ignore[call-arg]
     await scheduler.add_gang("g", min_members=2)  # type: ignore[call-arg]
     await scheduler.submit("add_node")  # type: ignore[arg-type]
     await scheduler.submit_many({"op": "remove_node"})  # type: ignore[dict-item]
