@@ -12,7 +12,7 @@ from typing import Final, final
 
 import attrs
 
-from muster_core.values.drafts import unfrozen
+from muster_core.values.records import unfrozen
 
 MICROSECONDS = 1_000_000
 """Microseconds in a second; every instant inside Muster is a whole number of them."""
@@ -84,7 +84,7 @@ class Decision:
     line: int | None = None
 
 
-_DecisionDraft: Final = unfrozen(Decision)
+_UnfrozenDecision: Final = unfrozen(Decision)
 
 
 def decision_on_ask(
@@ -98,17 +98,17 @@ def decision_on_ask(
     reason: Reason | None = None,
 ) -> Decision:
     """Make a decision about an ask: quicker than :class:`Decision`, and the same."""
-    draft = _DecisionDraft(kind, app, ask, node, queue, gang, reason)
-    draft.__class__ = Decision
-    decision: Decision = draft
+    filled = _UnfrozenDecision(kind, app, ask, node, queue, gang, reason)
+    filled.__class__ = Decision
+    decision: Decision = filled
     return decision
 
 
 def decision_on_app(app: str, queue: str, state: str) -> Decision:
     """Make a decision about the state of an application, as quickly."""
-    draft = _DecisionDraft(Kind.APP_STATE, app, None, None, queue, None, None, state)
-    draft.__class__ = Decision
-    decision: Decision = draft
+    filled = _UnfrozenDecision(Kind.APP_STATE, app, None, None, queue, None, None, state)
+    filled.__class__ = Decision
+    decision: Decision = filled
     return decision
 
 
@@ -143,7 +143,7 @@ class Announced:
         return line
 
 
-_AnnouncedDraft: Final = unfrozen(Announced)
+_UnfrozenAnnounced: Final = unfrozen(Announced)
 
 
 def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Announced]:
@@ -156,9 +156,9 @@ def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Anno
     """
     announced: list[Announced] = []
     for number, decision in enumerate(decisions, first):
-        draft = _AnnouncedDraft(number, at_us, decision)
-        draft.__class__ = Announced
-        announced.append(draft)
+        filled = _UnfrozenAnnounced(number, at_us, decision)
+        filled.__class__ = Announced
+        announced.append(filled)
     return announced
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from muster_core.values.drafts import unfrozen
+from muster_core.values.records import unfrozen
 
 
 @attrs.frozen(weakref_slot=False)
@@ -16,7 +16,7 @@ class Point:
     y: int = 7
 
 
-def test_a_draft_becomes_what_it_is_a_draft_of() -> None:
+def test_an_unfrozen_one_becomes_frozen() -> None:
     made = unfrozen(Point)(1)
     made.__class__ = Point
 

@@ -292,3 +292,15 @@ def _offsets(path: Iterable[ViewQueue]) -> tuple[int, int | None]:
         else:
             added += settings.offset
     return added, fixed
+
+
+def fence_of(queue: ViewQueue) -> ViewQueue:
+    """Give the nearest queue with a fence for preemption, the queue itself included, or root."""
+    fence = queue
+    while fence.parent is not None and not _is_fence(fence):
+        fence = fence.parent
+    return fence
+
+
+def _is_fence(queue: ViewQueue) -> bool:
+    return queue.config.settings.preemption_policy is PreemptionPolicy.FENCE

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.values.decisions import Decision, Kind
-from muster_core.view.eviction.action import Preemption, Reclaim
 from muster_core.view.eviction.evictions import Evictions
 from muster_core.view.eviction.plans import Plan, Planner
+from muster_core.view.eviction.preemption import Preemption
+from muster_core.view.eviction.reclaim import Reclaim
 from muster_core.view.eviction.victim_index import VictimIndex
 from muster_core.view.placement.placements import say
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.steps import Steps
-    from muster_core.view.eviction.preemptors import EvictionAction
+    from muster_core.view.eviction.action import EvictionAction
     from muster_core.view.eviction.victims import Victim
     from muster_core.view.gangs.gang import Hold, ViewGroup
     from muster_core.view.permits.permits import Permits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muster_core.values.reasons import Code, PendingReason
-from muster_core.view.eviction.claims import claimant_of
+from muster_core.view.eviction.reclaim import claimant_of
 from muster_core.view.reasons.words import listed, seconds
 
 if TYPE_CHECKING:

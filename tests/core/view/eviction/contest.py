@@ -13,9 +13,10 @@ from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.to_applications import CommitApp
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
-from muster_core.view.eviction.claims import PreemptionEligibility, ReclaimEligibility, claimant_of
 from muster_core.view.eviction.eligibility import Eligibility
 from muster_core.view.eviction.plans import Plan, Planner
+from muster_core.view.eviction.preemption import PreemptionEligibility
+from muster_core.view.eviction.reclaim import ReclaimEligibility, claimant_of
 from muster_core.view.eviction.victim_index import VictimIndex
 from muster_core.view.eviction.victims import Victim, victim_of
 from muster_core.view.state.view_state import ViewState

@@ -11,8 +11,9 @@ from muster_core.errors import ConfigError
 from muster_core.events import AddAsk, AddNode, Event, UpdateNode
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources
-from muster_core.view.eviction.claims import PreemptionEligibility, ReclaimEligibility, claimant_of
 from muster_core.view.eviction.eligibility import Eligibility, Losses
+from muster_core.view.eviction.preemption import PreemptionEligibility
+from muster_core.view.eviction.reclaim import ReclaimEligibility, claimant_of
 from muster_core.view.eviction.units import Unit, UnitTracker
 from muster_core.view.eviction.victims import Victim
 from tests.core.admission.objects import LOOSE, gang, members

@@ -14,8 +14,9 @@ from muster_core.events import (
     RemoveAsk,
     UpdateNode,
 )
-from muster_core.view.eviction.action import Preemption, Reclaim
-from muster_core.view.eviction.preemptors import EvictionAction
+from muster_core.view.eviction.action import EvictionAction
+from muster_core.view.eviction.preemption import Preemption
+from muster_core.view.eviction.reclaim import Reclaim
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import Contest, contest, contest_with, share, share_of, urgent

@@ -1,8 +1,6 @@
-"""The two claims that an ask can have on what others hold: reclaim and preemption.
+"""Reclaim: a queue that has less than it is guaranteed takes resources back.
 
-RECLAIM-1 to RECLAIM-12, PREEMPTION-1 to PREEMPTION-9. Reclaim (after Volcano's queue priority and YuniKorn's guaranteed shares)
-goes by what queues have and are guaranteed, preemption (after YuniKorn's priority offsets
-and fences) by what asks are worth.
+RECLAIM-1 to RECLAIM-12, after Volcano's queue priority and YuniKorn's guaranteed resources.
 """
 
 from __future__ import annotations
@@ -11,12 +9,13 @@ from typing import TYPE_CHECKING, final
 
 from typing_extensions import override
 
-from muster_core.values.configuration import PreemptionPolicy
+from muster_core.structures.shapes import bits_of
 from muster_core.values.decisions import Reason
-from muster_core.view.eviction.eligibility import Eligibility
+from muster_core.view.eviction.action import AlikeAsks, EvictionAction
+from muster_core.view.eviction.eligibility import Eligibility, fence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.values.resources import Resources
@@ -26,6 +25,79 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
     from muster_core.view.tree.queue import ViewQueue
+
+
+@final
+class Reclaim(EvictionAction):
+    """Reclaim: queues that have less than they are guaranteed.
+
+    Args:
+        state: The view.
+    """
+
+    def __init__(self, state: ViewState) -> None:
+        super().__init__(state)
+        #: The leaves and the queues above that have a claim there, for which nobody has anything.
+        self._without: set[tuple[int, int]] = set()
+
+    @override
+    def nobody(self, app: ViewApp, ask: Ask) -> None:
+        leaf = self.state.leaf_of(app)
+        claimant = claimant_of(leaf, ask)
+        if claimant is not None:
+            self._without.add((leaf.key, claimant.key))
+
+    @override
+    def _forget(self) -> None:
+        self._without.clear()
+
+    @override
+    def leaves(self) -> Iterable[LeafView]:
+        found: dict[int, LeafView] = {}
+        for queue in self.state.claimants.values():
+            if queue.pending:
+                for leaf in self.state.leaves_below(queue):
+                    found[leaf.key] = leaf
+        return [leaf for leaf in found.values() if self.claimed(leaf)]
+
+    @staticmethod
+    def claimed(leaf: LeafView) -> int:
+        """Give the pending shapes of a leaf for which some queue above has a claim."""
+        mask = 0
+        for queue in leaf.upward():
+            mask |= queue.claims
+        return mask & leaf.pending_mask
+
+    @override
+    def shapes(self, leaf: LeafView) -> int:
+        mask = 0
+        for bit in bits_of(self.claimed(leaf)):
+            if leaf.slots or (
+                (leaf.key, bit, 0, "") not in self._in_vain and not self._is_without(leaf, bit)
+            ):
+                mask |= 1 << bit
+        return mask
+
+    def _is_without(self, leaf: LeafView, bit: int) -> bool:
+        if not self._without:
+            return False
+        claimant = next(queue for queue in leaf.upward() if queue.claims >> bit & 1)
+        return (leaf.key, claimant.key) in self._without
+
+    @override
+    def eligibility(self, app: ViewApp, ask: Ask) -> Eligibility | None:
+        claimant = claimant_of(self.state.leaf_of(app), ask)
+        if claimant is None:
+            return None
+        return ReclaimEligibility(self.state, app, ask, self.exempt(ask), claimant)
+
+    @override
+    def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
+        return (leaf.key, bit, 0, ask.gang or "")
+
+    @override
+    def may(self, ask: Ask) -> bool:
+        return True
 
 
 @final
@@ -53,7 +125,7 @@ class ReclaimEligibility(Eligibility):
     ) -> None:
         super().__init__(state, app, ask, exempt)
         self._claimant = claimant
-        self._fence = _fence_of(claimant)
+        self._fence = fence_of(claimant)
 
     @override
     def relation(self) -> Hashable:
@@ -104,69 +176,6 @@ class ReclaimEligibility(Eligibility):
         return f"for {self.app.identity.name}/{self.ask.name}: {path} is below its guaranteed"
 
 
-@final
-class PreemptionEligibility(Eligibility):
-    """Who can be a victim of priority preemption.
-
-    Args:
-        state: The view.
-        app: The application of the ask.
-        ask: The ask.
-        exempt: The gangs whose members are no victims.
-    """
-
-    reason = Reason.PREEMPTED
-    ranks_by_priority = True
-
-    def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
-        super().__init__(state, app, ask, exempt)
-        self._fence = _fence_of(self.leaf)
-
-    @override
-    def relation(self) -> Hashable:
-        return self.leaf.key
-
-    @override
-    def fence(self) -> ViewQueue:
-        return self._fence
-
-    @override
-    def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        return True
-
-    @override
-    def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
-        return not self.is_beyond(side, victim.allocation.ask.priority)
-
-    @override
-    def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
-        return ((side.effective(victim.place[0]),), 0.0, 0, victim.place[1])
-
-    @override
-    def rank(self, side: Side, victim: Victim) -> Rank:
-        return (side.effective(victim.allocation.ask.priority),)
-
-    @override
-    def floor(self, side: Side, lowest: int) -> Rank:
-        return (side.effective(lowest),)
-
-    @override
-    def is_beyond(self, side: Side, priority: int) -> bool:
-        return side.effective(priority) >= side.worth(self.ask.priority)
-
-    @override
-    def sorts_by_priority(self, side: Side) -> bool:
-        return side.fixed is None
-
-    @override
-    def why(self, victim: Victim) -> str:
-        side = self.side(victim.app.identity.leaf)
-        assert side is not None, "a victim that cannot be one"
-        worth, theirs = side.worth(self.ask.priority), side.effective(victim.place[0])
-        name = f"{self.app.identity.name}/{self.ask.name}"
-        return f"for {name}: its effective priority {worth} is above {theirs}"
-
-
 def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
     """Give the nearest queue above an ask that may reclaim for it, or None."""
     for queue in leaf.upward():
@@ -181,15 +190,3 @@ def _is_owed(queue: ViewQueue, resources: Resources) -> bool:
     return bool(named) and all(
         queue.allocated.get(name, 0) + resources[name] <= guaranteed[name] for name in named
     )
-
-
-def _fence_of(queue: ViewQueue) -> ViewQueue:
-    """Give the nearest queue with a fence for preemption, the queue itself included, or root."""
-    fence = queue
-    while fence.parent is not None and not _is_fence(fence):
-        fence = fence.parent
-    return fence
-
-
-def _is_fence(queue: ViewQueue) -> bool:
-    return queue.config.settings.preemption_policy is PreemptionPolicy.FENCE
