@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# The tests start many a process; what is compiled is kept, even where the environment says not to.
+COMPILED := PYTHONDONTWRITEBYTECODE=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -29,12 +32,12 @@ demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with
 
 .PHONY: test
 test: $(VENV)/.test ## Run the tests, on all cores
-	@$(PY) -m pytest -n auto
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
 	@$(PY) -m coverage erase
-	@$(PY) -m coverage run -m pytest -q
+	@$(COMPILED) $(PY) -m coverage run -m pytest -q
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 

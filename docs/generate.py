@@ -16,12 +16,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import wrap
 
+from click.testing import CliRunner
+
+from muster.cli._main import muster
 from muster.feeds import OPS
 from muster_core.gangs.states import GANG_TRANSITIONS, GangState, GangTrigger
 from muster_core.values.lifecycle import TIMERS_US, TRANSITIONS, AppState
@@ -319,28 +323,51 @@ def fields_of(op: str) -> str:
     return "\n".join([*rows, ""])
 
 
+COLUMNS = 90
+ENVIRONMENT = {"COLUMNS": f"{COLUMNS}", "NO_COLOR": "1", "PYTHONUTF8": "1"}
+FOR_SHELL = set("|<>&;$`'\"*")
+
+
 @cache
 def output(command: str) -> str:
     """Give what a command says where it belongs, run by this Python."""
+    name, *words = command.split()
+    if name == "muster" and not FOR_SHELL & set(command):
+        said = output_of_muster(words)
+    else:
+        said = output_of_shell(command)
+    if any(sign in said for sign in ("Traceback", "not found", "No module named")):
+        sys.exit(f"{command}\n{said}")
+    return "".join(f"{line.rstrip()}\n" for line in said.strip("\n").splitlines())
+
+
+def output_of_muster(words: list[str]) -> str:
+    """Give what the command says, run in this process."""
+    with chdir(DOCS / "feeds"):
+        # For a help the runner of click would not look at the environment; 2 are a margin.
+        return (
+            CliRunner()
+            .invoke(muster, words, prog_name="muster", env=ENVIRONMENT, terminal_width=COLUMNS - 2)
+            .output
+        )
+
+
+def output_of_shell(command: str) -> str:
+    """Give what a line of a shell says."""
     done = subprocess.run(
         f'python() {{ "{sys.executable}" "$@"; }}; muster() {{ python -m muster "$@"; }}; {command}',
         shell=True,
         cwd=PROJECT if command.startswith("python ") else DOCS / "feeds",
-        env={
-            **os.environ,
-            "COLUMNS": "90",
-            "NO_COLOR": "1",
-            "PYTHONUTF8": "1",
-        },
+        env={**os.environ, **ENVIRONMENT},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         check=False,
     )
-    if any(sign in done.stdout for sign in ("Traceback", "not found", "No module named")):
-        sys.exit(f"{command}\n{done.stdout}")
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
+    if done.returncode and not FOR_SHELL & set(command):
+        sys.exit(f"{command}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout
 
 
 def rerun(found: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -41,8 +42,10 @@ def documented_properties() -> dict[str, str]:
 
 
 def test_generated_pages_are_up_to_date() -> None:
+    """What examples and commands say is that, too; a warning would be an error, and be seen."""
     done = subprocess.run(
         [sys.executable, DOCS / "generate.py", "--check"],
+        env={**os.environ, "PYTHONWARNINGS": "error"},
         capture_output=True,
         text=True,
         check=False,

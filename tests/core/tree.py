@@ -34,6 +34,7 @@ from muster_core.owners.queue import QueueMachine
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
+from tests.core import building
 from tests.naive.harness import Marker, Scenario
 
 Pick = Callable[[int], int]
@@ -328,3 +329,11 @@ class Tree:
         self._gang_reports.append(report)
         if report.gone:
             del self.gangs[key], self._gang_mail[key]
+
+
+def tree(*nodes: str, vcore: int = 10) -> Tree:
+    """Give a tree with two queues, ``root.a`` and ``root.b``, that has decided on its nodes."""
+    made = Tree(building.configuration(building.queue("a"), building.queue("b")))
+    made.add_nodes(*nodes, vcore=vcore)
+    made.settle()
+    return made

@@ -17,25 +17,30 @@ from tests.naive.rounds import first_node, run_rounds
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.state import lineage
 from tests.naive.strategies import scenarios
+from tests.share import share
 
 _ANY = scenarios() | gang_scenarios() | evictions()
 
 
+@share(0.4)
 @given(scenarios())
 def test_invariants_hold_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks().after).run(scenario)
 
 
+@share(0.4)
 @given(gang_scenarios())
 def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
+@share(0.4)
 @given(evictions())
 def test_invariants_hold_with_evictions_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
+@share(0.2)
 @given(_ANY)
 def test_the_same_scenario_gives_the_same_log(scenario: list[Step]) -> None:
     first, second = (Drive(NaiveScheduler()).run(scenario) for _ in range(2))

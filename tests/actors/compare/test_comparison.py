@@ -36,6 +36,7 @@ from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Scenario
 from tests.naive.strategies import scenarios
+from tests.share import share
 
 ANY = st.one_of(scenarios(), gang_scenarios(), evictions())
 
@@ -344,6 +345,7 @@ def last_configuration(scenario: Scenario) -> Configuration:
     return given[-1] if given else default_configuration()
 
 
+@share(0.4)
 @given(ANY, ANY)
 def test_any_feed_under_any_configurations(scenario: Scenario, another: Scenario) -> None:
     one, other = last_configuration(scenario), last_configuration(another)

@@ -19,6 +19,7 @@ from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Scenario
 from tests.naive.strategies import scenarios
+from tests.share import share
 
 NODE = "- {op: add_node, node: n1, capacity: {vcore: 2}}\n"
 ANY = st.one_of(scenarios(), gang_scenarios(), evictions())
@@ -78,6 +79,7 @@ def as_counted(figures: Figures) -> tuple[object, ...]:
     )
 
 
+@share(0.4)
 @given(ANY)
 async def test_figures_are_those_of_the_replay_and_of_the_log(scenario: Scenario) -> None:
     feed = of_scenario(scenario)
@@ -96,6 +98,7 @@ async def test_figures_are_those_of_the_replay_and_of_the_log(scenario: Scenario
     }
 
 
+@share(0.4)
 @given(ANY)
 def test_parts_add_up_to_the_whole(scenario: Scenario) -> None:
     feed = of_scenario(scenario)
@@ -190,6 +193,7 @@ def test_a_queue_of_one_side_is_empty_on_the_other() -> None:
     assert row.a.wait.count == 0
 
 
+@share(0.4)
 @given(st.dictionaries(st.integers(-99, 99), st.integers(1, 50), min_size=1))
 def test_priorities_are_put_together_in_order_and_evenly(asks: dict[int, int]) -> None:
     found = list(ranges(asks, 5))

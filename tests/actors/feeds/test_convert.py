@@ -54,20 +54,24 @@ def test_a_converted_feed_replays_the_same(
 
 
 FEEDS_HERE = Path(__file__).parents[2] / "feeds"
-KEPT = sorted(path for path in FEEDS_HERE.rglob("*") if path.suffix in {".yaml", ".jsonl"})
+ALL = sorted(path for path in FEEDS_HERE.rglob("*") if path.suffix in {".yaml", ".jsonl"})
+OF_FORMS = {"config", "format", "objects", "quantities"}
+"""Folders of feeds that differ in how they are written; the others are written alike."""
+ALIKE = [path for path in ALL if path.relative_to(FEEDS_HERE).parts[0] not in OF_FORMS]
+KEPT = sorted({*ALL} - {*ALIKE} | {*ALIKE[::4]})
 
 
 @pytest.mark.parametrize("path", KEPT, ids=[str(path.relative_to(FEEDS_HERE)) for path in KEPT])
-def test_every_feed_of_the_suite_is_the_same_in_every_encoding(path: Path) -> None:
-    items = list(read_feed(path))
+def test_a_feed_of_the_suite_is_the_same_in_every_encoding(path: Path) -> None:
+    items = [_told(item) for item in read_feed(path)]
+    lines = io.BytesIO()
+    convert(path, lines, target_encoding=JSONL)
+    # The other encodings are made of the lines, which are read in a fraction of the time.
     for encoding in Encoding:
-        out = io.BytesIO()
-        convert(path, out, target_encoding=encoding)
-        raws = read_raw(io.BytesIO(out.getvalue()), encoding=encoding)
+        data = converted(lines.getvalue(), JSONL, encoding)
+        raws = read_raw(io.BytesIO(data), encoding=encoding)
 
-        assert [_told(item) for item in parse(raws, base=path.parent)] == [
-            _told(item) for item in items
-        ]
+        assert [_told(item) for item in parse(raws, base=path.parent)] == items
 
 
 CONVERTED = [

@@ -26,7 +26,7 @@ FEEDS = Path(__file__).parents[2] / "feeds"
 #: Some of the feeds of the specification: all kinds, and those in which something was found.
 SPEC_FEEDS = sorted(
     {
-        *sorted(FEEDS.rglob("*.yaml"))[::6],
+        *sorted(FEEDS.rglob("*.yaml"))[::15],
         *(FEEDS / "config").glob("drains*.yaml"),
         FEEDS / "format" / "expect_queues.yaml",
         FEEDS / "format" / "remove_app.yaml",

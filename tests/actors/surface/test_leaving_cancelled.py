@@ -107,8 +107,7 @@ def named(inputs: Sequence[tuple[int, Event | None]]) -> Counter[str]:
     return Counter(names + [event.node for event in events if isinstance(event, AddNode)])
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["the block", "a client"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "whole"), [(1, True), (2, False)], ids=["the block", "a client"])
 def test_cancellation_at_every_step(seed: int, *, whole: bool) -> None:
     def run(at: int) -> Run:
         with shuffled(seed):

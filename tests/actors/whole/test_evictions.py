@@ -14,6 +14,7 @@ from muster_core.decisions import Announced, Decision, Kind, Reason
 from tests.actors import real
 from tests.naive.eviction_strategies import evictions
 from tests.naive.harness import Step
+from tests.share import share
 
 EVICTIONS: Final = (Reason.RECLAIMED, Reason.PREEMPTED)
 FOR: Final = re.compile(r"for (\S+): ")
@@ -59,6 +60,7 @@ def asker(decision: Decision) -> str:
     return found[1]
 
 
+@share(0.6)
 @given(evictions())
 def test_evictions_place_their_askers_and_come_to_rest(scenario: list[Step]) -> None:
     journal = Batches()

@@ -43,9 +43,10 @@ from tests.fuzz.everything import CLIENTS, CONFIG as WHOLE, S, everything
 from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
 from tests.fuzz.naive_oracle import naive
 
-PROGRAMS: Final = 120
-STRIDE: Final = 1 if settings().max_examples > 1000 else 4
-"""In the suite a client is cancelled at every fourth step only: each of its calls takes several."""
+THOROUGH: Final = settings().max_examples > 1000
+PROGRAMS: Final = 60
+STRIDE: Final = 1 if THOROUGH else 6
+"""In the suite a client is cancelled at every sixth step only: each of its calls takes several."""
 
 CONFIG: Final = """
 partitions:

@@ -17,6 +17,7 @@ from muster_core.snapshots import AskPlace, Snapshot
 from tests.actors import real
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
+from tests.share import share
 
 
 class Witness:
@@ -82,6 +83,7 @@ async def run(scenario: list[Step], seed: int) -> None:
         await settled()
 
 
+@share(0.6)
 @given(gang_scenarios(), st.integers(0, 2**16))
 def test_what_no_observer_ever_sees(scenario: list[Step], seed: int) -> None:
     trio.run(run, scenario, seed)

@@ -11,6 +11,7 @@ from muster_core.resources import Resources
 from tests.naive.harness import Scenario, compare
 from tests.naive.plain import run_plainly
 from tests.naive.strategies import scenarios
+from tests.share import share
 
 ONE = Resources({"vcore": 1})
 S = 1_000_000
@@ -20,6 +21,7 @@ def kinds(scheduler: PlainScheduler) -> list[tuple[int, Kind]]:
     return [(announced.at_us, announced.decision.kind) for announced in scheduler.announced]
 
 
+@share(0.4)
 @given(scenarios())
 def test_same_decisions(scenario: Scenario) -> None:
     compare(scenario, run_plainly)

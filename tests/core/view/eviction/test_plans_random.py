@@ -202,7 +202,7 @@ def contests(draw: st.DrawFn) -> Contest:
     return made
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(made=contests(), exempt=st.booleans())
 def test_the_plan_is_that_of_the_plain_search(made: Contest, *, exempt: bool) -> None:
     app, ask = made.ask("a/x")

@@ -12,6 +12,7 @@ from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Scenario
 from tests.naive.strategies import scenarios
+from tests.share import share
 
 NOTES = {Code.DRAINING, Code.USER_NOT_ALLOWED}
 SOLE = {AskPlace.WAITING: Code.PERMIT_WAITING, AskPlace.PARKED: Code.GANG_TIMED_OUT}
@@ -57,6 +58,7 @@ def make_sense_of(explanation: Explanation) -> None:
     assert all(reason.message for reason in explanation.reasons)
 
 
+@share(0.3)
 @given(scenarios() | gang_scenarios() | evictions())
 def test_the_same_is_decided_whether_anybody_asks_or_not(scenario: Scenario) -> None:
     assert Asking().run(scenario) == Tree().run(scenario)
