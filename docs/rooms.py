@@ -1,0 +1,303 @@
+"""Draw the folders of the code and what imports what, from the imports themselves.
+
+A room is a folder or a module of its own; it stands on a floor above every room that it imports.
+Only arrows that no longer way replaces are drawn. There is no picture of rooms that import one
+another in a circle: :func:`floors` raises.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from textwrap import wrap
+from typing import Final, final
+
+PROJECT: Final = Path(__file__).resolve().parent.parent
+ROOTS: Final = (PROJECT / "core", PROJECT / "actors")
+
+# All lengths are in pixels.
+WIDTH, BOX_WIDTH, BEND_WIDTH, GAP, BETWEEN, MARGIN = 980, 220, 20, 22, 46, 20
+TITLE, LINE = 22, 15
+CHARACTERS: Final = 32
+"""How many characters of what a room is for fit in a line of its box."""
+
+STYLE: Final = """\
+<style>
+rect.page { fill: #fff }
+.room rect { fill: #eef3fb; stroke: #36517e; stroke-width: 1.5; rx: 8 }
+text { font: 12px sans-serif; fill: #5a6473; text-anchor: middle }
+text.name { font: bold 14px sans-serif; fill: #1b2a41 }
+path { fill: none; stroke: #8ba0c4; stroke-width: 1.4; marker-end: url(#head) }
+</style>
+<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
+orient="auto"><path d="M0 0 L8 4 L0 8 z" style="fill: #8ba0c4; stroke: none"/></marker></defs>"""
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """A picture.
+
+    Attributes:
+        package: The package whose rooms are drawn.
+        left_out: Rooms that are not drawn: what only hands on names, or is a few lines.
+        below: Another package that is drawn as one room.
+    """
+
+    package: str
+    left_out: frozenset[str] = frozenset()
+    below: str | None = None
+
+
+PUBLIC_CORE: Final = frozenset(
+    {"decisions", "errors", "events", "reasons", "resources", "snapshots"}
+)
+PLANS: Final[Mapping[str, Plan]] = {
+    "rooms.svg": Plan("muster", frozenset({"__main__", "_version", "_yaml"}), "muster_core"),
+    "rooms-core.svg": Plan("muster_core", PUBLIC_CORE),
+    "rooms-view.svg": Plan("muster_core.view"),
+}
+
+
+def folder(package: str) -> Path:
+    """Find the folder of a package."""
+    path = Path(*package.split("."))
+    return next(root / path for root in ROOTS if (root / path).is_dir())
+
+
+@cache
+def modules(package: str) -> Mapping[str, Path]:
+    """Find the modules of a package, by their full names."""
+    root = folder(package)
+    found: dict[str, Path] = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join([package, *(part for part in parts if part != "__init__")])
+        found[name] = path
+    return found
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield the full names that a module imports; of names out of a module, with the module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imports(plan: Plan) -> dict[str, set[str]]:
+    """Give what each room of a plan imports."""
+
+    def room_of(name: str) -> str | None:
+        if plan.below is not None and f"{name}.".startswith(f"{plan.below}."):
+            return plan.below
+        if not name.startswith(f"{plan.package}."):
+            return None
+        room = name.removeprefix(f"{plan.package}.").partition(".")[0]
+        known = room in plan.left_out or f"{plan.package}.{room}" not in modules(plan.package)
+        return None if known else room
+
+    found: dict[str, set[str]] = {}
+    for name, path in modules(plan.package).items():
+        room = room_of(name)
+        if room is None:
+            continue
+        others = {room_of(other) for other in imported(path)}
+        found.setdefault(room, set()).update(other for other in others if other not in {None, room})
+    if plan.below is not None:
+        found[plan.below] = set()
+    return found
+
+
+def floors(rooms: Mapping[str, set[str]]) -> dict[str, int]:
+    """Give the floor of each room, 0 for those that import no other.
+
+    Raises:
+        ValueError: If rooms import one another in a circle.
+    """
+    found: dict[str, int] = {}
+
+    def floor_of(room: str, above: tuple[str, ...]) -> int:
+        if room in above:
+            circle = " -> ".join([*above[above.index(room) :], room])
+            raise ValueError(f"rooms import one another: {circle}")
+        if room not in found:
+            below = (floor_of(other, (*above, room)) + 1 for other in sorted(rooms[room]))
+            found[room] = max(below, default=0)
+        return found[room]
+
+    for room in sorted(rooms):
+        floor_of(room, ())
+    return found
+
+
+def needed(rooms: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Leave out the arrows that a longer way replaces."""
+
+    def reached(room: str) -> set[str]:
+        return rooms[room].union(*map(reached, rooms[room]))
+
+    return {
+        room: below - set().union(*map(reached, below)) if below else set[str]()
+        for room, below in rooms.items()
+    }
+
+
+def purpose(plan: Plan, room: str) -> str:
+    """Give what the docstring of a room says first, without the name that it begins with."""
+    name = room if room == plan.below else f"{plan.package}.{room}"
+    path = modules(name)[name] if room == plan.below else modules(plan.package)[name]
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    first = " ".join(text.partition("\n\n")[0].split()).rstrip(".")
+    first = first.replace("``", "")
+    return first.partition(": ")[2] or first
+
+
+@final
+@dataclass(frozen=True)
+class Bend:
+    """Where an arrow passes a floor on its way.
+
+    Attributes:
+        source: The room that it leaves.
+        target: The room that it enters.
+        floor: The floor that it passes.
+    """
+
+    source: str
+    target: str
+    floor: int
+
+
+Place = str | Bend
+"""What takes room on a floor."""
+
+
+def ways(rooms: Mapping[str, set[str]]) -> list[list[Place]]:
+    """Give each arrow that is drawn as the places that it goes through."""
+    floor = floors(rooms)
+    found: list[list[Place]] = []
+    for room, below in sorted(needed(rooms).items()):
+        for other in sorted(below):
+            between = range(floor[room] - 1, floor[other], -1)
+            found.append([room, *(Bend(room, other, at) for at in between), other])
+    return found
+
+
+def in_rows(rooms: Mapping[str, set[str]]) -> list[list[Place]]:
+    """Give what is on each floor from the top down, near what is above it."""
+    floor = floors(rooms)
+    top = max(floor.values())
+    rows: list[list[Place]] = [[] for _ in range(top + 1)]
+    above: dict[Place, list[Place]] = {room: [] for room in rooms}
+    for room in sorted(rooms):
+        rows[top - floor[room]].append(room)
+    for way in ways(rooms):
+        for upper, lower in pairwise(way):
+            above.setdefault(lower, []).append(upper)
+            if isinstance(lower, Bend):
+                rows[top - lower.floor].append(lower)
+    place: dict[Place, float] = {}
+    for row in rows:
+        middles = {
+            one: sum(place[other] for other in above[one]) / len(above[one])
+            for one in row
+            if above[one]
+        }
+        row.sort(key=lambda one: (middles.get(one, 0.5), str(one)))
+        place.update((one, (at + 0.5) / len(row)) for at, one in enumerate(row))
+    return rows
+
+
+def width_of(place: Place) -> int:
+    """Give how wide a place is."""
+    return BOX_WIDTH if isinstance(place, str) else BEND_WIDTH
+
+
+def left_edges(rows: list[list[Place]]) -> dict[Place, float]:
+    """Give where each place begins; every floor stands in the middle."""
+    found: dict[Place, float] = {}
+    for row in rows:
+        left = (WIDTH - sum(map(width_of, row)) - (len(row) - 1) * GAP) / 2
+        for one in row:
+            found[one] = left
+            left += width_of(one) + GAP
+    return found
+
+
+def ports(ways_: list[list[Place]], left: Mapping[Place, float], *, leaving: bool) -> list[float]:
+    """Give where along its box each arrow leaves a room, or enters one."""
+    end, next_to_it = (0, 1) if leaving else (-1, -2)
+    found: list[float] = []
+    for way in ways_:
+        room = way[end]
+        alike = sorted(
+            (other for other in ways_ if other[end] == room),
+            key=lambda other: (left[other[next_to_it]], str(other)),
+        )
+        found.append(left[room] + BOX_WIDTH * (alike.index(way) + 1) / (len(alike) + 1))
+    return found
+
+
+def curve(points: list[tuple[float, float]]) -> str:
+    """Draw an arrow through points, upright at each of them."""
+    parts = [f"M{points[0][0]:g} {points[0][1]:g}"]
+    for (x, y), (to_x, to_y) in pairwise(points):
+        half = (to_y - y) / 2
+        parts.append(f"C{x:g} {y + half:g} {to_x:g} {to_y - half:g} {to_x:g} {to_y:g}")
+    return f'<path d="{" ".join(parts)}"/>'
+
+
+def picture(plan: Plan) -> str:
+    """Draw a plan.
+
+    Raises:
+        ValueError: If rooms import one another in a circle.
+    """
+    rooms = imports(plan)
+    rows = in_rows(rooms)
+    texts = {room: wrap(purpose(plan, room), CHARACTERS)[:3] for room in rooms}
+    height = {room: TITLE + LINE * len(text) + 14 for room, text in texts.items()}
+    left, top = left_edges(rows), dict[Place, float]()
+    bottom, down = dict[Place, float](), float(MARGIN)
+    for row in rows:
+        deepest = max(height[one] for one in row if isinstance(one, str))
+        for one in row:
+            top[one] = down
+            bottom[one] = down + (height[one] if isinstance(one, str) else deepest)
+        down += deepest + BETWEEN
+    whole = down - BETWEEN + MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {whole:g}" width="{WIDTH}">',
+        STYLE,
+        f'<rect class="page" width="{WIDTH}" height="{whole:g}"/>',
+    ]
+    found = ways(rooms)
+    leaves, enters = ports(found, left, leaving=True), ports(found, left, leaving=False)
+    for way, leave, enter in zip(found, leaves, enters, strict=True):
+        points = [(leave, bottom[way[0]])]
+        for bend in way[1:-1]:
+            middle = left[bend] + BEND_WIDTH / 2
+            points += [(middle, top[bend]), (middle, bottom[bend])]
+        parts.append(curve([*points, (enter, top[way[-1]])]))
+    parts += [box(room, texts[room], left[room], top[room], height[room]) for room in rooms]
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def box(name: str, lines: list[str], left: float, top: float, height: int) -> str:
+    """Draw a room."""
+    middle = left + BOX_WIDTH / 2
+    text = "".join(
+        f'<text x="{middle:g}" y="{top + TITLE + LINE * number:g}">{escape(line)}</text>'
+        for number, line in enumerate(lines, 1)
+    )
+    return (
+        f'<g class="room"><rect x="{left:g}" y="{top:g}" width="{BOX_WIDTH}" height="{height}"/>'
+        f'<text class="name" x="{middle:g}" y="{top + TITLE:g}">{escape(name)}</text>{text}</g>'
+    )
