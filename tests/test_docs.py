@@ -88,6 +88,8 @@ def test_every_error_is_described(name: str) -> None:
 @pytest.mark.parametrize("name", sorted({*muster.__all__} - {"__version__"}))
 def test_everything_a_program_imports_is_in_the_reference(name: str) -> None:
     text, home = page("python.md"), getattr(muster, name).__module__
+    # What is public of the values of the core is imported by shorter names.
+    home = home.replace("muster_core.values.", "muster_core.")
 
     assert re.search(rf":: (muster\.{name}|{home}\.{name}|{home})\b(?!\.)", text)
 

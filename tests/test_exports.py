@@ -51,3 +51,28 @@ def test_packages_say_what_they_export(name: str) -> None:
     modules = {member for member in visible if isinstance(getattr(package, member), ModuleType)}
 
     assert visible - modules - {"annotations"} == set(exports(package)) - {"__version__"}
+
+
+PUBLIC_VALUES = {
+    **{
+        f"muster_core.{name}": f"muster_core.values.{name}"
+        for name in ("decisions", "errors", "events", "reasons", "resources", "snapshots")
+    },
+    "muster_core.config.model": "muster_core.values.configuration",
+}
+"""By which names programs import values of the core, and where these are defined."""
+
+
+@pytest.mark.parametrize(("public", "home"), PUBLIC_VALUES.items(), ids=PUBLIC_VALUES)
+def test_public_values_of_the_core_have_all_their_names(public: str, home: str) -> None:
+    shown, defined = importlib.import_module(public), importlib.import_module(home)
+    classes = {
+        name
+        for name, value in vars(defined).items()
+        if isinstance(value, type) and value.__module__ == home and not name.startswith("_")
+    }
+
+    assert classes <= set(exports(shown))
+    assert [
+        name for name in exports(shown) if getattr(shown, name) is not vars(defined)[name]
+    ] == []

@@ -64,7 +64,7 @@ def test_wheel_holds_the_two_packages_and_nothing_else(wheel: zipfile.ZipFile) -
     files = {name for name in wheel.namelist() if ".dist-info/" not in name}
 
     others = {f"{package}/py.typed" for package in PACKAGES}
-    others |= {f"muster/report/page.{kind}" for kind in ("css", "js")}
+    others |= {f"muster/report/_page/page.{kind}" for kind in ("css", "js")}
     assert {name for name in files if not name.endswith(".py")} == others
     assert files - others == sources("muster") | sources("muster_core")
 
