@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from docs.rules import read_rules
+from docs.rules import PAGES, read_rules
 from muster.feeds import OPS
 from muster.feeds._objects.gang_marks import MEMBER_KEYS
 from muster.feeds._objects.objects import FORMS
@@ -91,3 +91,13 @@ def test_reasons_of_a_release() -> None:
 
 def test_reasons_of_pending_asks() -> None:
     assert quoted(RULES["REASON-2"].text) == list(Code)
+
+
+@pytest.mark.parametrize("code", Code)
+def test_a_code_of_a_reason_cites_rules(code: Code) -> None:
+    page = (PAGES.parent / "reasons.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{code}` |")]
+
+    assert code.rules
+    assert set(code.rules) <= set(RULES)
+    assert tuple(re.findall(r"\[([A-Z]+-[0-9]+)\]", row)) == code.rules

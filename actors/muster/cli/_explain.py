@@ -207,7 +207,12 @@ def _reasons_map(explanation: Explanation | None) -> dict[str, object]:
         return {"reasons": [], "first": None, "levels": []}
     return {
         "reasons": [
-            {"code": reason.code.value, "message": reason.message, "facts": dict(reason.facts)}
+            {
+                "code": reason.code.value,
+                "message": reason.message,
+                "facts": dict(reason.facts),
+                "rules": list(reason.code.rules),
+            }
             for reason in explanation.reasons
         ],
         "first": explanation.first,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 from typing_extensions import override
@@ -41,6 +41,34 @@ class Code(StrEnum):
     NOT_YOUR_TURN = "NotYourTurn"
     DRAINING = "Draining"
     USER_NOT_ALLOWED = "UserNotAllowed"
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The ids of the rules of the specification that keep the ask from running."""
+        return _RULES[self]
+
+
+_RULES: Final[Mapping[Code, tuple[str, ...]]] = {
+    Code.PERMIT_WAITING: ("GANG-33",),
+    Code.GANG_TIMED_OUT: ("GANG-44",),
+    Code.GANG_UNDEFINED: ("GANG-21",),
+    Code.GANG_TOO_FEW_MEMBERS: ("GANG-22",),
+    Code.GANG_SURPLUS: ("GANG-24",),
+    Code.NEVER_FITS: ("ORDER-21", "CONFIG-25"),
+    Code.QUEUE_MAX: ("ORDER-2", "ORDER-4"),
+    Code.QUEUE_MAX_APPS: ("QUEUE-7",),
+    Code.STATE_AWARE_TURN: ("ORDER-15", "ORDER-17"),
+    Code.BLOCKED: ("ROUND-13",),
+    Code.GANG_CYCLE_INVALID: ("GANG-25", "GANG-28"),
+    Code.BIND_FAILED: ("FEED-34", "FEED-36"),
+    Code.FRAGMENTED: ("ORDER-21",),
+    Code.NO_NODE_FITS: ("ORDER-21",),
+    Code.PREEMPTION_DELAY: ("EVICTION-5",),
+    Code.RECLAIM_INSUFFICIENT: ("EVICTION-26",),
+    Code.NOT_YOUR_TURN: ("ROUND-9",),
+    Code.DRAINING: ("QUEUE-20",),
+    Code.USER_NOT_ALLOWED: ("QUEUE-4", "QUEUE-6"),
+}
 
 
 @final

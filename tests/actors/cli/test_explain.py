@@ -100,6 +100,7 @@ def test_a_pending_ask_for_programs() -> None:
         "exhausted": False,
     }
     assert [reason["code"] for reason in reasons] == ["NoNodeFits"]
+    assert reasons[0]["rules"] == ["ORDER-21"]
     assert remedies[1] == {
         "kind": "node",
         "text": "another node with vcore 1",
