@@ -108,8 +108,10 @@ def imports(plan: Plan) -> dict[str, set[str]]:
         room = room_of(name)
         if room is None:
             continue
-        others = {room_of(other) for other in imported(path)}
-        found.setdefault(room, set()).update(other for other in others if other not in {None, room})
+        below = found.setdefault(room, set())
+        for other in map(room_of, imported(path)):
+            if other is not None and other != room:
+                below.add(other)
     if plan.below is not None:
         found[plan.below] = set()
     return found

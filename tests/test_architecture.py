@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,7 +18,7 @@ PLACES = {step.place for step in walk.WALK}
 
 
 @contextmanager
-def entered() -> Iterator[list[str]]:
+def entered() -> Generator[list[str]]:
     """Note the functions of the walk that are entered, each at the first time."""
     found: list[str] = []
 
