@@ -1,7 +1,7 @@
-"""The decision view: what a round needs to know, and the rounds.
+"""The decision view: the state that rounds decide on, and the rounds.
 
-The view is the coordinator's. It is built from what the owners report and from
-nothing else; a round works on it alone, and the owners follow by commits.
+The view belongs to the coordinator. It is built only from the owners' reports. A round
+works on the view alone; commits tell the owners afterwards.
 """
 
 from __future__ import annotations

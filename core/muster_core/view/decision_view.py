@@ -31,25 +31,24 @@ if TYPE_CHECKING:
 
 @final
 class DecisionView:
-    """Everything that a round needs, and the rounds themselves."""
+    """The state that rounds need, and the rounds themselves."""
 
     def __init__(self) -> None:
         self._state = ViewState()
         self._intake = Intake(self._state)
         self._rounds = Rounds(self._state)
-        #: The nodes; the coordinator tells them of their comings and goings directly.
+        #: The nodes; the coordinator adds and removes them directly.
         self.nodes = self._state.nodes
         #: All deadlines.
         self.timers = self._state.timers
-        #: The priorities that were announced last, by path; no Nones.
+        #: The priorities announced last, by path; no Nones.
         self._announced: dict[str, int] = {}
-        #: What was found out for those who wanted to know why asks are pending, since the last
-        #: batch.
+        #: The explanations of pending asks found since the last batch.
         self._explainer: Explainer | None = None
 
     @property
     def steps(self) -> int:
-        """How many asks were tried on a node, and leaves found blocked, so far."""
+        """How many asks were tried on a node, and how many leaves were found blocked, so far."""
         return self._rounds.steps
 
     @property
@@ -68,7 +67,7 @@ class DecisionView:
         return self._state.gangs
 
     def is_bound(self, app: int, ask: str, number: int) -> bool:
-        """Say whether an ask has what it was given by a bind; also while a batch is open.
+        """Return whether an ask still holds what a bind gave it; also while a batch is open.
 
         Args:
             app: The key of its application.
@@ -80,31 +79,31 @@ class DecisionView:
         return allocation is not None and allocation.number == number
 
     def group_of(self, name: str) -> list[ViewGang]:
-        """Give the gangs of the group of a gang, in the order of their creation."""
+        """Return the gangs of a gang's group, in the order of their creation."""
         return list(self._state.gang_index.group_of(self.gangs[name]).gangs)
 
     def configure(self, configuration: Configuration) -> None:
-        """Put a configuration in force, as far as no queue reports it."""
+        """Apply the settings of a configuration that no queue reports."""
         self.nodes.configure(configuration.node_sort, configuration.node_weights)
         self.timers.gang_wait_us = configuration.root.settings.gang_wait_us
         self._state.delays.enabled = configuration.preemption_enabled
         self._state.delays.stale = True
 
     def allocated_in(self, key: int) -> Mapping[str, int]:
-        """Give what is allocated in a queue; nothing in one that has not reported."""
+        """Return what is allocated in a queue; nothing for a queue that has not reported."""
         queue = self.queues.get(key)
         return {} if queue is None else queue.allocated
 
     def place(self, name: str, resources: Resources, holder: Holder) -> int:
-        """Use a node for an ask that comes bound.
+        """Use a node for an ask that arrives bound.
 
         Args:
-            name: The node, on which it fits.
-            resources: What it has.
+            name: The node; the ask fits there.
+            resources: The resources of the ask.
             holder: The key of its application, and its name.
 
         Returns:
-            Its place in the order of all binds.
+            The number of the bind in the order of all binds.
         """
         node = self.nodes.nodes[name]
         self.nodes.take(node, resources, holder)
@@ -117,11 +116,11 @@ class DecisionView:
         self.nodes.give_back(self._state.placing.pop(number), resources, holder)
 
     def apply_gang(self, report: GangReport) -> None:
-        """Take over what an epoch made of a gang."""
+        """Apply a gang's report of an epoch."""
         self._intake.apply_gang(report)
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Take over what an epoch changed.
+        """Apply the queues' reports of an epoch.
 
         Args:
             report: The report of the root queue.
@@ -134,11 +133,11 @@ class DecisionView:
 
         Args:
             now_us: The instant of the batch, in microseconds.
-            is_new: Something new came in since the last batch: an event, or a timer other
-                than the end of a ``preemption.delay``.
+            is_new: Whether there was an event since the last batch, or a timer other than the
+                end of a ``preemption.delay``.
 
         Returns:
-            An iterator of what each step decided, or None; between two steps the caller may
+            An iterator over what each step decided, or None; between two steps the caller may
             do other things, but must not touch the view.
         """
         self._explainer = None
@@ -147,30 +146,30 @@ class DecisionView:
     def commits(
         self, now_us: int
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
-        """Give what the batch decided, for each owner concerned, once."""
+        """Return the commit of the batch for each owner concerned."""
         return self._rounds.commits(now_us)
 
     def without_detours(self, decisions: list[Decision]) -> list[Decision]:
-        """Leave out of a batch's decisions what was undone in it and need not be said."""
+        """Remove from a batch's decisions what the batch undid and the log need not contain."""
         return self._rounds.without_detours(decisions)
 
     def settle_cycles(self) -> dict[int, CommitGang]:
-        """Work out which cycles the last round left invalid; give what owners do not know.
+        """Find the cycles that the last round left invalid; return what owners do not know yet.
 
-        Between two batches, when somebody wants to see: no decision depends on it.
+        Call this between two batches, before a snapshot: no decision depends on it.
         """
         return self._rounds.settle_cycles()
 
     def explain(
         self, key: int, name: str, now_us: int, notes: tuple[PendingReason, ...]
     ) -> Explanation | None:
-        """Say why an ask is not running. Between two batches.
+        """Explain why an ask is not running. Call this between two batches.
 
         Args:
             key: The key of its application.
             name: Its name.
             now_us: The present instant, in microseconds.
-            notes: What is to be said of every pending ask of the application besides.
+            notes: Further reasons that apply to every pending ask of the application.
 
         Returns:
             All reasons, or None if it is bound or unknown.
@@ -178,7 +177,7 @@ class DecisionView:
         return self._explained.explain(self.apps[key], name, now_us, notes)
 
     def pending(self) -> Iterator[tuple[str, str]]:
-        """Give application and name of every ask that is not bound, in order."""
+        """Return the application and name of every ask that is not bound, in order."""
         return ((app.identity.name, ask.name) for app, ask in self._explained.pending())
 
     @property
@@ -188,16 +187,16 @@ class DecisionView:
         return self._explainer
 
     def share_of(self, key: int) -> float:
-        """Give the fair share of a queue."""
+        """Return the fair share of a queue."""
         return self.queues[key].fair_share(self._state.total)
 
     def changed_priorities(self) -> Iterable[Decision]:
-        """Give the queues whose priority is not the one announced last, in path order."""
+        """Return a decision for each queue whose announced priority is out of date, by path."""
         changed: list[Decision] = []
         for key in self._state.touched & self.queues.keys():
             queue = self.queues[key]
             path = queue.config.path
-            self._intake.left.discard(path)  # A queue of that path is there again.
+            self._intake.left.discard(path)  # A queue of that path exists again.
             if self._announced.get(path) == queue.priority:
                 continue
             changed.append(Decision(Kind.QUEUE_PRIORITY, queue=path, priority=queue.priority))
@@ -242,7 +241,7 @@ class DecisionView:
         assert not self._state.placing
         assert not self._state.exact
         self._check_nodes()
-        # What was announced is what is.
+        # The announced priorities are the present ones.
         priorities = {queue.config.path: queue.priority for queue in self.queues.values()}
         assert self._announced == {
             path: priority for path, priority in priorities.items() if priority is not None
@@ -251,7 +250,7 @@ class DecisionView:
             self._check_nothing_fits(queue)
 
     def _check_nothing_fits(self, leaf: ViewQueue) -> None:
-        """Assert that nothing that is pending in a leaf could be placed."""
+        """Assert that no pending ask of a leaf could be placed."""
         if not isinstance(leaf, LeafView) or leaf.may_be_blocked_by_members():
             return
         mask = leaf.open & self._state.fitting
@@ -260,7 +259,7 @@ class DecisionView:
         assert not mask
 
     def _check_nodes(self) -> None:
-        """Assert that nodes hold all and only the allocations that there are."""
+        """Assert that nodes hold all and only the existing allocations."""
         used: dict[str, dict[str, int]] = {name: {} for name in self.nodes.nodes}
         held: dict[str, set[Holder]] = {name: set() for name in self.nodes.nodes}
         for app in self.apps.values():

@@ -1,10 +1,10 @@
 """The rounds: which ask is placed next, and where (ROUND-9 to ROUND-15).
 
-A round looks for the first ask in order that could be placed, instead of trying every
-ask: an ask that fits nowhere changes nothing, and room only shrinks while a round goes
-on. That is not so when members of a gang give up what they have held since before the
-round. A round in which that may happen is *exact*: every ask is tried in its turn,
-and those that were tried before there was more room are known.
+A round searches for the first ask in order that could be placed, instead of trying every
+ask: an ask that fits nowhere changes nothing, and free room only shrinks during a round.
+The exception is a round in which gang members may release nodes that they have held since
+before the round. Such a round is *exact*: it tries every ask in its turn, and remembers
+which asks were tried before room was released.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STEPS: Final = 32
 """How many asks are tried before the caller may do other things."""
 
 Decided = list[Decision] | None
-"""What a step of the rounds decided; a pause, as of all other steps, is None."""
+"""The decisions of one step of the rounds; None is a pause, as in all other steps."""
 
 
 @final
@@ -55,22 +55,21 @@ class Rounds:
         self._permits = Permits(state, self._placements)
         self._evictor = Evictor(state, self._placements, self._permits)
         self._deadlocks = Deadlocks(state, self._placements, self._permits)
-        #: How many asks were tried on a node, and leaves found blocked, so far.
+        #: How many asks were tried on a node, and how many leaves were found blocked, so far.
         self.steps = 0
 
     def decide(self, now_us: int, *, is_new: bool) -> Iterator[Decided]:
-        """Run rounds until one changes nothing, then let asks take from others.
+        """Run rounds until one changes nothing, then reclaim, preempt and resolve deadlocks.
 
-        After each step of reclaim or preemption there are rounds again. In the end gangs are
-        helped that starve one another.
+        Each eviction, and each resolved deadlock, is followed by rounds again.
 
         Args:
             now_us: The instant of the batch, in microseconds.
-            is_new: Something new came in since the last batch.
+            is_new: Whether there was an event since the last batch.
 
         Yields:
-            What each step decided, or None where it decides nothing; between two steps the
-            caller may do other things, but must not touch the view.
+            The decisions of each step, or None if there are none; between two steps the caller
+            may do other things, but must not touch the view.
         """
         yield from self._state.catch_up()
         yield from self._state.delays.refresh()
@@ -91,10 +90,10 @@ class Rounds:
         self._end_round()
 
     def _rounds(self, changed: list[ViewGroup], now_us: int) -> Iterator[Decided]:
-        """Run rounds until one changes nothing, or leads back to where one has begun.
+        """Run rounds until one changes nothing, or returns to a state where a round has begun.
 
         Args:
-            changed: The groups of gangs in which something has changed.
+            changed: The groups of gangs that have changed.
             now_us: The instant of the batch, in microseconds.
         """
         memory = self._placements.memory
@@ -113,10 +112,10 @@ class Rounds:
         self._end_round()
 
     def _is_settled(self) -> bool:
-        """Say whether another round is sure to do nothing.
+        """Return whether another round is sure to do nothing.
 
-        A round ends when nothing fits that it has not tried; the next one differs only in
-        what was tried in vain in this one, and in what members of gangs hold.
+        A round ends when no untried ask fits. The next round differs only in the asks that
+        failed in this one, and in what gang members hold.
         """
         placements = self._placements
         return not (self._state.gangs or placements.has_tried or self._permits.has_blocked)
@@ -138,7 +137,7 @@ class Rounds:
             decisions += self._step(root, fitting, now_us)
             self.steps += 1
             tried += 1
-            # A gang counts as much as it has members, though it may have been tried in vain.
+            # A gang counts with all its members, though it may have been tried in vain.
             if tried == STEPS or state.numbers - numbers >= STEPS:
                 yield decisions
                 decisions = []
@@ -161,7 +160,7 @@ class Rounds:
             self._state.dirty.update(self._state.queues)
 
     def _step(self, queue: ViewQueue, mask: int, now_us: int) -> list[Decision]:
-        """Try the best ask of a queue, given the shapes for which there is room."""
+        """Try the best ask of a queue, given the mask of the shapes that have room."""
         state, entering = self._state, EVERY_SHAPE
         while type(queue) is ParentView:  # quicker than isinstance() for an abstract class
             mask &= queue.open
@@ -200,22 +199,22 @@ class Rounds:
 
     @property
     def permits(self) -> Permits:
-        """What became of members of gangs in the last round."""
+        """What happened to gang members in the last round."""
         return self._permits
 
     def settle_cycles(self) -> dict[int, CommitGang]:
-        """Work out which cycles the last round left invalid; give what owners do not know."""
+        """Find the cycles that the last round left invalid; return what owners do not know yet."""
         self._permits.invalidate_left_out()
         return self._placements.commits.commit_cycles()
 
     def without_detours(self, decisions: list[Decision]) -> list[Decision]:
-        """Leave out of a batch's decisions what was undone in it and need not be said."""
+        """Remove from a batch's decisions what the batch undid and the log need not contain."""
         return self._evictor.evictions.without_detours(decisions)
 
     def commits(
         self, now_us: int
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
-        """Give what the batch decided, for each owner concerned, once."""
+        """Return the commit of the batch for each owner concerned."""
         commits = yield from self._placements.commits.commits(now_us)
         yield from self._placements.memory.start_anew()
         yield from self._state.timers.tidy()

@@ -1,8 +1,8 @@
-"""Who may take something from others now: the asks that did not fit, in order.
+"""The preemptors: the asks that did not fit and may evict others now, in order.
 
-EVICTION-8 to EVICTION-11. The order is that of the rounds, overused queues included. Asks of one leaf
-that need the same of a node, for which a plan was not found, are not looked at one by one:
-what was found for the first holds for all, until anything has changed.
+EVICTION-8 to EVICTION-11. The order is that of the rounds, with overused queues. Asks of one leaf
+that need the same of a node are not searched one by one: if there is no plan for the first,
+there is none for the others until something has changed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 Preemptor = tuple["ViewApp", "Ask"]
 
 AlikeAsks = tuple[int, int, int, str]
-"""What asks have in common for which the same is found: leaf, shape, priority if it counts, gang."""
+"""What asks share that have the same plans: leaf, shape, priority if it counts, gang."""
 
 
 class EvictionAction(ABC):
-    """A way of taking something from others: reclaim or preemption.
+    """A way to evict others: reclaim or preemption.
 
     Args:
         state: The view.
@@ -44,46 +44,46 @@ class EvictionAction(ABC):
 
     def __init__(self, state: ViewState) -> None:
         self.state = state
-        #: The asks for which nothing can be taken as things are, and the groups.
+        #: The asks without a plan in the current state, and the groups.
         self._in_vain: set[AlikeAsks] = set()
         self._groups_in_vain: set[tuple[str, ...]] = set()
-        #: Those of them that have lost what they had taken, and stand for nobody else.
+        #: Former preemptors without a plan that were evicted; this says nothing of other asks.
         self._losers_in_vain: set[Alike] = set()
         self._known: tuple[int, ...] = ()
 
     def prepare(self, victim_index: VictimIndex, now_us: int) -> Steps[None]:
-        """Find out for whom it is sure that there is nobody from whom to take anything.
+        """Find which asks are sure to have no victims.
 
         Args:
-            victim_index: What stands on the nodes.
+            victim_index: The victims on the nodes.
             now_us: The present instant, in microseconds.
         """
         yield from ()
 
     @abstractmethod
     def nobody(self, app: ViewApp, ask: Ask) -> None:
-        """Take note that an ask cannot take anything from anybody, however little it needs."""
+        """Record that an ask has no victims, for any resources."""
 
     @abstractmethod
     def leaves(self) -> Iterable[LeafView]:
-        """Give the leaves in which there may be asks that can take something."""
+        """Return the leaves that may have preemptors."""
 
     @abstractmethod
     def shapes(self, leaf: LeafView) -> int:
-        """Give the shapes of a leaf for which something may be taken, as far as is known."""
+        """Return the shapes of a leaf that may have a plan, as far as known."""
 
     @abstractmethod
     def eligibility(self, app: ViewApp, ask: Ask) -> Eligibility | None:
-        """Say from whom a pending ask may take something, or None if from nobody.
+        """Return which asks can be victims for a pending ask, or None if there are none.
 
-        Its delay and the settings of its leaf have been looked at.
+        The caller has checked the delay and the settings of the leaf.
         """
 
     def exempt(self, ask: Ask) -> frozenset[str]:
-        """Give the gangs whose members are no victims for an ask: those of its group.
+        """Return the gangs whose members are no victims for an ask: the gangs of its group.
 
-        Also of an ask whose gang is satisfied: it could leave itself as a part of a gang
-        that is not.
+        This holds even if the ask's gang is satisfied: otherwise the ask could leave its own gang
+        incomplete.
         """
         if ask.gang is None:
             return frozenset()
@@ -92,30 +92,30 @@ class EvictionAction(ABC):
 
     @abstractmethod
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
-        """Give what an ask has in common with others for which the same is found."""
+        """Return what an ask shares with asks that have the same plans."""
 
     @abstractmethod
     def may(self, ask: Ask) -> bool:
-        """Say whether an ask itself may take something."""
+        """Return whether this way of eviction is open to an ask."""
 
     def is_ready(self, app: ViewApp, ask: Ask, now_us: int) -> bool:
-        """Say whether a pending ask may take something at an instant, in microseconds."""
+        """Return whether a pending ask may evict at an instant, in microseconds."""
         leaf = self.state.leaf_of(app)
         return leaf.watches(ask) and self.may(ask) and Delays.is_over(leaf, app, ask, now_us)
 
     def in_vain(self, app: ViewApp, ask: Ask, bit: int) -> None:
-        """Take note that nothing can be taken for an ask and those that are alike."""
+        """Record that there is no plan for an ask and its equals."""
         if self.state.eviction_history.has_lost(app.identity.key, ask):
             self._losers_in_vain.add(alike(app.identity.key, ask))
         else:
             self._in_vain.add(self.alike(self.state.leaf_of(app), ask, bit))
 
     def group_in_vain(self, group: ViewGroup) -> None:
-        """Take note that nothing can be taken for a group."""
+        """Record that there is no plan for a group."""
         self._groups_in_vain.add(group.names)
 
     def start_batch(self) -> None:
-        """Forget of which groups it was found; the delay of one more member may be over."""
+        """Forget which groups had no plan; the delay of another member may be over."""
         self._groups_in_vain.clear()
 
     def _forget_if_changed(self) -> None:
@@ -135,13 +135,13 @@ class EvictionAction(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Forget who cannot take anything from anybody, as something has changed."""
+        """Forget which asks have no victims, since something has changed."""
 
     def preemptors(self, now_us: int) -> Iterator[Preemptor | None]:
-        """Give who may take something, in order, and None while that is looked for.
+        """Iterate over the asks that may evict, in order; None is a pause of the search.
 
-        What is found in vain meanwhile is not given any more. Of a group of gangs the first
-        member is given.
+        Asks that turn out to have no plan meanwhile are left out. A gang group is represented by
+        its first member.
 
         Args:
             now_us: The present instant, in microseconds.
@@ -155,19 +155,19 @@ class EvictionAction(ABC):
             yield from self._below(self.state.root, wanted, now_us)
 
     def _may_have(self, leaf: LeafView, now_us: int) -> bool:
-        """Say whether there may be an ask in a leaf that can take something."""
+        """Return whether a leaf may have a preemptor."""
         if leaf.watched is None or not leaf.since or not self._is_open(leaf):
             return False
         return min(leaf.since) + leaf.config.settings.preemption_delay_us <= now_us
 
     def _is_open(self, leaf: LeafView) -> bool:
-        """Say whether it is not known already that nothing can be taken for any ask."""
+        """Return whether some ask of a leaf may have a plan, as far as known."""
         return leaf.slots > 0 or self.shapes(leaf) != 0
 
     def _with_groups(self, leaves: Mapping[int, LeafView]) -> dict[int, LeafView]:
-        """Give the leaves of all members whose groups have some in these leaves.
+        """Return all leaves of the groups that have members in these leaves.
 
-        A group has its turn with the first of its members, whichever of them takes something.
+        A group has its turn with the first of its members, whichever of them needs victims.
         """
         found: dict[int, LeafView] = {}
         for gang in self.state.gangs.values():
@@ -196,7 +196,7 @@ class EvictionAction(ABC):
                     return
 
     def _first_of_all(self, app: ViewApp) -> Ask | None:
-        """Give the first pending ask that PreFilter does not refuse."""
+        """Return the first pending ask that PreFilter does not refuse."""
         return min(
             (ask for ask in app.pending.values() if not self._is_refused(ask)),
             key=app.order_of,
@@ -228,7 +228,7 @@ class EvictionAction(ABC):
         return ask.gang is not None and not self.state.gangs[ask.gang].satisfied
 
     def _plain(self, leaf: LeafView, app: ViewApp, now_us: int) -> Iterator[tuple[AskOrder, Ask]]:
-        """Give for each shape the first ask that stands for itself and may take something."""
+        """Return for each shape the first ask without an unsatisfied gang that may evict."""
         for bit in bits_of(app.mask & self.shapes(leaf)):
 
             def accepts(ask: Ask, bit: int = bit) -> bool:
@@ -248,7 +248,7 @@ class EvictionAction(ABC):
         return bool(in_vain) and alike(app.identity.key, ask) in in_vain
 
     def _members(self, app: ViewApp, seen: set[str]) -> Iterator[tuple[AskOrder, Ask]]:
-        """Give the first member of each gang whose group may take something for all it lacks."""
+        """Return the first member of each gang whose group may evict for its missing members."""
         for name, slot in app.slots.items():
             gang = self.state.gangs[name]
             if name in seen or gang.satisfied or not gang.missing:

@@ -1,12 +1,12 @@
-"""Who has to go for an ask to be placed on a node.
+"""The choice of the victims that make room for an ask on one node.
 
-EVICTION-20 to EVICTION-24. The first in order that is useful is taken, and so on until the ask fits;
-then each of them is spared again without whom it still fits, from the last to the first.
+EVICTION-20 to EVICTION-24. The first useful victim in order is taken, and so on until the ask fits;
+then each victim that is not needed is spared, from the last to the first.
 
-All that could be taken first is in a heap: of each leaf the next that stands for itself, and
-the units of members of gangs. In the course of a plan a place only moves back, what may not
-be taken never may again, and what is useless stays so. So it is enough to look at what is
-on top, and to put it back if its place is another one by now.
+All candidates for the next victim are in a heap: of each leaf the next plain one, and the
+units of gang members. While a plan is made, positions only move back, a victim that may not be
+taken may not be taken later, and a useless one stays useless. So it is enough to look at the top
+of the heap, and to put it back if its position has changed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @final
 @attrs.define(eq=False)
-class _Line:
-    """Victims that stand for themselves, one behind the other.
+class _Candidates:
+    """Victims that are evicted alone, in order.
 
     Attributes:
         side: Their leaf, or None for those of all leaves.
-        victims: They, in order.
-        anywhere: They stand on any node, and go for the sake of headroom.
-        position: The one whose turn it is.
+        victims: The victims, in order.
+        anywhere: Whether they are on any node, and make headroom.
+        position: The index of the next one.
     """
 
     side: Side | None
@@ -51,8 +51,8 @@ class _Line:
 
 @final
 @attrs.frozen(eq=False)
-class _Members:
-    """What goes with a member of a gang.
+class _MemberUnit:
+    """The unit of a gang member.
 
     Attributes:
         member: The member.
@@ -61,12 +61,12 @@ class _Members:
     member: Victim
 
 
-_Entry = tuple["Key", int, _Line | _Members]
+_Entry = tuple["Key", int, _Candidates | _MemberUnit]
 
 
 @final
 class VictimChoice:
-    """Who has to go for an ask to be placed on one node.
+    """The choice of the victims that make room for an ask on one node.
 
     Args:
         search: The search for a plan.
@@ -79,15 +79,15 @@ class VictimChoice:
         self._node = node
         self._losses = Losses(search.shares)
         self._units = UnitTracker(search.state)
-        #: What was taken, in order.
+        #: The units taken so far, in order.
         self._taken: list[Unit] = []
-        #: What lacks: on the node, and in the headroom of queues; of what does not, how much less
-        #: than nothing.
+        #: How much is missing on the node, and in the headroom of queues; negative amounts are
+        #: more than enough.
         self._lack: dict[str, int] = {}
         for name, amount in search.eligibility.ask.resources.items():
             self._lack[name] = amount - node.capacity.get(name, 0) + node.used.get(name, 0)
         self._over = {key: dict(names) for key, names in search.over.items()}
-        #: The types of which there is not enough, on the node and below queues.
+        #: The types that are missing, on the node and in the headroom of queues.
         self._lacking: list[str] = []
         self._overfull: dict[int, list[str]] = {}
         self._find_lacking()
@@ -95,7 +95,7 @@ class VictimChoice:
         self._numbers = 0
 
     def pick(self) -> Steps[tuple[Victim, ...] | None]:
-        """Give who has to go, in the order in which they are taken; None if that will not do."""
+        """Return the victims, in the order in which they are taken; None if no choice suffices."""
         yield from self._begin()
         looks = 0
         while self._lacking or self._overfull:
@@ -113,7 +113,7 @@ class VictimChoice:
             self._spare(unit)
         return tuple(victim for unit in self._taken for victim in unit)
 
-    # What lacks
+    # What is missing
 
     def _find_lacking(self) -> None:
         self._lacking = [name for name, amount in self._lack.items() if amount > 0]
@@ -125,7 +125,7 @@ class VictimChoice:
             self._overfull = {key: names for key, names in overfull.items() if names}
 
     def _change(self, victim: Victim, sign: int) -> None:
-        """Take note that a victim goes (-1) or stays after all (1)."""
+        """Record that a victim is taken (-1) or spared (1)."""
         resources = victim.allocation.ask.resources
         if victim.node is self._node:
             for name in self._lack:
@@ -143,10 +143,10 @@ class VictimChoice:
             self._losses.take(victim, self._side(victim).losing)
             self._change(victim, -1)
         self._find_lacking()
-        self._close_ranks(unit)
+        self._enter_rest(unit)
 
     def _spare(self, unit: Unit) -> None:
-        """Give a unit back, if the ask fits all the same."""
+        """Spare a unit, if the ask fits without its eviction."""
         for victim in unit:
             self._change(victim, 1)
         self._find_lacking()
@@ -166,19 +166,19 @@ class VictimChoice:
     # The heap
 
     def _begin(self) -> Steps[None]:
-        """Put everything into the heap that could be taken first, as it is now or higher up."""
+        """Fill the heap with all candidates, each at its position or before it."""
         search = self._search
         members: dict[Victim, None] = {}
         if search.in_one_order:
             plain, others = search.victim_index.on(self._node).parts()
             members.update((one, None) for one in others if one.leaf in search.givers)
-            self._enter_line(_Line(None, plain, anywhere=False))
-        for side, standing in self._sides() if self._lacking else ():
-            members.update(dict.fromkeys(standing.members))
+            self._enter_candidates(_Candidates(None, plain, anywhere=False))
+        for side, on_node in self._sides() if self._lacking else ():
+            members.update(dict.fromkeys(on_node.members))
             if side.leaf.key not in search.helping:
-                self._line_up(side, anywhere=False)
+                self._enter_leaf(side, anywhere=False)
         for key in search.helping:
-            self._line_up(search.givers[key], anywhere=True)
+            self._enter_leaf(search.givers[key], anywhere=True)
             members.update(search.rows[key].members)
         seen: set[tuple[int, str]] = set()
         for number, member in enumerate(members, 1):
@@ -188,91 +188,91 @@ class VictimChoice:
                 seen.update(map(self._units.name, self._enter(member)))
 
     def _sides(self) -> Iterable[tuple[Side, LeafOnNode]]:
-        """Give the leaves that are looked at one by one."""
+        """Return the leaves whose victims are ordered leaf by leaf, with these victims."""
         return () if self._search.in_one_order else self._search.sides_on(self._node)
 
-    def _line_up(self, side: Side, *, anywhere: bool) -> None:
-        """Put the victims of a leaf that stand for themselves in line."""
+    def _enter_leaf(self, side: Side, *, anywhere: bool) -> None:
+        """Add the plain victims of a leaf to the heap."""
         search, key = self._search, side.leaf.key
         by_priority = self._eligibility.sorts_by_priority(side)
         if anywhere:
             victims = search.rows[key].in_order(by_priority=by_priority)
         else:
-            standing = search.victim_index.on(self._node).by_leaf().get(key)
-            victims = () if standing is None else standing.in_order(by_priority=by_priority)
-        self._enter_line(_Line(side, victims, anywhere))
+            on_node = search.victim_index.on(self._node).by_leaf().get(key)
+            victims = () if on_node is None else on_node.in_order(by_priority=by_priority)
+        self._enter_candidates(_Candidates(side, victims, anywhere))
 
-    def _enter_line(self, line: _Line) -> None:
-        """Put a line into the heap, with the place of the first in it who might go."""
-        head = self._head(line)
+    def _enter_candidates(self, candidates: _Candidates) -> None:
+        """Add candidates to the heap, at the position of the first possible one."""
+        head = self._head(candidates)
         if head is not None:
-            self._push(self._key(*head), line)
+            self._push(self._key(*head), candidates)
 
-    def _head(self, line: _Line) -> tuple[Side, Victim] | None:
-        """Give the first in a line who might go, and leave out those before."""
-        victims, givers = line.victims, self._search.givers
-        while line.position < len(victims):
-            victim = victims[line.position]
-            side = givers.get(victim.leaf) if line.side is None else line.side
+    def _head(self, candidates: _Candidates) -> tuple[Side, Victim] | None:
+        """Return the first possible victim of candidates, and pass over those before it."""
+        victims, givers = candidates.victims, self._search.givers
+        while candidates.position < len(victims):
+            victim = victims[candidates.position]
+            side = givers.get(victim.leaf) if candidates.side is None else candidates.side
             if side is not None:
                 return side, victim
-            line.position += 1
+            candidates.position += 1
         return None
 
     def _enter(self, member: Victim) -> Unit:
-        """Put what goes with a member of a gang into the heap, if it may; give that."""
+        """Add the unit of a gang member to the heap, if it may be taken; return the unit."""
         unit = self._units.unit_of(member)
         if len(unit) == 1:
             side = self._eligibility.side(member.leaf)
             if side is not None:
-                self._push(self._key(side, member), _Members(member))
-        elif self._will_do(unit):
-            self._push(min(map(self._key_of, unit)), _Members(member))
+                self._push(self._key(side, member), _MemberUnit(member))
+        elif self._qualifies(unit):
+            self._push(min(map(self._key_of, unit)), _MemberUnit(member))
         return unit
 
-    def _push(self, key: Key, what: _Line | _Members) -> None:
+    def _push(self, key: Key, what: _Candidates | _MemberUnit) -> None:
         self._numbers += 1
         heappush(self._heap, (key, self._numbers, what))
 
     def _next(self) -> Unit | None:
-        """Look at what is on top, and give it if it is the first that will do."""
+        """Return the unit on top of the heap if it is the next victim; else remove or move it."""
         if not self._heap:
             return None
         before, _, what = heappop(self._heap)
-        if isinstance(what, _Members):
-            return self._first_of_members(before, what)
-        return self._first_of_line(before, what)
+        if isinstance(what, _MemberUnit):
+            return self._first_unit(before, what)
+        return self._first_candidate(before, what)
 
-    def _first_of_line(self, before: Key, line: _Line) -> Unit | None:
-        own = line.side
-        if line.anywhere and own is not None and not self._helps(own.leaf.key):
-            if self._lacking:  # From now on only who stands on the node is useful.
-                self._line_up(own, anywhere=False)
+    def _first_candidate(self, before: Key, candidates: _Candidates) -> Unit | None:
+        own = candidates.side
+        if candidates.anywhere and own is not None and not self._helps(own.leaf.key):
+            if self._lacking:  # From now on only victims on the node are useful.
+                self._enter_leaf(own, anywhere=False)
             return None
         for _ in range(SIZE):
-            head = self._head(line)
+            head = self._head(candidates)
             if head is None:
                 return None
             side, victim = head
-            if self._will_do_alone(side, victim):
+            if self._qualifies_alone(side, victim):
                 key = self._key(side, victim)
                 if key > before:
-                    self._push(key, line)
+                    self._push(key, candidates)
                     return None
-                line.position += 1
-                self._enter_line(line)
+                candidates.position += 1
+                self._enter_candidates(candidates)
                 return (victim,)
-            if line.side is not None and self._eligibility.is_beyond(side, victim.place[0]):
-                return None  # Nobody behind it may be taken either.
-            line.position += 1
-        self._push(before, line)
+            if candidates.side is not None and self._eligibility.is_beyond(side, victim.place[0]):
+                return None  # No later one may be taken either.
+            candidates.position += 1
+        self._push(before, candidates)
         return None
 
-    def _first_of_members(self, before: Key, what: _Members) -> Unit | None:
+    def _first_unit(self, before: Key, what: _MemberUnit) -> Unit | None:
         if self._units.is_taken(what.member):
             return None
         unit = self._units.unit_of(what.member)
-        if not self._will_do(unit):
+        if not self._qualifies(unit):
             return None
         keyed = sorted(((self._key_of(victim), victim) for victim in unit), key=_key)
         if keyed[0][0] > before:
@@ -280,14 +280,14 @@ class VictimChoice:
             return None
         return tuple(victim for _, victim in keyed)
 
-    def _close_ranks(self, unit: Unit) -> None:
-        """Let the rest of a gang go as one from now on, if one more would leave too few."""
+    def _enter_rest(self, unit: Unit) -> None:
+        """Add the rest of a gang as one unit, if one member less would leave too few."""
         if len(unit) == 1 and unit[0].gang is not None and unit[0].bound:
             rest = self._units.rest_of(unit[0].gang)
-            if len(rest) > 1 and self._will_do(rest):
-                self._push(min(map(self._key_of, rest)), _Members(rest[0]))
+            if len(rest) > 1 and self._qualifies(rest):
+                self._push(min(map(self._key_of, rest)), _MemberUnit(rest[0]))
 
-    # One by one
+    # Positions and conditions
 
     def _key(self, side: Side, victim: Victim) -> Key:
         return self._eligibility.key(side, victim, self._losses)
@@ -295,11 +295,11 @@ class VictimChoice:
     def _key_of(self, victim: Victim) -> Key:
         return self._eligibility.key(self._side(victim), victim, self._losses)
 
-    def _will_do(self, unit: Unit) -> bool:
-        """Say whether something would be won with a unit that was not taken, and it may go."""
+    def _qualifies(self, unit: Unit) -> bool:
+        """Return whether a unit that was not taken is useful and may be taken."""
         return any(map(self._is_useful, unit)) and self._eligibility.may_take(unit, self._losses)
 
-    def _will_do_alone(self, side: Side, victim: Victim) -> bool:
+    def _qualifies_alone(self, side: Side, victim: Victim) -> bool:
         return (
             self._is_useful(victim)
             and not self._units.is_taken(victim)

@@ -1,8 +1,8 @@
-"""Who can be a victim for an ask: what reclaim and preemption have in common.
+"""The asks that can be victims for one ask: what reclaim and preemption share.
 
-EVICTION-13 to EVICTION-18. A scope belongs to one ask that wants something. It says of each leaf how
-that stands to the ask, and of asks there whether they may be taken. Every queue below the
-common ancestor is left with what it is guaranteed.
+EVICTION-13 to EVICTION-18. An eligibility belongs to one preemptor. It says how each leaf is
+related to the preemptor, and which asks of the leaf may be evicted. Every queue below the
+common ancestor keeps its ``guaranteed``.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from muster_core.view.tree.queue import ViewQueue
 
 Rank = tuple[int, ...]
-"""How high a victim stands among those of other queues; () is lower than all."""
+"""The rank of a victim, compared with victims of other queues; () is the lowest."""
 
 Key = tuple[Rank, float, int, int]
-"""The place of a victim, the first to be taken lowest."""
+"""The position of a victim; the lowest is taken first."""
 
 
 @final
 class Losses:
-    """What queues have lost to a plan.
+    """The resources that queues lose to a plan.
 
     Args:
-        shares: The fair shares of leaves that have lost nothing, as far as they were asked
-            for; several plans have them in common as long as nothing changes.
+        shares: The fair shares of leaves that have lost nothing; only those that were asked
+            for. Plans share them as long as nothing changes.
     """
 
     __slots__ = ("_lost", "_own", "_shares")
@@ -47,11 +47,11 @@ class Losses:
     def __init__(self, shares: dict[int, float] | None = None) -> None:
         self._lost: dict[int, dict[str, int]] = {}
         self._shares: dict[int, float] = {} if shares is None else shares
-        #: The fair shares of leaves that have lost anything, as long as nothing changes.
+        #: The fair shares of leaves that have lost something, until they lose more.
         self._own: dict[int, float] = {}
 
     def take(self, victim: Victim, path: Iterable[ViewQueue]) -> None:
-        """Take a victim from queues that it is in."""
+        """Subtract a victim from queues that contain it."""
         self._own.pop(victim.leaf, None)
         for queue in path:
             lost = self._lost.get(queue.key)
@@ -60,19 +60,19 @@ class Losses:
             add_to(lost, victim.allocation.ask.resources)
 
     def spare(self, victim: Victim, path: Iterable[ViewQueue]) -> None:
-        """Give a victim back to queues from which it was taken."""
+        """Add a victim again to queues from which it was subtracted."""
         self._own.pop(victim.leaf, None)
         for queue in path:
             take_from(self._lost[queue.key], victim.allocation.ask.resources)
 
     def left(self, queue: ViewQueue, name: str) -> int:
-        """Give what a queue has left of a type."""
+        """Return how much of a type is left in a queue."""
         lost = self._lost.get(queue.key)
         there = queue.allocated.get(name, 0)
         return there if lost is None else there - lost.get(name, 0)
 
     def share(self, leaf: LeafView, total: Mapping[str, int]) -> float:
-        """Give the fair share of a leaf with what it has left."""
+        """Return the fair share of a leaf with what is left in it."""
         if not self._lost.get(leaf.key):
             share = self._shares.get(leaf.key)
             if share is None:
@@ -88,19 +88,19 @@ class Losses:
 @final
 @attrs.frozen(eq=False)
 class Side:
-    """How a leaf stands to a queue from which something is wanted, whatever that is.
+    """The relation of a leaf to the leaf of a preemptor.
 
     Attributes:
         leaf: The leaf.
-        guards: The leaf and the queues above it below the common ancestor; none if nothing
-            is protected by ``guaranteed``.
-        guarded: Those of them that are guaranteed anything.
-        losing: The queues of which it has to be known what they lose: those, and the leaf.
+        guards: The leaf and its ancestors below the common ancestor; empty if no
+            ``guaranteed`` protects the leaf.
+        guarded: The guards that have a ``guaranteed``.
+        losing: The queues whose losses must be counted: these, and the leaf.
         queue_rank: The ``queue.priority`` of the guards from above, without zeros at the end.
-        added: What is to be added to a priority in the leaf to compare it.
-        fixed: With what everything in the leaf is compared, if a fence replaces it.
-        raised: What is to be added to the priority of who wants something in that comparison.
-        replaced: What they are all worth in it, if a fence replaces that.
+        added: The number added to a priority in the leaf to make it effective.
+        fixed: The effective priority of all asks of the leaf, if a fence sets it.
+        raised: The number added to the priority of the preemptor to make it effective.
+        replaced: The effective priority of the preemptor, if a fence sets it.
     """
 
     leaf: LeafView
@@ -114,15 +114,15 @@ class Side:
     replaced: int | None
 
     def effective(self, priority: int) -> int:
-        """Give the effective priority of an ask in the leaf."""
+        """Return the effective priority of an ask in the leaf."""
         return priority + self.added if self.fixed is None else self.fixed
 
     def worth(self, priority: int) -> int:
-        """Give the effective priority of who wants something."""
+        """Return the effective priority of the preemptor."""
         return priority + self.raised if self.replaced is None else self.replaced
 
     def surplus(self, name: str) -> int | None:
-        """Give how much of a type can be taken from the leaf at most; None if all of it."""
+        """Return the most of a type that can be taken from the leaf; None if all of it."""
         return min(
             (queue.allocated.get(name, 0) - queue.config.guaranteed[name] for queue in self.guards),
             default=None,
@@ -130,11 +130,11 @@ class Side:
 
 
 Sides = dict[int, tuple["LeafView", Side | None]]
-"""How leaves stand to one queue, by key; each with the leaf for which that was found."""
+"""The relations of leaves to one queue, by key; each with the leaf for which it was found."""
 
 
 class Eligibility(ABC):
-    """Who can be a victim for one ask.
+    """The asks that can be victims for one ask.
 
     Args:
         state: The view.
@@ -143,8 +143,8 @@ class Eligibility(ABC):
         exempt: The gangs whose members are no victims.
 
     Attributes:
-        reason: With which reason victims are released.
-        ranks_by_priority: Whether the choice of the node goes by the priorities of victims.
+        reason: The reason with which victims are released.
+        ranks_by_priority: Whether the choice of the node depends on the priorities of victims.
     """
 
     reason: Reason
@@ -157,61 +157,61 @@ class Eligibility(ABC):
         self.leaf = state.leaf_of(app)
         self._exempt = exempt
         self._path = {queue.key: queue for queue in self.leaf.upward()}
-        #: As far as they were asked for.
+        #: The relations of leaves; only those that were asked for.
         self.sides: Sides = {}
 
     @abstractmethod
     def relation(self) -> Hashable:
-        """Give what scopes have in common to which leaves stand alike, until settings change."""
+        """Return a key; eligibilities with equal keys have equal sides until settings change."""
 
     @abstractmethod
     def fence(self) -> ViewQueue:
-        """Give the queue outside of which nobody is a victim."""
+        """Return the queue outside which no ask is a victim."""
 
     @abstractmethod
     def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
-        """Say whether asks of a leaf can be victims, as far as settings and places go.
+        """Return whether settings and the tree allow asks of a leaf to be victims.
 
         Args:
             leaf: The leaf.
-            common: The lowest queue above both, which is inside the fence.
+            common: The lowest common ancestor of both leaves, which is inside the fence.
         """
 
     @abstractmethod
     def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
-        """Say whether a victim may be taken for its own sake, its queues left aside."""
+        """Return whether a victim may be taken, apart from what its queues protect."""
 
     @abstractmethod
     def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
-        """Give the place of a victim."""
+        """Return the position of a victim."""
 
     @abstractmethod
     def rank(self, side: Side, victim: Victim) -> Rank:
-        """Give how high a victim stands, for the choice of the node."""
+        """Return the rank of a victim, for the choice of the node."""
 
     @abstractmethod
     def floor(self, side: Side, lowest: int) -> Rank:
-        """Give a rank that no victim of a leaf is below.
+        """Return a lower bound of the ranks of a leaf's victims.
 
         Args:
             side: The leaf.
-            lowest: A priority that no victim is below.
+            lowest: A lower bound of the priorities of the victims.
         """
 
     @abstractmethod
     def is_beyond(self, side: Side, priority: int) -> bool:
-        """Say whether no ask of a leaf with this priority or a higher one may be taken."""
+        """Return whether no ask of a leaf with this priority or a higher one may be taken."""
 
     @abstractmethod
     def sorts_by_priority(self, side: Side) -> bool:
-        """Say whether priorities count among the victims of a leaf, or only their age."""
+        """Return whether priorities order the victims of a leaf, or only their age."""
 
     @abstractmethod
     def why(self, victim: Victim) -> str:
-        """Say why a victim is taken, for the log."""
+        """Return why a victim is taken, for the log."""
 
     def side(self, key: int) -> Side | None:
-        """Say how a leaf stands to the ask; None if nobody there can be a victim."""
+        """Return the relation of a leaf to the preemptor; None if no ask there can be a victim."""
         leaf = self.state.queues[key]
         found = self.sides.get(key)
         if found is None or found[0] is not leaf:
@@ -238,7 +238,7 @@ class Eligibility(ABC):
         return Side(leaf, below, guarded, losing, tuple(ranks), added, fixed, mine, replaced)
 
     def may_take_one(self, side: Side, victim: Victim, losses: Losses) -> bool:
-        """Say whether a victim may be taken by itself, with what is lost already."""
+        """Return whether a victim may be taken alone, given the losses so far."""
         ask = victim.allocation.ask
         if ask.gang in self._exempt or not self.deserves(side, victim, losses):
             return False
@@ -250,7 +250,7 @@ class Eligibility(ABC):
         return True
 
     def may_take(self, unit: Sequence[Victim], losses: Losses) -> bool:
-        """Say whether victims may be taken together, with what is lost already."""
+        """Return whether victims may be taken together, given the losses so far."""
         falls: dict[int, dict[str, int]] = {}
         for victim in unit:
             side = self.side(victim.leaf)
@@ -269,7 +269,7 @@ class Eligibility(ABC):
         return True
 
     def lacking(self, losses: Losses) -> dict[int, set[str]]:
-        """Give the queues above the ask in whose headroom it does not fit, and for which types."""
+        """Return the queues above the ask that lack headroom for it, and the types."""
         lacks: dict[int, set[str]] = {}
         resources = self.ask.resources
         for queue in self._path.values():
@@ -281,7 +281,7 @@ class Eligibility(ABC):
 
 
 def _offsets(path: Iterable[ViewQueue]) -> tuple[int, int | None]:
-    """Give what queues on a path, from below, make of a priority: added, or replaced by."""
+    """Return what queues on a path, from below, add to a priority, or replace it with."""
     added, fixed = 0, None
     for queue in path:
         settings = queue.config.settings
@@ -295,7 +295,7 @@ def _offsets(path: Iterable[ViewQueue]) -> tuple[int, int | None]:
 
 
 def fence_of(queue: ViewQueue) -> ViewQueue:
-    """Give the nearest queue with a fence for preemption, the queue itself included, or root."""
+    """Return the nearest queue with a preemption fence, which may be the queue itself, or root."""
     fence = queue
     while fence.parent is not None and not _is_fence(fence):
         fence = fence.parent

@@ -1,4 +1,4 @@
-"""How victims go: bound or waiting asks that lose their nodes to others."""
+"""Evictions: bound or waiting asks that lose their nodes to others."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 @final
 class Evictions:
-    """Takes asks from their nodes.
+    """Evicts asks.
 
     Args:
         state: The view.
-        placements: How asks are moved.
+        placements: Releases asks.
     """
 
     def __init__(self, state: ViewState, placements: Placements) -> None:
         self._state = state
         self._placements = placements
-        #: Who was evicted in this batch, by application and name.
+        #: The asks that were evicted in this batch, by application and name.
         self._evicted: set[tuple[int, str]] = set()
-        #: Whether anybody was more than once.
+        #: Whether one of them was evicted more than once.
         self._twice = False
 
     def start_batch(self) -> None:
-        """Begin a batch, in which nobody was evicted yet."""
+        """Begin a batch without evictions."""
         self._evicted.clear()
         self._twice = False
 
     def evict(self, victim: Victim, reason: Reason, why: str, now_us: int) -> Decision:
-        """Take an ask from its node for good, and say so.
+        """Evict an ask, and return the decision.
 
         Args:
-            victim: Who.
-            reason: By which means.
-            why: For whom and why.
+            victim: The ask.
+            reason: Reclaimed or preempted.
+            why: The message of the decision.
             now_us: The instant of the batch, in microseconds.
         """
         app, ask = victim.app, victim.allocation.ask
@@ -63,7 +63,7 @@ class Evictions:
         return attrs.evolve(decision, message=why)
 
     def _note_loss(self, victim: Victim, now_us: int) -> None:
-        """Take note that a bound ask loses its place; if it came in this batch, undo that."""
+        """Record that a bound ask is evicted; if it was bound in this batch, undo its effects."""
         app, allocation = victim.app, victim.allocation
         if allocation.ask.gang is not None:
             self._placements.commits.touch(app, allocation.ask, allocation)
@@ -75,12 +75,12 @@ class Evictions:
             self._state.undo_entry(app, leaf, advance.state, advance.stay)
 
     def without_detours(self, decisions: list[Decision]) -> list[Decision]:
-        """Leave out of a batch's decisions what was undone in it and need not be said.
+        """Remove from a batch's decisions what the batch undid and the log need not contain.
 
-        DECISION-9: an assignment that is rolled back at the instant at which it was
-        made may be left out, with its release. That is done for an ask that was evicted,
-        got another node and lost that too, so that nobody is evicted twice at one instant.
-        So are states of applications left out that such a bind had led to.
+        DECISION-9: an assignment that is rolled back at the instant at which it was made may be
+        left out, with its release. This is done for an ask that was evicted, got another node and
+        lost it too, so that no ask is evicted twice at one instant. Changes of application
+        states that followed from such a bind are left out too.
         """
         commits = self._placements.commits
         if not (self._twice or commits.has_unsaid):
@@ -94,13 +94,13 @@ _TAKES = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
 
 
 def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
-    """Leave out each further eviction of an ask, and what had been said since it lost its node.
+    """Remove each further eviction of an ask, with the assignment that it undoes.
 
     Args:
-        decisions: What a batch decided, in order.
+        decisions: The decisions of a batch, in order.
     """
     evicted: set[tuple[str | None, str | None]] = set()
-    #: For each ask the positions of what was said of it since it had no node.
+    #: For each ask the positions of its decisions since it had no node.
     since: dict[tuple[str | None, str | None], list[int]] = {}
     out: set[int] = set()
     for position, decision in enumerate(decisions):

@@ -1,7 +1,7 @@
-"""Reclaim and preemption, one step at a time: victims go, and an ask or a group is placed.
+"""Reclaim and preemption in steps: each evicts victims, and places an ask or a group.
 
-EVICTION-1, EVICTION-2, EVICTION-26, EVICTION-27. Nothing is taken unless it suffices, and the one for whom it is taken is
-placed in the same step.
+EVICTION-1, EVICTION-2, EVICTION-26, EVICTION-27. Nothing is evicted unless it suffices, and the
+preemptor is placed in the same step.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class _Step:
-    """What places one missing member of a group.
+    """How one missing member of a group is placed.
 
     Attributes:
         app: Its application.
         ask: The member.
-        node: Where it is placed.
-        plan: Who has to go for it, or None if nobody has.
+        node: The node on which it is placed.
+        plan: The plan with its victims, or None if it needs none.
     """
 
     app: ViewApp
@@ -53,12 +53,12 @@ class _Step:
 
 @final
 class Evictor:
-    """Lets asks that did not fit take what others have.
+    """Evicts victims for asks that did not fit, and places these asks.
 
     Args:
         state: The view.
-        placements: How asks are moved.
-        permits: Who is tried in which order.
+        placements: Places and releases asks.
+        permits: Binds groups, and gives the order of their members.
     """
 
     def __init__(self, state: ViewState, placements: Placements, permits: Permits) -> None:
@@ -74,7 +74,7 @@ class Evictor:
         """Begin a batch.
 
         Args:
-            is_new: Something new came in since the last one.
+            is_new: Whether there was an event since the last batch.
         """
         if is_new:
             self._state.eviction_history.forget()
@@ -83,21 +83,21 @@ class Evictor:
             action.start_batch()
 
     def take(self, now_us: int) -> Steps[list[Decision]]:
-        """Let the first that can take something do so, between two rounds.
+        """Evict for the first ask or group that may and can, between two rounds.
 
         Args:
             now_us: The instant of the batch, in microseconds.
 
         Returns:
-            What was decided; nothing if nobody can take anything.
+            The decisions; empty if no plan was found.
         """
         for action in self._actions:
-            decisions = yield from self._take_by(action, now_us)
+            decisions = yield from self._evict_by(action, now_us)
             if decisions:
                 return decisions
         return []
 
-    def _take_by(self, action: EvictionAction, now_us: int) -> Steps[list[Decision]]:
+    def _evict_by(self, action: EvictionAction, now_us: int) -> Steps[list[Decision]]:
         yield from action.prepare(self._victim_index, now_us)
         for preemptor in action.preemptors(now_us):
             yield
@@ -106,7 +106,7 @@ class Evictor:
             app, ask = preemptor
             if ask.gang is not None and not self._state.gangs[ask.gang].satisfied:
                 group = self._state.gang_index.group_of(self._state.gangs[ask.gang])
-                decisions = yield from self._take_for_group(action, group, now_us)
+                decisions = yield from self._evict_for_group(action, group, now_us)
                 if decisions:
                     return decisions
                 action.group_in_vain(group)
@@ -119,16 +119,16 @@ class Evictor:
                 action.nobody(app, ask)
         return []
 
-    def _place_for(self, app: ViewApp, ask: Ask) -> Node | None:
-        """Give the node on which an ask fits as things are, or None."""
+    def _find_node(self, app: ViewApp, ask: Ask) -> Node | None:
+        """Return the node on which an ask fits without evictions, or None."""
         if not self._state.leaf_of(app).has_room(ask):
             return None
         return self._state.nodes.find(self._state.bit_of(ask))
 
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
-        """Find a plan for an ask that does not fit; None for one that does."""
+        """Find a plan for an ask; None if there is none, or the ask fits without evictions."""
         self._planner.found_nobody = False
-        if self._place_for(app, ask) is not None:
+        if self._find_node(app, ask) is not None:
             return None
         eligibility = action.eligibility(app, ask)
         if eligibility is None:
@@ -141,7 +141,7 @@ class Evictor:
             yield self.evictions.evict(victim, plan.eligibility.reason, why, now_us)
 
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
-        """Let the victims of a plan go, and bind the ask for which they do."""
+        """Evict the victims of a plan, and bind the ask."""
         placements, app, ask, leaf = (
             self._placements,
             plan.eligibility.app,
@@ -160,10 +160,10 @@ class Evictor:
 
     # Groups
 
-    def _take_for_group(
+    def _evict_for_group(
         self, action: EvictionAction, group: ViewGroup, now_us: int
     ) -> Steps[list[Decision]]:
-        """Place all that a group lacks, if that takes victims and can be done."""
+        """Place all missing members of a group, if that needs victims and is possible."""
         if self._state.eviction_history.lost_by(group.names):
             return []
         steps = yield from self._find_steps(action, group, now_us)
@@ -186,7 +186,7 @@ class Evictor:
     def _find_steps(
         self, action: EvictionAction, group: ViewGroup, now_us: int
     ) -> Steps[list[_Step]]:
-        """Try without effect how all missing members of a group could be placed."""
+        """Find, without effect, how all missing members of a group could be placed."""
         mark, grown = self._placements.memory.mark(), self._state.nodes.grown
         steps: list[_Step] = []
         undo: list[Hold] = []
@@ -208,13 +208,13 @@ class Evictor:
                 self._placements.restore(victim.hold())
         self._state.tried_without.clear()
         self._placements.list_apps()
-        self._state.refresh()  # Who may take something was looked up meanwhile.
+        self._state.refresh()  # The next preemptor is looked up in the restored state.
         self._placements.memory.go_back(mark)
         self._state.nodes.grown = grown
         return steps if complete else []
 
     def _try_without(self, victim: Victim) -> None:
-        """Take a victim from its node for a trial, which those who ask meanwhile do not see."""
+        """Release a victim for a trial, without an effect on what ``is_bound`` reports."""
         if victim.bound:
             key = (victim.app.identity.key, victim.allocation.ask.name)
             self._state.tried_without[key] = victim.allocation
@@ -228,7 +228,7 @@ class Evictor:
         ask = None if slot is None else slot.first()
         if slot is None or ask is None:
             return None
-        node = self._place_for(slot.app, ask)
+        node = self._find_node(slot.app, ask)
         if node is not None:
             return _Step(slot.app, ask, node, None)
         if not action.is_ready(slot.app, ask, now_us):

@@ -1,4 +1,4 @@
-"""The least and the greatest of many numbers, kept up to date as they change."""
+"""The lowest and the highest of many numbers, kept up to date as they change."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Peaks:
     """The most that any node has, of each type."""
 
     def __init__(self) -> None:
-        #: What each node has.
+        #: The amount of each node, by type.
         self._now: dict[str, dict[Node, int]] = {}
-        #: All that is there, and some of what was: the highest first, then in any order.
+        #: All current amounts, and perhaps old ones, as heaps with the highest on top.
         self._heaps: dict[str, list[tuple[int, int, Node]]] = {}
         self._numbers = 0
 
     def set(self, node: Node, name: str, amount: int) -> None:
-        """Take note of what a node has of a type."""
+        """Record the amount of a type on a node."""
         now = self._now.setdefault(name, {})
         if now.get(node) == amount:
             return
@@ -38,12 +38,12 @@ class Peaks:
             self._numbers += len(heap)
 
     def forget(self, node: Node) -> None:
-        """Take note that a node has nothing any more."""
+        """Remove all amounts of a node."""
         for now in self._now.values():
             now.pop(node, None)
 
     def top(self, name: str) -> int:
-        """Give the most of a type, at least 0."""
+        """Return the highest amount of a type, at least 0."""
         heap, now = self._heaps.get(name), self._now.get(name)
         if heap is None or now is None:
             return 0
@@ -54,21 +54,21 @@ class Peaks:
 
 @final
 class Counts:
-    """Numbers, each as often as it is there, and the least and the greatest of them."""
+    """Numbers, each with its count, and the lowest and the highest of them."""
 
     __slots__ = ("_counts", "_ends")
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
-        #: The least and the greatest; None if they have to be looked for.
+        #: The lowest and the highest; None if they must be computed again.
         self._ends: tuple[int, int] | None = None
 
     def __bool__(self) -> bool:
-        """Say whether there are any."""
+        """Return whether there are any numbers."""
         return bool(self._counts)
 
     def add(self, number: int) -> None:
-        """Put a number in."""
+        """Add a number."""
         count = self._counts.get(number, 0)
         self._counts[number] = count + 1
         if not count and self._ends is not None:
@@ -76,7 +76,7 @@ class Counts:
             self._ends = min(least, number), max(greatest, number)
 
     def remove(self, number: int) -> None:
-        """Take a number out once."""
+        """Remove a number once."""
         count = self._counts[number] - 1
         if count:
             self._counts[number] = count
@@ -86,7 +86,7 @@ class Counts:
             self._ends = None
 
     def ends(self) -> tuple[int, int]:
-        """Give the least and the greatest; there must be any."""
+        """Return the lowest and the highest; there must be at least one number."""
         if self._ends is None:
             self._ends = min(self._counts), max(self._counts)
         return self._ends

@@ -1,7 +1,7 @@
-"""Plans: on which node an ask could be placed if others went, and who these are.
+"""Plans: the node on which an ask could be placed, and the victims that must be evicted.
 
-EVICTION-19, EVICTION-25. Of the nodes on which that works the one is chosen whose victims stand
-lowest, then with the fewest, then the first.
+EVICTION-19, EVICTION-25. The chosen node is the one whose highest victim is the lowest, then the one
+with the fewest victims, then the first.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
 
 NODES: Final = 8
-"""Of how many nodes the bounds are looked at before others may have their turn."""
+"""How many nodes' bounds are looked at in one step."""
 
 FEW: Final = 8
-"""If fewer than one node in so many come into question, they are brought into order anew."""
+"""If fewer than one node in so many are candidates, these are sorted again."""
 
 RELATIONS: Final = 256
-"""For how many queues it is kept how leaves stand to them."""
+"""For how many preemptors' queues the relations of leaves are kept."""
 
 
 @final
 @attrs.frozen(eq=False)
 class Plan:
-    """What would place an ask.
+    """A way to place an ask.
 
     Attributes:
-        eligibility: Whose plan it is.
+        eligibility: The eligibility of the preemptor.
         node: The node.
-        victims: Who has to go, in the order in which they are taken.
+        victims: The victims, in the order in which they are taken.
         rank: The highest rank among them.
     """
 
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def worth(self) -> Worth:
-        """What it costs."""
+        """The cost of the plan."""
         return self.rank, len(self.victims)
 
 
@@ -68,40 +68,40 @@ class _Best:
     def __init__(self) -> None:
         self.plan: Plan | None = None
 
-    def is_above(self, worth: Worth, node: Node) -> bool:
-        """Say whether a plan for a node that costs so much would be better."""
+    def is_beaten_by(self, worth: Worth, node: Node) -> bool:
+        """Return whether a plan with this cost for a node would be better."""
         plan = self.plan
         return plan is None or (worth, node.rank) < (plan.worth, plan.node.rank)
 
     def put(self, plan: Plan | None) -> None:
-        """Take note of a plan, if it is better."""
-        if plan is not None and self.is_above(plan.worth, plan.node):
+        """Keep a plan, if it is better."""
+        if plan is not None and self.is_beaten_by(plan.worth, plan.node):
             self.plan = plan
 
 
 @final
 class Planner:
-    """Finds the best plan for an ask that does not fit as things are.
+    """Finds the best plan for an ask that does not fit without evictions.
 
     Args:
         state: The view.
-        victim_index: What stands on the nodes.
+        victim_index: The victims on the nodes.
     """
 
     def __init__(self, state: ViewState, victim_index: VictimIndex) -> None:
         self._state = state
         self._victim_index = victim_index
-        #: How leaves stand to queues from which something was wanted, under these settings.
+        #: The relations of leaves to the queues of preemptors, with the current settings.
         self._sides: dict[Hashable, Sides] = {}
         self._settings = -1
-        #: The last search ended as nobody has anything that might be taken, whatever is needed.
+        #: Whether the last search found no possible victim, for any resources.
         self.found_nobody = False
 
     def find(self, eligibility: Eligibility, bit: int) -> Steps[Plan | None]:
         """Find the best plan.
 
         Args:
-            eligibility: Whose plan.
+            eligibility: The eligibility of the preemptor.
             bit: The bit of the shape of the ask.
         """
         eligibility.sides = self._sides_of(eligibility)
@@ -122,30 +122,30 @@ class Planner:
         return best.plan
 
     def _in_order(self, nodes: Collection[Node]) -> Iterable[Node]:
-        """Give some of all nodes in the order in which they are tried."""
+        """Return some of the nodes in node order."""
         if len(nodes) * FEW < len(self._state.nodes.nodes):
             return sorted(nodes, key=_rank)
         return (node for node in self._state.nodes.in_order() if node in nodes)
 
     def _look_at(self, search: Search, nodes: Iterable[Node], bit: int, best: _Best) -> Steps[None]:
-        """Look for a better plan on nodes that are in order."""
+        """Search nodes, given in node order, for a better plan."""
         left: list[tuple[Worth, Place, Node]] = []
         least, is_free = search.least(), False
         for number, node in enumerate(self._candidates(search.eligibility, nodes, bit)):
             if number % NODES == 0:
                 yield
-            if not best.is_above(least, node):  # Nor can any node be that comes after it.
+            if not best.is_beaten_by(least, node):  # No later node can be better either.
                 return
             lack = search.lack(node)
             bound: Worth | None
             if lack:
                 bound = search.bound(node, lack)
             elif search.over and not is_free:
-                # For all nodes that lack nothing the plan is the same.
+                # The plan is the same for all nodes that lack nothing.
                 bound, is_free = least, True
             else:
                 continue
-            if bound is None or not best.is_above(bound, node):
+            if bound is None or not best.is_beaten_by(bound, node):
                 continue
             if bound > least and self._victim_index.has_unseen:
                 yield from self._victim_index.look()
@@ -159,23 +159,23 @@ class Planner:
     def _look_at_rest(
         self, search: Search, left: list[tuple[Worth, Place, Node]], best: _Best
     ) -> Steps[None]:
-        """Look at the nodes that may be the best, those first that may be so by their bounds."""
+        """Search nodes that may be better, in the order of their bounds."""
         heapify(left)
         while left:
             yield
             bound, _, node = heappop(left)
-            if not best.is_above(bound, node):
+            if not best.is_beaten_by(bound, node):
                 return
             if search.partial:
                 closer = search.closer_bound(node, search.lack(node))
-                if closer is None or not best.is_above(closer, node):
+                if closer is None or not best.is_beaten_by(closer, node):
                     continue
             best.put((yield from self._plan_on(search, node)))
 
     def _candidates(
         self, eligibility: Eligibility, nodes: Iterable[Node], bit: int
     ) -> Iterator[Node]:
-        """Give those of some nodes that match, but for those from which the ask may not take."""
+        """Return the given nodes that match the ask, and on which it may evict."""
         app, ask, eviction_history = (
             eligibility.app.identity.key,
             eligibility.ask,
@@ -190,7 +190,7 @@ class Planner:
             yield node
 
     def _sides_of(self, eligibility: Eligibility) -> Sides:
-        """Give how leaves stand to the queue of a scope, as far as that is known."""
+        """Return the known relations of leaves to the queue of an eligibility."""
         if self._settings != self._state.reconfigured or len(self._sides) > RELATIONS:
             self._settings = self._state.reconfigured
             self._sides.clear()

@@ -1,4 +1,4 @@
-"""Priority preemption: an ask whose class allows it takes the place of lower ones.
+"""Priority preemption: an ask whose class allows it evicts asks of lower priority.
 
 PREEMPTION-1 to PREEMPTION-9, after YuniKorn's priority offsets and fences.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @final
 class Preemption(EvictionAction):
-    """Priority preemption: asks whose class lets them take the place of lower ones.
+    """Priority preemption: evictions for asks whose class allows it.
 
     Args:
         state: The view.
@@ -37,9 +37,9 @@ class Preemption(EvictionAction):
 
     def __init__(self, state: ViewState) -> None:
         super().__init__(state)
-        #: No ask of this priority or a lower one can take anything; None if that is not known.
+        #: Asks of this priority or a lower one have no victims; None if that is unknown.
         self._least: int | None = None
-        #: The same of single leaves.
+        #: The same for single leaves, by key.
         self._leasts: dict[int, int] = {}
 
     @override
@@ -61,7 +61,7 @@ class Preemption(EvictionAction):
             self._least = victim_index.lowest()
 
     def _compares_plainly(self) -> bool:
-        """Say whether priorities are compared as they are, wherever asks stand."""
+        """Return whether priorities are compared unchanged in all queues."""
         settings = (queue.config.settings for queue in self.state.queues.values())
         return not any(one.offset or one.fence for one in settings)
 
@@ -94,7 +94,7 @@ class Preemption(EvictionAction):
 
 @final
 class PreemptionEligibility(Eligibility):
-    """Who can be a victim of priority preemption.
+    """The asks that can be victims of priority preemption.
 
     Args:
         state: The view.

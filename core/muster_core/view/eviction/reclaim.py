@@ -1,4 +1,4 @@
-"""Reclaim: a queue that has less than it is guaranteed takes resources back.
+"""Reclaim: a queue below its ``guaranteed`` gets resources back.
 
 RECLAIM-1 to RECLAIM-12, after Volcano's queue priority and YuniKorn's guaranteed resources.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @final
 class Reclaim(EvictionAction):
-    """Reclaim: queues that have less than they are guaranteed.
+    """Reclaim: evictions for queues below their ``guaranteed``.
 
     Args:
         state: The view.
@@ -37,19 +37,19 @@ class Reclaim(EvictionAction):
 
     def __init__(self, state: ViewState) -> None:
         super().__init__(state)
-        #: The leaves and the queues above that have a claim there, for which nobody has anything.
-        self._without: set[tuple[int, int]] = set()
+        #: The leaves and their claimants for which no leaf has a victim.
+        self._without_victims: set[tuple[int, int]] = set()
 
     @override
     def nobody(self, app: ViewApp, ask: Ask) -> None:
         leaf = self.state.leaf_of(app)
         claimant = claimant_of(leaf, ask)
         if claimant is not None:
-            self._without.add((leaf.key, claimant.key))
+            self._without_victims.add((leaf.key, claimant.key))
 
     @override
     def _forget(self) -> None:
-        self._without.clear()
+        self._without_victims.clear()
 
     @override
     def leaves(self) -> Iterable[LeafView]:
@@ -62,7 +62,7 @@ class Reclaim(EvictionAction):
 
     @staticmethod
     def claimed(leaf: LeafView) -> int:
-        """Give the pending shapes of a leaf for which some queue above has a claim."""
+        """Return the pending shapes of a leaf for which it, or a queue above it, may reclaim."""
         mask = 0
         for queue in leaf.upward():
             mask |= queue.claims
@@ -73,16 +73,17 @@ class Reclaim(EvictionAction):
         mask = 0
         for bit in bits_of(self.claimed(leaf)):
             if leaf.slots or (
-                (leaf.key, bit, 0, "") not in self._in_vain and not self._is_without(leaf, bit)
+                (leaf.key, bit, 0, "") not in self._in_vain
+                and not self._is_without_victims(leaf, bit)
             ):
                 mask |= 1 << bit
         return mask
 
-    def _is_without(self, leaf: LeafView, bit: int) -> bool:
-        if not self._without:
+    def _is_without_victims(self, leaf: LeafView, bit: int) -> bool:
+        if not self._without_victims:
             return False
         claimant = next(queue for queue in leaf.upward() if queue.claims >> bit & 1)
-        return (leaf.key, claimant.key) in self._without
+        return (leaf.key, claimant.key) in self._without_victims
 
     @override
     def eligibility(self, app: ViewApp, ask: Ask) -> Eligibility | None:
@@ -102,14 +103,14 @@ class Reclaim(EvictionAction):
 
 @final
 class ReclaimEligibility(Eligibility):
-    """Who can be a victim of reclaim.
+    """The asks that can be victims of reclaim.
 
     Args:
         state: The view.
         app: The application of the ask.
         ask: The ask.
         exempt: The gangs whose members are no victims.
-        claimant: The queue that has less than it is guaranteed.
+        claimant: The queue below its ``guaranteed``.
     """
 
     reason = Reason.RECLAIMED
@@ -142,7 +143,7 @@ class ReclaimEligibility(Eligibility):
     @override
     def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
         guaranteed, resources = side.leaf.config.guaranteed, victim.allocation.ask.resources
-        if not guaranteed:  # It has what the victim has.
+        if not guaranteed:  # The leaf has every type that the victim has.
             return bool(resources)
         return any(
             amount and losses.left(side.leaf, name) > guaranteed[name]
@@ -177,7 +178,7 @@ class ReclaimEligibility(Eligibility):
 
 
 def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
-    """Give the nearest queue above an ask that may reclaim for it, or None."""
+    """Return the nearest queue above an ask that may reclaim for it, or None."""
     for queue in leaf.upward():
         if queue.parent is not None and _is_owed(queue, ask.resources):
             return queue

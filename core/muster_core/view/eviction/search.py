@@ -1,9 +1,9 @@
-"""The search for a plan, as far as it is the same for all nodes.
+"""The search for a plan: the part that all nodes share.
 
-Sums of queues say how much could be taken from each leaf, and the lowest priority that a
-leaf has anywhere whether anything could; so most searches end before a node is looked at.
-Of a node, sums over all that stands there say what a plan for it costs at least, whoever
-goes; so most nodes are left out without a plan.
+Sums of queues bound how much could be taken from each leaf, and the lowest priority of a leaf
+tells whether anything could, so that most searches end before a node is looked at. Sums of all
+victims on a node are a lower bound of the cost of any plan for it, so that most nodes are
+excluded without a plan.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
 
 Worth = tuple["Rank", int]
-"""What a plan costs: the highest rank among its victims, and how many they are."""
+"""The cost of a plan: the highest rank of its victims, and their number."""
 
 
 @final
 class Search:
-    """What is the same for all nodes.
+    """The data of one search that all nodes share.
 
     Args:
         state: The view.
-        victim_index: What stands on the nodes.
-        eligibility: Whose plan is looked for.
+        victim_index: The victims on the nodes.
+        eligibility: The eligibility of the preemptor.
     """
 
     def __init__(
@@ -42,35 +42,35 @@ class Search:
         self.state = state
         self.victim_index = victim_index
         self.eligibility = eligibility
-        #: By how much the headroom of queues above the ask is too small, by key and type.
+        #: How much headroom the queues above the ask lack, by key and type.
         self.over: dict[int, dict[str, int]] = {}
-        #: The leaves of which something might be taken, and how much of each type at most.
+        #: The leaves that may have victims, and the most of each type that can be taken.
         self.givers: dict[int, Side] = {}
         self._most: dict[int, Mapping[str, int]] = {}
-        #: Of them those below queues that lack headroom, with those queues, and who stands there.
+        #: The givers below queues that lack headroom, with those queues, and their victims.
         self.helping: dict[int, tuple[int, ...]] = {}
         self.rows: dict[int, LeafVictims] = {}
-        #: Whether a good deal of what stands anywhere might not be taken.
+        #: Whether much of all allocated resources cannot be taken.
         self.partial = False
-        #: Whether the places of victims are the same for whatever leaf they are in.
+        #: Whether the order of victims does not depend on their leaf.
         self.in_one_order = False
-        #: A rank that no victim is below.
+        #: A lower bound of the ranks of all victims.
         self.floor: Rank = ()
         #: The fair shares of leaves before anything is taken.
         self.shares: dict[int, float] = {}
-        #: One side of each kind, as far as ranks go, and the lowest rank for priorities.
+        #: One side for each effect on ranks, and the lowest rank for each priority.
         self._kinds: dict[tuple[Rank, int, int | None], Side] = {}
         self._ranks: dict[int, Rank] = {}
 
     def begin(self) -> Steps[bool]:
-        """Find out what can be known before a node is looked at.
+        """Find what can be known before a node is looked at.
 
         Returns:
             Whether there may be a plan.
         """
         for number, leaf in enumerate(self.state.leaves_below(self.eligibility.fence()), 1):
             if leaf.allocated:
-                self._ask(self.eligibility.side(leaf.key))
+                self._add_side(self.eligibility.side(leaf.key))
             if number % SIZE == 0:
                 yield
         if not self.givers:
@@ -78,7 +78,7 @@ class Search:
         yield from self.victim_index.refresh()
         if self.eligibility.ranks_by_priority:
             yield from self.victim_index.look()
-            self._leave_out_those_beyond()
+            self._remove_beyond()
             if not self.givers:
                 return False
         for side in self.givers.values():
@@ -89,11 +89,11 @@ class Search:
         if not self._may_suffice():
             return False
         if self.over:
-            yield from self._gather()
+            yield from self._gather_helping()
         return True
 
-    def _gather(self) -> Steps[None]:
-        """Find out who stands anywhere that could go for the sake of headroom."""
+    def _gather_helping(self) -> Steps[None]:
+        """Collect the victims on all nodes that could make headroom."""
         yield from self.victim_index.look()
         for key in self.helping:
             leaf, by_priority = self.givers[key].leaf, self._by_priority(key)
@@ -102,8 +102,8 @@ class Search:
     def _by_priority(self, leaf: int) -> bool:
         return self.eligibility.sorts_by_priority(self.givers[leaf])
 
-    def _ask(self, side: Side | None) -> None:
-        """Find out how much might be taken from a leaf, as far as queues say."""
+    def _add_side(self, side: Side | None) -> None:
+        """Compute how much could be taken from a leaf, as its queues allow."""
         if side is None:
             return
         most: Mapping[str, int] = side.leaf.allocated
@@ -116,7 +116,7 @@ class Search:
         if most:
             self.givers[side.leaf.key], self._most[side.leaf.key] = side, most
 
-    def _leave_out_those_beyond(self) -> None:
+    def _remove_beyond(self) -> None:
         for key, side in list(self.givers.items()):
             lowest = self.victim_index.lowest_of(key)
             assert lowest is not None, "a leaf that holds something stands on no node"
@@ -133,7 +133,7 @@ class Search:
         self.floor = min(floors, default=())
 
     def _find_over(self) -> None:
-        """Find the queues above the ask in whose headroom it does not fit."""
+        """Find the queues above the ask that lack headroom for it."""
         resources = self.eligibility.ask.resources
         for queue in self.eligibility.leaf.upward():
             for name, most in queue.config.max.amounts:
@@ -148,7 +148,7 @@ class Search:
                     self.helping[key] = queues
 
     def _compare(self) -> None:
-        """Find out how much of all there is might be taken, and in which order."""
+        """Compute how much of all resources could be taken, and whether one order serves all."""
         for name in self.eligibility.ask.resources:
             most = sum(most.get(name, 0) for most in self._most.values())
             self.partial |= 4 * most < 3 * self.state.root.allocated.get(name, 0)
@@ -157,22 +157,22 @@ class Search:
             self.in_one_order = len(kinds) == 1 and next(iter(kinds))[1] is None
 
     def _may_suffice(self) -> bool:
-        """Say whether it could be enough if all that might be taken went."""
+        """Return whether it could suffice to take everything that may be taken."""
         for name, amount in self.eligibility.ask.resources.items():
             if amount > self.victim_index.capacity.top(name):
                 return False
             lack = amount - self.victim_index.free.top(name)
-            if lack > 0 and not self._have(self._most, name, lack):
+            if lack > 0 and not self._suffice(self._most, name, lack):
                 return False
         for key, names in self.over.items():
             below = [leaf for leaf, queues in self.helping.items() if key in queues]
             for name, over in names.items():
-                if not self._have(below, name, over):
+                if not self._suffice(below, name, over):
                     return False
         return True
 
-    def _have(self, leaves: Iterable[int], name: str, wanted: int) -> bool:
-        """Say whether leaves could give so much of a type."""
+    def _suffice(self, leaves: Iterable[int], name: str, wanted: int) -> bool:
+        """Return whether so much of a type can be taken from leaves."""
         for leaf in leaves:
             wanted -= self._most[leaf].get(name, 0)
             if wanted <= 0:
@@ -180,7 +180,7 @@ class Search:
         return False
 
     def least(self) -> Worth:
-        """Give what no plan costs less than, as far as is known of all nodes."""
+        """Return a lower bound of the cost of all plans, on any node."""
         if self.victim_index.has_unseen:
             return self.floor, 1
         victim_index = self.victim_index
@@ -192,7 +192,7 @@ class Search:
         return self.floor, count
 
     def _fewest_over(self) -> int:
-        """Give how many have to go at least for the sake of headroom, or 1."""
+        """Return a lower bound of the number of victims that make headroom, at least 1."""
         count = 1
         for names in self.over.values():
             for name, over in names.items():
@@ -201,17 +201,17 @@ class Search:
                     count = max(count, -(-over // largest))
         return count
 
-    # Of one node
+    # One node
 
     def lack(self, node: Node) -> dict[str, int]:
-        """Give how much of each type a node lacks for the ask."""
+        """Return how much of each type a node lacks for the ask."""
         return lack_on(node, self.eligibility.ask.resources)
 
     def bound(self, node: Node, lack: Mapping[str, int]) -> Worth | None:
-        """Give what no plan for a node that lacks something costs less than.
+        """Return a lower bound of the cost of a plan for a node that lacks something.
 
         Returns:
-            None if no plan can work there.
+            The bound, or None if no plan is possible there.
         """
         sums = self.victim_index.on(node).sums()
         level = sums.level_for(lack)
@@ -219,14 +219,14 @@ class Search:
             return None
         priorities = sums.priorities
         rank = max(self.floor, self.rank_of(priorities[level]))
-        # Whoever is not above that rank could be among them, and be a large one.
+        # Any victim up to this rank could be in the plan, and could be large.
         while level + 1 < len(priorities) and self.rank_of(priorities[level + 1]) <= rank:
             level += 1
         count = sums.fewest(lack, level)
         return rank, max(count, self._fewest_over()) if self.over else count
 
     def rank_of(self, priority: int) -> Rank:
-        """Give a rank that no victim of a priority is below."""
+        """Return a lower bound of the ranks of victims of a priority."""
         rank = self._ranks.get(priority)
         if rank is None:
             eligibility, sides = self.eligibility, self._kinds.values()
@@ -234,33 +234,33 @@ class Search:
         return rank
 
     def closer_bound(self, node: Node, lack: Mapping[str, int]) -> Worth | None:
-        """Give what :meth:`bound` does, with regard to who might give anything."""
+        """Return a closer bound than :meth:`bound`, from the leaves that may have victims."""
         sides = list(self.sides_on(node))
         count = 1
         for name, amount in lack.items():
             most = largest = 0
-            for side, standing in sides:
-                there = standing.amounts.get(name, 0)
+            for side, on_node in sides:
+                there = on_node.amounts.get(name, 0)
                 if there:
                     most += min(there, self._most[side.leaf.key].get(name, 0))
-                    largest = max(largest, standing.largest[name])
+                    largest = max(largest, on_node.largest[name])
             if most < amount:
                 return None
             count = max(count, -(-amount // largest))
-        if self.over:  # Who goes for the sake of headroom may stand anywhere.
+        if self.over:  # Victims that make headroom may be on any node.
             return self.floor, count
         return min(self.eligibility.floor(side, one.lowest()) for side, one in sides), count
 
     def sides_on(self, node: Node) -> Iterator[tuple[Side, LeafOnNode]]:
-        """Give the leaves that might give something and have anything on a node."""
-        for key, standing in self.victim_index.on(node).by_leaf().items():
+        """Iterate over the leaves that may have victims and hold something on a node."""
+        for key, on_node in self.victim_index.on(node).by_leaf().items():
             side = self.givers.get(key)
             if side is not None:
-                yield side, standing
+                yield side, on_node
 
 
 def lack_on(node: Node, resources: Mapping[str, int]) -> dict[str, int]:
-    """Give how much of each type a node lacks for an ask."""
+    """Return how much of each type a node lacks for an ask."""
     lack: dict[str, int] = {}
     for name, amount in resources.items():
         free = node.capacity.get(name, 0) - node.used.get(name, 0)

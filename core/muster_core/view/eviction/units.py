@@ -1,4 +1,4 @@
-"""Units: which members of gangs have to go together if one of them is taken (EVICTION-28 to EVICTION-33)."""
+"""Units: the gang members that must be evicted together (EVICTION-28 to EVICTION-33)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
 
 Unit = tuple[Victim, ...]
-"""What is taken or spared as a whole; of one victim that stands for itself, that one."""
+"""The victims that are taken or spared together; a single one if it has no gang."""
 
 
 @final
 class UnitTracker:
-    """What a plan has taken, and what it can still take as one.
+    """The victims that a plan has taken, and the units that it can still take.
 
     Args:
         state: The view.
@@ -25,25 +25,25 @@ class UnitTracker:
     def __init__(self, state: ViewState) -> None:
         self._state = state
         self._taken: set[tuple[int, str]] = set()
-        #: How many bound members of each gang were taken.
+        #: How many bound members of each gang are taken.
         self._counts: dict[str, int] = {}
 
     @staticmethod
     def name(victim: Victim) -> tuple[int, str]:
-        """Give which ask a victim is."""
+        """Return the application key and the name of a victim's ask."""
         return (victim.app.identity.key, victim.allocation.ask.name)
 
     def is_taken(self, victim: Victim) -> bool:
-        """Say whether a victim was taken."""
+        """Return whether a victim is taken."""
         return self.name(victim) in self._taken
 
     def take(self, unit: Unit) -> None:
-        """Take note that a unit was taken."""
+        """Record that a unit is taken."""
         self._taken.update(map(self.name, unit))
         self._count(unit, 1)
 
     def spare(self, unit: Unit) -> None:
-        """Take note that a unit need not go."""
+        """Record that a unit is spared."""
         self._taken.difference_update(map(self.name, unit))
         self._count(unit, -1)
 
@@ -54,10 +54,10 @@ class UnitTracker:
                 self._counts[name] = self._counts.get(name, 0) + change
 
     def unit_of(self, victim: Victim) -> Unit:
-        """Give who goes with a member of a gang that was not taken.
+        """Return the unit of a gang member that is not taken.
 
-        A waiting member takes all that wait of its group with it. A bound one of a gang that
-        is satisfied goes alone while more than ``min_member`` are left, else all of them go.
+        The unit of a waiting member is all waiting members of its group. A bound member of a
+        satisfied gang goes alone while more than ``min_member`` are left; otherwise all go.
         """
         gang = victim.gang
         assert gang is not None, "what is no member of a gang stands for itself"
@@ -67,8 +67,8 @@ class UnitTracker:
         return self.rest_of(gang) or (victim,)
 
     def rest_of(self, gang: ViewGang) -> Unit:
-        """Give the bound members of a gang that are left, if they go as one; else nothing."""
-        if len(gang.bound) - self._counts.get(gang.name, 0) > _least(gang):
+        """Return the bound members of a gang that are left, if they are one unit; else nothing."""
+        if len(gang.bound) - self._counts.get(gang.name, 0) > _required(gang):
             return ()
         return tuple(self._victim(key) for key in gang.bound if key not in self._taken)
 
@@ -76,22 +76,22 @@ class UnitTracker:
         return victim_of(self._state, *key)
 
     def would_break(self, unit: Unit) -> bool:
-        """Say whether sparing a unit that was taken would leave a part of a gang.
+        """Return whether sparing a taken unit would leave a gang in part.
 
-        That is one with some members but fewer than it needs, of which others are taken.
+        Such a gang would have fewer bound members than it needs, while others are still taken.
         """
         names = set(map(self.name, unit))
         for gang in {id(victim.gang): victim.gang for victim in unit if victim.bound}.values():
             if gang is None:
                 continue
             left = [key for key in gang.bound if key not in self._taken or key in names]
-            if len(left) < len(gang.bound) and len(left) < _least(gang):
+            if len(left) < len(gang.bound) and len(left) < _required(gang):
                 return True
         return False
 
 
-def _least(gang: ViewGang) -> int:
-    """Give how many members of a gang have to be bound, or none."""
+def _required(gang: ViewGang) -> int:
+    """Return how many members of a gang must stay bound, or 0."""
     if gang.definition is None or not gang.satisfied:
         return 0
     return gang.definition.min_member

@@ -1,9 +1,9 @@
-"""What stands on all nodes, as far as anybody had to know.
+"""The victims on all nodes, as far as searches needed them.
 
-A search for victims asks first for bounds: the most that any node has free, the lowest
-priority in a leaf, the largest of all. They are kept up to date from one search to the
-next, node by node. Who stands on a node is looked at only when it comes into question, and
-again only if the node has changed; what has not changed there is kept.
+A search for victims first needs bounds: the most that any node has free, the lowest priority
+in a leaf, the largest victim. They are updated from one search to the next, node by node.
+The victims on a node are listed only when the node is a candidate, and again only if it has
+changed; victims that have not changed are kept.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
 
 @final
 class LeafVictims:
-    """All that stands of one leaf, on whatever node."""
+    """All victims of one leaf, on any node."""
 
     __slots__ = ("_sorted", "members")
 
     def __init__(self) -> None:
-        #: The members of gangs.
+        #: The gang members.
         self.members: dict[Victim, None] = {}
-        #: Those that stand for themselves by priority, and the newest first.
+        #: The victims without a gang, by priority, and the newest first.
         self._sorted: dict[bool, list[Victim]] = {}
 
     def fill(self, victims: Iterable[Victim]) -> Steps[None]:
-        """Take all in who stand there."""
-        self._sorted[True] = yield from in_order(self._sift(victims), order(by_priority=True))
+        """Add all victims of the leaf."""
+        self._sorted[True] = yield from in_order(
+            self._add_members(victims), order(by_priority=True)
+        )
 
-    def _sift(self, victims: Iterable[Victim]) -> Iterator[Victim]:
-        """Take in the members of gangs, and give the others."""
+    def _add_members(self, victims: Iterable[Victim]) -> Iterator[Victim]:
+        """Add the gang members, and return the others."""
         for victim in victims:
             if victim.gang is None:
                 yield victim
@@ -49,17 +51,17 @@ class LeafVictims:
                 self.members[victim] = None
 
     def sort(self, *, by_priority: bool) -> Steps[None]:
-        """Bring those that stand for themselves into an order."""
+        """Sort the victims without a gang in one of the two orders."""
         if by_priority not in self._sorted:
             plain = self._sorted[not by_priority]
             self._sorted[by_priority] = yield from in_order(plain, order(by_priority=by_priority))
 
     def in_order(self, *, by_priority: bool) -> Sequence[Victim]:
-        """Give those that stand for themselves, in an order in which they were brought."""
+        """Return the victims without a gang, in an order in which they were sorted."""
         return self._sorted[by_priority]
 
     def remove(self, victim: Victim) -> None:
-        """Take note that a victim does not stand there any more."""
+        """Remove a victim."""
         if victim.gang is not None:
             del self.members[victim]
             return
@@ -67,7 +69,7 @@ class LeafVictims:
             take_out(ordered, victim, by_priority=by_priority)
 
     def add(self, victim: Victim) -> None:
-        """Take note of another victim."""
+        """Add a victim."""
         if victim.gang is not None:
             self.members[victim] = None
             return
@@ -77,7 +79,7 @@ class LeafVictims:
 
 @final
 class VictimIndex:
-    """What stands on the nodes.
+    """The victims on the nodes.
 
     Args:
         state: The view.
@@ -85,32 +87,32 @@ class VictimIndex:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: The most that a node has free, and has in all.
+        #: The most that a node has free, and its largest capacity.
         self.free = Peaks()
         self.capacity = Peaks()
-        #: Who stands on each node, as it was when that was looked at.
+        #: The victims on each node, as of the last look at it.
         self._by_node: dict[Node, NodeVictims] = {}
-        #: The nodes of which that may be another by now, or was never looked at.
+        #: The nodes that have changed since the last look, or were never looked at.
         self._unseen: dict[Node, None] = {}
-        #: The nodes of which the peaks know, and what they had then.
+        #: The nodes that the peaks contain, and their capacities.
         self._measured: dict[Node, Mapping[str, int]] = {}
-        #: The priorities in each leaf, and the amounts of each type, of all who were seen.
+        #: The priorities in each leaf, and the amounts of each type, of all known victims.
         self._priorities: dict[int, Counts] = {}
         self._amounts: dict[str, Counts] = {}
-        #: The nodes that were looked at by the lowest priority there, and the reverse.
+        #: The nodes by the lowest priority of their victims, and the reverse.
         self._levels: dict[int, dict[Node, None]] = {}
         self._lowest: dict[Node, int] = {}
-        #: Who stands of a leaf, for those of which anybody has asked.
-        self._rows: dict[int, LeafVictims] = {}
+        #: The victims of leaves, for the leaves that a search needed.
+        self._by_leaf: dict[int, LeafVictims] = {}
 
     def refresh(self) -> Steps[None]:
-        """Take note of which nodes have changed; afterwards they must not until the search ends."""
+        """Find which nodes have changed; they must not change again until the search ends."""
         nodes = self._state.nodes
         done = 0
         while nodes.touched:
             node, _ = nodes.touched.popitem()
             self._unseen[node] = None
-            for name in self._measured.get(node, ()):  # It may have none of these any more.
+            for name in self._measured.get(node, ()):  # The node may no longer have these types.
                 if name not in node.capacity:
                     self.capacity.set(node, name, 0)
                     self.free.set(node, name, 0)
@@ -138,16 +140,16 @@ class VictimIndex:
 
     @property
     def has_unseen(self) -> bool:
-        """Whether there are nodes that have changed since they were looked at."""
+        """Whether nodes have changed since the last look at them."""
         return bool(self._unseen)
 
     def look(self) -> Steps[None]:
-        """Look at all nodes that have changed."""
+        """Update the victims of all nodes that have changed."""
         while self._unseen:
             yield from self._look_at(next(reversed(self._unseen)))
 
     def on(self, node: Node) -> NodeVictims:
-        """Give who stands on a node."""
+        """Return the victims on a node."""
         if node in self._unseen:
             all_at_once(self._look_at(node))
         return self._by_node[node]
@@ -186,7 +188,7 @@ class VictimIndex:
         yield
 
     def _set_level(self, node: Node, priority: int | None) -> None:
-        """Take note of the lowest priority on a node, or None if nobody stands there."""
+        """Record the lowest priority on a node, or None if it has no victims."""
         before = self._lowest.pop(node, None)
         if before is not None:
             del self._levels[before][node]
@@ -207,9 +209,9 @@ class VictimIndex:
             if amounts is None:
                 amounts = self._amounts[name] = Counts()
             amounts.add(amount)
-        row = self._rows.get(leaf)
-        if row is not None:
-            row.add(victim)
+        leaf_victims = self._by_leaf.get(leaf)
+        if leaf_victims is not None:
+            leaf_victims.add(victim)
 
     def _remove(self, victim: Victim) -> None:
         leaf = victim.leaf
@@ -217,43 +219,43 @@ class VictimIndex:
         priorities.remove(victim.place[0])
         if not priorities:
             del self._priorities[leaf]
-            self._rows.pop(leaf, None)
-        elif leaf in self._rows:
-            self._rows[leaf].remove(victim)
+            self._by_leaf.pop(leaf, None)
+        elif leaf in self._by_leaf:
+            self._by_leaf[leaf].remove(victim)
         for name, amount in victim.allocation.ask.resources.items():
             self._amounts[name].remove(amount)
             if not self._amounts[name]:
                 del self._amounts[name]
 
-    # When all nodes have been looked at
+    # After a look at all nodes
 
     def levels(self) -> list[tuple[int, Collection[Node]]]:
-        """Give the nodes by the lowest priority there, the lowest first."""
+        """Return the nodes by the lowest priority of their victims, the lowest first."""
         return sorted(self._levels.items(), key=_level)
 
     def lowest(self) -> int | None:
-        """Give the lowest priority of all that stands on nodes, or None if nothing does."""
+        """Return the lowest priority of all victims, or None if there are none."""
         return min(self._levels, default=None)
 
     def lowest_of(self, leaf: int) -> int | None:
-        """Give the lowest priority of all that a leaf has on nodes, or None if it has nothing."""
+        """Return the lowest priority of a leaf's victims, or None if there are none."""
         priorities = self._priorities.get(leaf)
         return None if priorities is None else priorities.ends()[0]
 
     def largest(self, name: str) -> int:
-        """Give the most of a type that anybody has; 0 if nobody has any."""
+        """Return the most of a type that one victim has, or 0."""
         amounts = self._amounts.get(name)
         return 0 if amounts is None else amounts.ends()[1]
 
     def gather(self, leaf: LeafView, *, by_priority: bool) -> Steps[LeafVictims]:
-        """Give who stands of a leaf, on whatever node, in an order; it is kept from now on."""
-        row = self._rows.get(leaf.key)
-        if row is None:
-            row = LeafVictims()
-            yield from row.fill(self._victims(leaf))
-            self._rows[leaf.key] = row
-        yield from row.sort(by_priority=by_priority)
-        return row
+        """Return the victims of a leaf on all nodes, sorted, and keep them up to date."""
+        leaf_victims = self._by_leaf.get(leaf.key)
+        if leaf_victims is None:
+            leaf_victims = LeafVictims()
+            yield from leaf_victims.fill(self._victims(leaf))
+            self._by_leaf[leaf.key] = leaf_victims
+        yield from leaf_victims.sort(by_priority=by_priority)
+        return leaf_victims
 
     def _victims(self, leaf: LeafView) -> Iterator[Victim]:
         by_node = self._by_node

@@ -1,8 +1,7 @@
-"""Who could be taken from a node: its allocations, in the order of victims.
+"""The possible victims on a node: its allocations, in the order of victims.
 
-EVICTION-13. Looking for victims means looking at what stands on nodes. What stands on
-a node is brought into order once, and kept; sums over it are made when they are first
-wanted, and kept until the node changes.
+EVICTION-13. The victims on a node are sorted once and kept; sums over them are computed when
+first needed, and kept until the node changes.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
 
 Place = tuple[int, int]
-"""The place of a victim among those of its leaf: priority, then the newest first."""
+"""The position of a victim among those of its leaf: by priority, then the newest first."""
 
 
 @final
 @attrs.define(eq=False)
 class Victim:
-    """An ask that is bound or waits.
+    """A bound or waiting ask.
 
     Attributes:
         app: Its application.
-        allocation: What it holds.
+        allocation: Its allocation.
         node: Its node.
-        gang: The gang that it is a member of, or None.
-        bound: It is bound; else it waits.
-        place: Its place among the victims of its leaf.
+        gang: Its gang, or None.
+        bound: Whether it is bound; otherwise it waits.
+        place: Its position among the victims of its leaf.
     """
 
     app: ViewApp
@@ -53,7 +52,7 @@ class Victim:
 
     @property
     def age(self) -> int:
-        """Its place in the order of all assignments, the newest first."""
+        """Its position among all assignments, the newest first."""
         return self.place[1]
 
     @property
@@ -62,12 +61,12 @@ class Victim:
         return self.app.identity.leaf
 
     def hold(self) -> Hold:
-        """Give what it holds."""
+        """Return it as a hold."""
         return Hold(self.app, self.allocation, self.node, self.allocation.number, self.bound)
 
 
 def victim_of(state: ViewState, key: int, name: str) -> Victim:
-    """Give an ask that has a node as a victim.
+    """Return an ask with a node as a victim.
 
     Args:
         state: The view.
@@ -86,13 +85,13 @@ def victim_of(state: ViewState, key: int, name: str) -> Victim:
 @final
 @attrs.define(eq=False)
 class LeafOnNode:
-    """What asks of one leaf have on one node.
+    """The victims of one leaf on one node.
 
     Attributes:
-        amounts: All of it.
+        amounts: Their resources in total.
         largest: The most that one of them has of each type.
-        plain: Those that stand for themselves, by priority, then the newest first.
-        members: Those that are members of gangs, in the same order.
+        plain: The victims without a gang, by priority, then the newest first.
+        members: The gang members, in the same order.
     """
 
     amounts: dict[str, int] = attrs.field(factory=dict[str, int])
@@ -102,7 +101,7 @@ class LeafOnNode:
     _newest: list[Victim] | None = attrs.field(default=None, init=False)
 
     def put(self, victim: Victim) -> None:
-        """Take a victim in whose place is behind those that are in."""
+        """Add a victim that is after all others in order."""
         amounts, largest = self.amounts, self.largest
         for name, amount in victim.allocation.ask.resources.items():
             amounts[name] = amounts.get(name, 0) + amount
@@ -111,7 +110,7 @@ class LeafOnNode:
         (self.plain if victim.gang is None else self.members).append(victim)
 
     def in_order(self, *, by_priority: bool) -> list[Victim]:
-        """Give those that stand for themselves, by priority or only the newest first."""
+        """Return the victims without a gang, by priority or only the newest first."""
         if by_priority:
             return self.plain
         if self._newest is None:
@@ -119,25 +118,24 @@ class LeafOnNode:
         return self._newest
 
     def lowest(self) -> int:
-        """Give the lowest priority."""
+        """Return the lowest priority."""
         return min(victims[0].place[0] for victims in (self.plain, self.members) if victims)
 
 
 @final
 class PrioritySums:
-    """How much could be taken from a node, whose ever it is, from which priority downward.
+    """How much could be taken from a node, up to each priority, from any leaf.
 
     Args:
-        victims: All that stand there, by priority.
+        victims: All victims on the node, by priority.
     """
 
     __slots__ = ("_largest", "_sums", "priorities")
 
     def __init__(self, victims: Iterable[Victim]) -> None:
-        #: The priorities that there are, the lowest first.
+        #: All priorities, the lowest first.
         self.priorities: list[int] = []
-        #: For each type how much there is with each of them or a lower one, and the most of
-        #: a single one.
+        #: For each type, the sum of all victims up to each priority, and their largest amount.
         self._sums: dict[str, list[int]] = {}
         self._largest: dict[str, list[int]] = {}
         for victim in victims:
@@ -155,13 +153,13 @@ class PrioritySums:
                 self._largest[name][-1] = max(self._largest[name][-1], amount)
 
     def level_for(self, lack: Mapping[str, int]) -> int | None:
-        """Give the position of the priority from which downward there is enough.
+        """Return the index of the lowest priority up to which the victims suffice.
 
         Args:
-            lack: What has to come free; something of each type.
+            lack: The amounts to be released; more than 0 of each type.
 
         Returns:
-            None if it would not be enough if all went.
+            The index, or None if all victims together do not suffice.
         """
         level = 0
         for name, amount in lack.items():
@@ -172,18 +170,18 @@ class PrioritySums:
         return level
 
     def fewest(self, lack: Mapping[str, int], level: int) -> int:
-        """Give how many have to go at least if nobody has a higher priority than that there."""
+        """Return a lower bound of the number of victims, with priorities up to a level."""
         return max(-(-amount // self._largest[name][level]) for name, amount in lack.items())
 
 
 @final
 class NodeVictims:
-    """All that stands on one node."""
+    """All victims on one node."""
 
     __slots__ = ("_by_leaf", "_parts", "_priority_sums", "held", "victims")
 
     def __init__(self) -> None:
-        #: Who stands there, by application and name, as it was when that was looked at.
+        #: The victims, by application and name, as of the last look at the node.
         self.held: dict[Holder, Victim] = {}
         #: The same by priority, then the newest first.
         self.victims: list[Victim] = []
@@ -192,7 +190,7 @@ class NodeVictims:
         self._parts: tuple[list[Victim], list[Victim]] | None = None
 
     def parts(self) -> tuple[list[Victim], list[Victim]]:
-        """Give who stands there for itself, and the members of gangs, both in order."""
+        """Return the victims without a gang, and the gang members, both in order."""
         if self._parts is None:
             plain = [victim for victim in self.victims if victim.gang is None]
             members = [victim for victim in self.victims if victim.gang is not None]
@@ -200,29 +198,29 @@ class NodeVictims:
         return self._parts
 
     def by_leaf(self) -> dict[int, LeafOnNode]:
-        """Give what stands there, by the key of the leaf."""
+        """Return the victims of each leaf, by the leaf's key."""
         if self._by_leaf is None:
             self._by_leaf = {}
             for victim in self.victims:
                 leaf = victim.leaf
-                standing = self._by_leaf.get(leaf)
-                if standing is None:
-                    standing = self._by_leaf[leaf] = LeafOnNode()
-                standing.put(victim)
+                on_node = self._by_leaf.get(leaf)
+                if on_node is None:
+                    on_node = self._by_leaf[leaf] = LeafOnNode()
+                on_node.put(victim)
         return self._by_leaf
 
     def sums(self) -> PrioritySums:
-        """Give how much could be taken, by priority."""
+        """Return how much could be taken, by priority."""
         if self._priority_sums is None:
             self._priority_sums = PrioritySums(self.victims)
         return self._priority_sums
 
     def change(self, gone: Sequence[Victim], come: Sequence[Victim]) -> None:
-        """Take note of who stands there no longer, and who does now.
+        """Record which victims have left and which have come.
 
         Args:
-            gone: The former.
-            come: The latter.
+            gone: The victims that have left.
+            come: The victims that have come.
         """
         self._by_leaf = self._priority_sums = self._parts = None
         if len(gone) + len(come) > len(self.held) // _FEW:
@@ -235,11 +233,11 @@ class NodeVictims:
 
 
 _FEW = 8
-"""If fewer than one in so many change, each is sought by itself."""
+"""If more than one in so many change, all are sorted again."""
 
 
 def take_out(victims: list[Victim], victim: Victim, *, by_priority: bool = True) -> None:
-    """Take a victim out of a list that is in order."""
+    """Remove a victim from a sorted list."""
     key = order(by_priority=by_priority)
     position = bisect_left(victims, key(victim), key=key)
     assert victims[position] is victim, "no two have the same place"
@@ -247,7 +245,7 @@ def take_out(victims: list[Victim], victim: Victim, *, by_priority: bool = True)
 
 
 def order(*, by_priority: bool) -> Callable[[Victim], Place | int]:
-    """Give by what the victims of a leaf are sorted: by priority or only the newest first."""
+    """Return the sort key for the victims of a leaf: by priority or only the newest first."""
     return _place if by_priority else _age
 
 

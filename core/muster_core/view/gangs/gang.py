@@ -1,4 +1,4 @@
-"""Gangs as a round sees them: who holds a node, what is missing, and who belongs together."""
+"""Gangs and their groups as a round sees them: members with a node, and missing members."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Hold:
-    """A waiting member, or where that is said a bound ask.
+    """A waiting member, or a bound ask where that is said.
 
     Attributes:
         app: Its application.
-        allocation: What it holds.
+        allocation: Its allocation.
         node: Its node.
-        number: Its place in the order in which asks were bound, or began to wait.
-        bound: It is bound; else it waits.
+        number: Its position in the order in which asks were bound or began to wait.
+        bound: Whether it is bound; otherwise it waits.
     """
 
     app: ViewApp
@@ -46,16 +46,16 @@ class ViewGang:
 
     Attributes:
         name: Its full name.
-        key: Its number; 0 while its owner has not been heard of.
-        definition: What defines it, or None.
+        key: Its number; 0 until its owner has reported.
+        definition: Its definition, or None.
         creation: The position of the event that defined it, or None.
         state: Its state.
-        cycle_valid: Its schedule cycle is valid.
+        cycle_valid: Whether its schedule cycle is valid.
         slots: Its pending members, by the key of their application.
         waiting: Its waiting members by application and name, in the order of their waits.
         parked: Its parked members.
         bound: Its bound members.
-        since_us: When the present wait began, in microseconds, or None.
+        since_us: When the current wait began, in microseconds, or None.
     """
 
     name: str
@@ -72,7 +72,7 @@ class ViewGang:
 
     @property
     def satisfied(self) -> bool:
-        """Whether it constrains nothing."""
+        """Whether it is satisfied, so that it constrains no member."""
         return self.state is GangState.SATISFIED
 
     @property
@@ -92,7 +92,7 @@ class ViewGang:
 
     @property
     def missing(self) -> int:
-        """How many more members have to hold a node; 0 if it needs none, or is not defined."""
+        """How many more members must hold a node; 0 if it needs none, or is not defined."""
         definition = self.definition
         if definition is None or self.state is GangState.SATISFIED:
             return 0
@@ -105,7 +105,7 @@ class ViewGang:
         return self.definition is not None and self.definition.mode is GangMode.STRICT
 
     def admits(self) -> bool:
-        """Say whether PreFilter could let a member through, as far as the gang itself goes."""
+        """Return whether the gang itself lets a member through PreFilter."""
         if self.satisfied:
             return True
         definition = self.definition
@@ -119,15 +119,15 @@ class ViewGang:
         return lack <= 0
 
     def complete(self) -> bool:
-        """Say whether nothing is missing for its group to be bound."""
+        """Return whether the gang lacks nothing that its group needs to be bound."""
         return self.definition is not None and not self.missing and self.admits()
 
     def trigger(self, trigger: GangTrigger) -> None:
-        """Let something happen to it."""
+        """Change its state as a trigger says."""
         self.state = next_gang_state(self.state, trigger, defined=self.definition is not None)
 
     def rank(self) -> tuple[bool, int, str]:
-        """Give its place in the order of creation; those that are not defined are last."""
+        """Return its position in the order of creation; undefined gangs are last."""
         return (self.creation is None, self.creation or 0, self.name)
 
 
@@ -139,9 +139,9 @@ class CycleFailure:
     Attributes:
         app: The application of the member that fitted nowhere.
         ask: The member.
-        blocked: Its leaf was blocked.
+        blocked: Whether its leaf was blocked.
         full: The nearest queue whose ``max`` had no room for it, or None.
-        held: How many members of the group held nodes then.
+        held: How many members of the group held nodes at that time.
     """
 
     app: ViewApp
@@ -157,11 +157,11 @@ class ViewGroup:
     """A group of gangs.
 
     Attributes:
-        names: The names that it connects, those that no gang has included.
-        gangs: Those of them that there are, in the order of their creation.
-        barred: A member of the Strict group fitted nowhere in this round.
-        hopeless: The Strict group was found not to fit, in room that has not grown since.
-        room: What :attr:`NodeIndex.grown` was when that was found.
+        names: The names of the gangs that it connects, including names that no gang has.
+        gangs: The gangs of these names that exist, in the order of their creation.
+        barred: Whether a member of the Strict group fitted nowhere in this round.
+        hopeless: Whether the Strict group was found not to fit, and room has not grown since.
+        room: The value of :attr:`NodeIndex.grown` at that time.
     """
 
     names: tuple[str, ...]
@@ -172,37 +172,37 @@ class ViewGroup:
 
     @property
     def strict(self) -> bool:
-        """Whether one member that fits nowhere takes the waiting ones with it."""
+        """Whether all waiting members release their nodes if one member fits nowhere."""
         return any(gang.strict for gang in self.gangs)
 
     @property
     def creation(self) -> tuple[bool, int, str]:
-        """The place of its oldest gang in the order of creation."""
+        """The position of its oldest gang in the order of creation."""
         return self.gangs[0].rank()
 
     def may_complete(self) -> bool:
-        """Say whether every gang of it could have enough members."""
+        """Return whether all its gangs exist and have enough members."""
         return len(self.gangs) == len(self.names) and all(gang.admits() for gang in self.gangs)
 
     def complete(self) -> bool:
-        """Say whether nothing is missing for it to be bound."""
+        """Return whether it lacks nothing to be bound."""
         if len(self.gangs) != len(self.names):
             return False
-        for gang in self.gangs:  # noqa: SIM110 - this is asked after each member that gets a node
+        for gang in self.gangs:  # noqa: SIM110 - this is called after each member that gets a node
             if not gang.complete():
                 return False
         return True
 
     def unsatisfied(self) -> list[ViewGang]:
-        """Give those gangs that are defined and not satisfied, in the order of creation."""
+        """Return the gangs that are defined and not satisfied, in the order of creation."""
         return [gang for gang in self.gangs if gang.definition is not None and not gang.satisfied]
 
     def holds(self) -> list[Hold]:
-        """Give all waiting members, in the order of their waits."""
+        """Return all waiting members, in the order of their waits."""
         return holds_of(self.gangs)
 
     def offer_of(self, gang: ViewGang) -> Offer:
-        """Say how the pending members of one of its gangs are to be offered."""
+        """Return how the pending members of one of its gangs are to be offered."""
         if not gang.admits():
             return Offer.NONE
         if gang.satisfied:
@@ -217,6 +217,6 @@ class ViewGroup:
 
 
 def holds_of(gangs: Iterable[ViewGang]) -> list[Hold]:
-    """Give the waiting members of gangs, in the order of their waits."""
+    """Return the waiting members of gangs, in the order of their waits."""
     holds = (hold for gang in gangs for hold in gang.waiting.values())
     return sorted(holds, key=lambda hold: hold.number)

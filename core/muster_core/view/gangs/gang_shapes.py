@@ -1,15 +1,15 @@
-"""GangShapes: Strict gangs that need so many equal members, as shapes of their own.
+"""Gang shapes: a Strict gang that lacks several equal members, as one shape.
 
-A Strict gang that stands alone in its group, with equal members in one application, fits
-exactly if there is room for as many of them as it lacks. So it is offered to a round as
-if it were one large ask: its *team* has a bit like any shape, which fits the headroom of
-a queue if all its members together do, and fits the nodes if there is room for all of
-them, on however many. Thousands of such gangs can be pending without a round looking at
-any of them, as a round looks only at what could be placed.
+A Strict gang that is alone in its group, with equal members in one application, fits
+exactly if there is room for as many members as it lacks. So it is offered to a round like
+one large ask: its *gang shape* has a bit like any shape. It fits the headroom of a queue if
+all its members together do, and it fits the nodes if there is room for all of them, on any
+number of nodes. Thousands of such gangs can be pending without a cost for a round, since a
+round considers only what could be placed.
 
-Whether there is room is looked up when a round starts, if there may be more than before;
-while a round goes on room only shrinks, so that a team that was found not to fit any more
-is out until there is more room.
+A round looks up at its start whether there is room, if there may be more than before.
+Room only shrinks during a round, so a gang shape that no longer fits is out until there is
+more room.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @final
 class GangShapes:
-    """The teams that are offered, and which of them there is room for.
+    """The gang shapes that are offered, and which of them there is room for.
 
     Args:
         shapes: The table of shapes.
@@ -38,25 +38,25 @@ class GangShapes:
     def __init__(self, shapes: ShapeTable, nodes: NodeIndex) -> None:
         self._shapes = shapes
         self._nodes = nodes
-        #: At least the teams that there is room for on the nodes.
+        #: The gang shapes that the nodes have room for, and perhaps others.
         self.fitting = 0
-        #: The shape of a member, and how many there are, for each bit that is in use.
+        #: The shape of a member and their number, for each bit in use.
         self._known: dict[int, tuple[Shape, int]] = {}
-        #: How many slots offer each of them; no zeros.
+        #: How many slots offer each gang shape; no zeros.
         self._users: dict[int, int] = {}
-        #: What :attr:`NodeIndex.grown` was when room was looked up last.
+        #: The value of :attr:`NodeIndex.grown` when room was last looked up.
         self._grown = -1
 
     def join(self, member: int, count: int) -> int:
-        """Give the bit of a team, from now on in use once more.
+        """Return the bit of a gang shape, and count one more use of it.
 
         Args:
             member: The bit of the shape of its members.
-            count: How many there are.
+            count: The number of members.
 
         Returns:
-            Its bit; that of the members if it is only one; :data:`VISIT_BIT` if no quantity
-            can be as large as what they need together.
+            The bit; the bit of the member's shape if there is only one; :data:`VISIT_BIT` if
+            the members together need more than any quantity can be.
         """
         shape = self._shapes.shapes[member]
         if count == 1:
@@ -64,10 +64,10 @@ class GangShapes:
         if any(amount * count > MAX_QUANTITY for amount in shape.resources.values()):
             return VISIT_BIT
         together = Resources({name: amount * count for name, amount in shape.resources.items()})
-        team = attrs.evolve(shape, resources=together, members=count)
-        bit = self._shapes.find(team)
+        gang_shape = attrs.evolve(shape, resources=together, members=count)
+        bit = self._shapes.find(gang_shape)
         if bit is None:
-            bit = self._shapes.add(team)
+            bit = self._shapes.add(gang_shape)
         self._shapes.acquire(bit)
         self._users[bit] = self._users.get(bit, 0) + 1
         if bit not in self._known:
@@ -76,7 +76,7 @@ class GangShapes:
         return bit
 
     def leave(self, bit: int) -> None:
-        """Use a team once less; bits of no team do not matter."""
+        """Count one use of a gang shape less; other bits are ignored."""
         if bit not in self._known:
             return
         self._shapes.release(bit)
@@ -86,7 +86,7 @@ class GangShapes:
             self.fitting &= ~(1 << bit)
 
     def refresh(self) -> None:
-        """Look up which teams there is room for, if there may be more than before."""
+        """Look up which gang shapes there is room for, if there may be more room than before."""
         if self._grown == self._nodes.grown:
             return
         self._grown = self._nodes.grown
@@ -100,27 +100,27 @@ class GangShapes:
             self.fitting &= ~(1 << bit)
 
     def has_room(self, bit: int) -> bool:
-        """Say whether there is room for a team on the nodes now."""
+        """Return whether the nodes have room for a gang shape now."""
         shape, count = self._known[bit]
         member = self._shapes.find(shape)
         return member is not None and self._nodes.room_for(member, count) >= count
 
     def knows(self, bit: int) -> bool:
-        """Say whether a bit is that of a team in use."""
+        """Return whether a bit is that of a gang shape in use."""
         return bit in self._known
 
     def shape_of(self, bit: int) -> Shape:
-        """Give the shape of a team in use."""
+        """Return a gang shape in use."""
         return self._shapes.shapes[bit]
 
     def exhaust(self, bit: int) -> None:
-        """Take note that there is no room for a team any more."""
+        """Record that there is no more room for a gang shape."""
         self.fitting &= ~(1 << bit)
 
     def check(self, users: dict[int, int]) -> None:
-        """Assert the invariants, given how many slots offer each team; for tests."""
+        """Assert the invariants, given how many slots offer each gang shape; for tests."""
         assert users == self._users
         assert self._known.keys() == users.keys()
-        # Whatever there is room for is known to fit.
+        # Every gang shape that there is room for is known to fit.
         for bit in self._known:
             assert self.fitting >> bit & 1 or not self.has_room(bit)

@@ -1,4 +1,4 @@
-"""All gangs as a round sees them, and which of them belong together."""
+"""All gangs as a round sees them, and their groups."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class GangIndex:
     """The gangs of the view.
 
     Args:
-        gang_shapes: The teams that are offered.
-        is_blocking: Says whether an application is in a blocking leaf.
+        gang_shapes: The gang shapes that are offered.
+        is_blocking: Returns whether an application is in a blocking leaf.
     """
 
     def __init__(self, gang_shapes: GangShapes, is_blocking: Callable[[ViewApp], bool]) -> None:
@@ -37,22 +37,22 @@ class GangIndex:
         self.invalid: dict[str, ViewGang] = {}
         #: The gangs whose owners have been told that their cycle is invalid.
         self._told_invalid: set[str] = set()
-        #: The gangs of Strict groups of which members may be tried.
+        #: The gangs of Strict groups whose members may be tried.
         self.strict: dict[str, ViewGang] = {}
-        #: Those of them that are not offered as teams, and have to be judged one by one.
+        #: Those of them that have no gang shape and must be judged one by one.
         self.judged: dict[str, ViewGang] = {}
-        #: The gangs in whose groups something has changed since the last refresh.
+        #: The gangs whose groups have changed since the last refresh.
         self._stale: dict[str, ViewGang] = {}
         #: The gangs that waited at the end of the last batch.
         self._timed: dict[str, ViewGang] = {}
-        #: Goes up whenever anything about a gang may have changed.
+        #: Increases whenever a gang may have changed.
         self.changes = 0
         self._links = GangLinks()
-        #: The groups by the names in them, as far as they were asked for.
+        #: The groups by their names; only those that were asked for.
         self._groups: dict[tuple[str, ...], ViewGroup] = {}
 
     def touch(self, name: str) -> ViewGang:
-        """Give a gang of which something changes, also one that was not known."""
+        """Return a gang that is about to change; create it if it is unknown."""
         self.changes += 1
         gang = self.gangs.get(name)
         if gang is None:
@@ -62,7 +62,7 @@ class GangIndex:
         return gang
 
     def remove(self, gang: ViewGang) -> None:
-        """Forget a gang that has ceased to exist."""
+        """Remove a gang that no longer exists."""
         self._dissolve(self._links.group_of(gang.name))
         self._link(gang, ())
         self._links.forget(gang.name)
@@ -73,16 +73,16 @@ class GangIndex:
     def redefine(
         self, gang: ViewGang, definition: GangDefinition | None, creation: int | None
     ) -> list[ViewApp]:
-        """Take note that a gang is defined in another way.
+        """Record a new definition of a gang.
 
         Returns:
-            The applications of which other asks are offered now.
+            The applications whose offered asks have changed.
         """
         gang.definition, gang.creation = definition, creation
         self._dissolve(self._links.group_of(gang.name))
         self._link(gang, () if definition is None else definition.groups)
         self._dissolve(self._links.group_of(gang.name))
-        for slot in gang.slots.values():  # Their members have another place among the asks.
+        for slot in gang.slots.values():  # Their members move among the asks.
             self._gang_shapes.leave(slot.visit_bit)
             slot.set_offer(Offer.NONE)
             slot.reorder(creation)
@@ -99,7 +99,7 @@ class GangIndex:
                 self._stale[name] = self.gangs[name]
 
     def group_of(self, gang: ViewGang) -> ViewGroup:
-        """Give the group of a gang."""
+        """Return the group of a gang."""
         names = self._links.group_of(gang.name)
         group = self._groups.get(names)
         if group is None:
@@ -109,12 +109,12 @@ class GangIndex:
         return group
 
     def groups_of(self, gangs: dict[str, ViewGang]) -> list[ViewGroup]:
-        """Give the groups of gangs, each once, in the order of their oldest gangs."""
+        """Return the groups of gangs, each once, in the order of their oldest gangs."""
         groups = {id(group): group for group in map(self.group_of, list(gangs.values()))}
         return sorted(groups.values(), key=lambda group: group.creation)
 
     def take_changed(self) -> list[ViewGroup]:
-        """Give the groups in which something has changed, for which nothing is known now."""
+        """Return the groups that have changed, and mark them as not hopeless."""
         groups = self.groups_of(self._stale)
         for group in groups:
             group.hopeless = False
@@ -126,10 +126,10 @@ class GangIndex:
         return bool(self._stale)
 
     def refresh(self) -> dict[int, ViewApp]:
-        """Offer members as their gangs have it now.
+        """Offer the members of changed groups as these groups now say.
 
         Returns:
-            The applications of which other asks are offered now, by key.
+            The applications whose offered asks have changed, by key.
         """
         apps: dict[int, ViewApp] = {}
         if not self._stale:
@@ -141,75 +141,75 @@ class GangIndex:
         return apps
 
     def offer(self, group: ViewGroup, apps: dict[int, ViewApp]) -> None:
-        """Offer the members of a group as it has it now, and note of which applications."""
+        """Offer the members of a group as it now says; add their applications to ``apps``."""
         strict = group.strict
         for gang in group.gangs:
             offer = group.offer_of(gang)
             tries = bool(strict and gang.slots and gang.missing and gang.admits())
-            as_team = tries and self._is_team(group, gang)
+            as_gang_shape = tries and self._has_gang_shape(group, gang)
             for key, slot in gang.slots.items():
                 bit = VISIT_BIT
-                if offer is Offer.FIRST and as_team:
+                if offer is Offer.FIRST and as_gang_shape:
                     (member,) = slot.bits
                     bit = self._gang_shapes.join(member, gang.missing)
                 before = slot.visit_bit
                 slot.set_offer(offer, bit)
                 self._gang_shapes.leave(before)
-                as_team = as_team and bit != VISIT_BIT
+                as_gang_shape = as_gang_shape and bit != VISIT_BIT
                 apps[key] = slot.app
             _keep(self.strict, gang, there=tries)
-            _keep(self.judged, gang, there=tries and not as_team)
+            _keep(self.judged, gang, there=tries and not as_gang_shape)
 
-    def _is_team(self, group: ViewGroup, gang: ViewGang) -> bool:
-        """Say whether a Strict gang fits exactly if there is room for what it lacks."""
+    def _has_gang_shape(self, group: ViewGroup, gang: ViewGang) -> bool:
+        """Return whether a Strict gang fits exactly if all members that it lacks have room."""
         if len(group.names) > 1 or len(gang.slots) > 1 or gang.waiting:
             return False
         (slot,) = gang.slots.values()
         return len(slot.bits) == 1 and not self._is_blocking(slot.app)
 
     def gang_shapes(self) -> list[Shape]:
-        """Give the team of each slot that is offered as one; for tests."""
+        """Return the gang shape of each slot that is offered as one; for tests."""
         bits = [slot.visit_bit for gang in self.gangs.values() for slot in gang.slots.values()]
         return [self._gang_shapes.shape_of(bit) for bit in bits if self._gang_shapes.knows(bit)]
 
     def drop(self, slot: Slot[ViewApp]) -> None:
-        """Take note that a slot has no members any more."""
+        """Record that a slot has no more members."""
         self._gang_shapes.leave(slot.visit_bit)
 
     def invalidate(self, group: ViewGroup) -> None:
-        """Let the cycles of a group's gangs be invalid."""
+        """Make the cycles of a group's gangs invalid."""
         for gang in group.gangs:
             gang.cycle_valid = False
             self.invalid[gang.name] = gang
 
     def renew_cycle(self, gang: ViewGang) -> None:
-        """Take note that the owner of a gang says that its cycle is valid."""
-        if gang.name in self._told_invalid:  # It has begun anew, as it was without members.
+        """Record that the owner of a gang reports its cycle as valid."""
+        if gang.name in self._told_invalid:  # It began again, as it had no members.
             gang.cycle_valid = True
             self.invalid.pop(gang.name, None)
             self._told_invalid.discard(gang.name)
 
     def changed_cycles(self) -> set[str]:
-        """Give the gangs whose owners do not know yet whether their cycle is valid."""
+        """Return the gangs whose owners do not know yet that their cycle is valid or invalid."""
         invalid = set(self.invalid)
         changed = invalid ^ self._told_invalid
         self._told_invalid = invalid
         return changed
 
     def start_cycles(self) -> None:
-        """Let every cycle be valid."""
+        """Make every cycle valid."""
         for gang in self.invalid.values():
             gang.cycle_valid = True
         self.invalid.clear()
 
     def set_waits(self, now_us: int) -> set[str]:
-        """Let waits begin and end, at the end of a batch.
+        """Begin and end waits, at the end of a batch.
 
         Args:
             now_us: The instant of the batch, in microseconds.
 
         Returns:
-            The gangs of which a wait has begun or ended.
+            The gangs whose wait has begun or ended.
         """
         changed: set[str] = set()
         for name, gang in self._timed.items():
@@ -249,7 +249,7 @@ class GangIndex:
                 assert slot.offer is group.offer_of(gang)
                 assert slot.app.slots[name] is slot
                 assert slot.creation == gang.creation
-            # No group is partly bound before it is satisfied, and none waits in vain.
+            # No group is partly bound before it is satisfied, and no complete group waits.
             assert not (gang.waiting and group.complete())
 
 

@@ -1,8 +1,8 @@
-"""Deadlocks: groups of gangs that starve one another, each holding what another needs.
+"""Deadlocks: groups of gangs that starve one another, each holding nodes that another needs.
 
-DEADLOCK-1 to DEADLOCK-13. When the rounds are done, unsatisfied groups that hold nodes are put in
-order, and the first that it helps gets what groups after it hold. What would be is
-tried on the view itself and undone again, so that there is one way of placing members.
+DEADLOCK-1 to DEADLOCK-13. After the rounds, the unsatisfied groups that hold nodes are sorted, and
+the first group that this completes gets nodes of the groups after it. The release is tried on
+the view itself and undone again, so that there is only one way to place members.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Deadlocks:
 
     Args:
         state: The view.
-        placements: How asks are moved.
-        permits: Who is tried in which order.
+        placements: Places and releases asks.
+        permits: Gives the order in which members are tried.
     """
 
     def __init__(self, state: ViewState, placements: Placements, permits: Permits) -> None:
@@ -41,13 +41,13 @@ class Deadlocks:
         self._permits = permits
 
     def resolve(self, now_us: int) -> Steps[tuple[list[Decision], bool]]:
-        """Help the first group that can be helped.
+        """Bind the first group that becomes complete if later groups release their nodes.
 
         Args:
             now_us: The instant of the batch, in microseconds.
 
         Returns:
-            What was decided, and whether a group was helped, so that rounds are due again.
+            The decisions, and whether a group was bound, so that rounds must follow.
         """
         groups = self._in_order()
         for position in (yield from self._candidates(groups)):
@@ -61,9 +61,9 @@ class Deadlocks:
         return (yield from self._help(groups, group, rivals, now_us)), True
 
     def _in_order(self) -> list[ViewGroup]:
-        """Give the unsatisfied groups that hold nodes, in the order in which they are helped.
+        """Return the unsatisfied groups that hold nodes, in the order in which they are helped.
 
-        None if there is no deadlock, or nobody who could be helped.
+        The list is empty if there is no deadlock, or no group can be helped.
         """
         gang_index = self._state.gang_index
         waiting = gang_index.waiting.values()
@@ -77,7 +77,7 @@ class Deadlocks:
         return sorted(groups, key=lambda group: -self._priority(group))
 
     def _priority(self, group: ViewGroup) -> int:
-        """Give the highest priority of the members of a group that are not bound."""
+        """Return the highest priority of the members of a group that are not bound."""
         apps = self._state.apps
         return max(
             ask.priority
@@ -91,10 +91,10 @@ class Deadlocks:
         )
 
     def _candidates(self, groups: list[ViewGroup]) -> Steps[list[int]]:
-        """Give the positions of the groups of which it is not sure that they cannot be helped.
+        """Return the positions of the groups that can perhaps be helped.
 
-        A group whose members would not fit one beside another if the groups after it held
-        nothing need not be tried.
+        A group need not be tried if its members would not have room together even if the groups
+        after it held nothing.
         """
         found: list[int] = []
         freed: dict[Node, dict[str, int]] = {}
@@ -125,7 +125,7 @@ class Deadlocks:
         return False
 
     def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
-        """Try without effect whether a group would be complete if its rivals held nothing."""
+        """Try, without effect, whether a group would be complete if its rivals held nothing."""
         state, placements = self._state, self._placements
         grown, mark = state.nodes.grown, placements.memory.mark()
         released = [hold for rival in rivals for hold in rival.holds()]
@@ -148,7 +148,7 @@ class Deadlocks:
         return placed is not None
 
     def _place_missing(self, group: ViewGroup) -> Steps[list[Hold] | None]:
-        """Let all missing members of a group wait; if one fits nowhere, none."""
+        """Make all missing members of a group wait; none of them if one fits nowhere."""
         state, placements = self._state, self._placements
         number = state.numbers
         while not group.complete():
@@ -188,7 +188,7 @@ class Deadlocks:
 
 
 def _since(group: ViewGroup, number: int) -> list[Hold]:
-    """Give the waiting members of a group that began to wait after an allocation."""
+    """Return the waiting members of a group that began to wait after an allocation."""
     return [hold for hold in group.holds() if hold.number > number]
 
 

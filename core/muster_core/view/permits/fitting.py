@@ -1,9 +1,9 @@
-"""Whether a Strict group is sure not to fit, found out without trying every member.
+"""Whether a Strict group is sure not to fit, without trying every member.
 
-What a group needs is counted by shape and compared with how many asks of each shape
-there is room for on all nodes, and with what its queues may still have. Both are upper
-bounds: a group that passes may still not fit, one that does not pass never will, until
-there is more room.
+The needs of a group are counted by shape, and compared with the number of asks of each shape
+that all nodes have room for, and with the headroom of its queues. Both are upper bounds: a
+group that passes may still not fit; a group that does not pass cannot fit until there is
+more room.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from muster_core.view.tree.leaf import LeafView
 
 Need = tuple["LeafView | None", int, int]
-"""The queue if it is known, the bit of a shape, and how many asks of it are needed."""
+"""The leaf if it is known, the bit of a shape, and how many asks of this shape are needed."""
 
 
 def find_hopeless(state: ViewState, group: ViewGroup) -> bool:
-    """Say whether a Strict group is sure not to fit now.
+    """Return whether a Strict group is sure not to fit now.
 
-    A group that holds nodes is not judged, since giving them up is an effect; nor is one
-    with members in a blocking leaf, since the one that does not fit blocks it.
+    The answer is False for a group that holds nodes, since releasing them has an effect, and
+    for one with members in a blocking leaf, since a member that does not fit blocks the leaf.
 
     Args:
         state: The view.
@@ -46,10 +46,10 @@ def find_hopeless(state: ViewState, group: ViewGroup) -> bool:
 
 
 def needs_of(state: ViewState, gang: ViewGang) -> Iterator[Need]:
-    """Give what a gang is sure to need before it is complete."""
+    """Return what a gang is sure to need before it is complete."""
     missing = gang.missing
     leaves = {slot.app.identity.leaf for slot in gang.slots.values()}
-    if missing == gang.pending:  # Every member is needed, whatever it is.
+    if missing == gang.pending:  # Every member is needed, whatever its shape.
         for slot in gang.slots.values():
             for bit, count in slot.bits.items():
                 yield state.leaf_of(slot.app), bit, count

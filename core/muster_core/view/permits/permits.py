@@ -1,10 +1,10 @@
-"""Permits: which members of a gang are tried, and what becomes of their group (GANG-21 to GANG-36).
+"""Permits: which gang members are tried, and the effect on their group (GANG-21 to GANG-36).
 
-An attempt begins with one member whose turn it is. If it gets a node, its whole group is
-activated: the untried members of the group alone are tried, in order, until the group is
-complete and bound, or a member of a Strict group fits nowhere and everything is given up,
-or none is left and the others wait. Nothing else is tried in between, so an attempt that
-is given up leaves no trace unless members of the group waited before.
+An attempt begins with one member in its turn. If it gets a node, its whole group is
+activated: only the untried members of the group are tried, in order, until the group is
+complete and bound, or a member of a Strict group fits nowhere and all are released, or no
+untried member is left and the others wait. Nothing else is tried in between, so an attempt
+that is rolled back leaves no trace unless members of the group waited before.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 @final
 @attrs.define
 class _Attempt:
-    """An attempt to get a group complete.
+    """An attempt to complete a group.
 
     Attributes:
         group: The group.
         number: The number of the last allocation before it.
-        grown: What the count of growing room was before it.
-        mark: Where the memory was before it.
-        decisions: What was decided in it, as long as it is not given up.
-        over: The group is bound, or everything is given up.
+        grown: The value of :attr:`NodeIndex.grown` before it.
+        mark: The position of the memory before it.
+        decisions: Its decisions, unless it is rolled back.
+        over: Whether the group is bound, or all its nodes are released.
     """
 
     group: ViewGroup
@@ -61,20 +61,20 @@ class Permits:
 
     Args:
         state: The view.
-        placements: How asks are moved.
+        placements: Places and releases asks.
     """
 
     def __init__(self, state: ViewState, placements: Placements) -> None:
         self._state = state
         self._placements = placements
-        #: The Strict groups of which a member fitted nowhere in this round.
+        #: The Strict groups with a member that fitted nowhere in this round.
         self._barred: list[ViewGroup] = []
         #: The leaves that were found blocked in this round.
         self._blocked: list[LeafView] = []
-        #: Whether everything was tried in its turn in the last round.
+        #: Whether the last round tried every ask in its turn.
         self.was_exact = False
-        #: How cycles became invalid in the last round, by the names of the groups; not those of
-        #: groups that were sure not to fit.
+        #: The failures that made cycles invalid in the last round, by the names of the groups;
+        #: without groups that were sure not to fit.
         self.failures: dict[tuple[str, ...], CycleFailure] = {}
 
     # Rounds
@@ -85,13 +85,13 @@ class Permits:
         return bool(self._blocked)
 
     def start_round(self) -> None:
-        """Begin a round: nothing is blocked or given up, and every cycle is valid."""
+        """Begin a round: nothing is blocked or barred, and every cycle is valid."""
         self.end_round()
         self.failures.clear()
         self._state.gang_index.start_cycles()
 
     def end_round(self) -> None:
-        """End a round: what was tried in it does not count any more."""
+        """End a round: forget what was tried, blocked or barred in it."""
         for leaf in self._blocked:
             leaf.blocked = False
             self._state.dirty[leaf.key] = leaf
@@ -106,37 +106,37 @@ class Permits:
         self._placements.start_round()
 
     def block(self, leaf: LeafView) -> None:
-        """Take note that an ask of a blocking leaf did not fit."""
+        """Record that an ask of a blocking leaf did not fit."""
         if not leaf.blocked:
             leaf.blocked = True
             self._blocked.append(leaf)
             self._state.dirty[leaf.key] = leaf
 
     def bind_complete(self, groups: Iterable[ViewGroup], now_us: int) -> list[Decision]:
-        """Bind the groups for which nothing is missing, before a round tries anything."""
+        """Bind the groups that lack nothing, before a round tries anything."""
         decisions: list[Decision] = []
         for group in groups:
             if group.complete():
                 decisions.extend(self.bind(group, now_us))
-            else:  # A gang that is satisfied otherwise keeps nobody waiting.
+            else:  # Members of a gang that is satisfied otherwise need not wait.
                 holds = holds_of(gang for gang in group.gangs if gang.satisfied)
                 decisions.extend(self._placements.bind_all([], holds, now_us))
         self._placements.list_apps()
         return decisions
 
     def must_be_exact(self) -> bool:
-        """Say whether something that members hold may be given up in the round that begins.
+        """Return whether waiting members may release their nodes in the round that begins.
 
-        Then there may be more room later in the round than before, and what was tried
-        has to be known ask by ask.
+        If they may, there can be more room later in the round than before, and each tried ask
+        must be known.
         """
         gang_index = self._state.gang_index
         return any(
-            self._may_give_up(gang_index.group_of(gang)) for gang in gang_index.waiting.values()
+            self._may_release(gang_index.group_of(gang)) for gang in gang_index.waiting.values()
         )
 
     @staticmethod
-    def _may_give_up(group: ViewGroup) -> bool:
+    def _may_release(group: ViewGroup) -> bool:
         if group.strict and any(
             gang.slots and gang.missing and gang.admits() for gang in group.gangs
         ):
@@ -149,9 +149,9 @@ class Permits:
         return spoilt and group.may_complete()
 
     def judge(self, *, exact: bool) -> None:
-        """Leave out the Strict groups that are sure not to fit, or none of them.
+        """Leave out the Strict groups that are sure not to fit; none in an exact round.
 
-        Trying them would do nothing but make their cycles invalid.
+        Trying them would only make their cycles invalid.
         """
         state = self._state
         self.was_exact = exact
@@ -173,11 +173,11 @@ class Permits:
             self._state.list_app(app)
 
     def invalidate_left_out(self) -> None:
-        """Let the cycles be invalid of the groups that were left out of the last round.
+        """Make the cycles of the groups invalid that the last round left out.
 
-        A member that has its turn in a round fails there, or its group would not be left
-        out. The round that is the last one of a batch changes nothing, so it can be told
-        afterwards whether one had; and nobody sees the cycles of another round.
+        A member that has a turn in a round fails there, or its group would not be left out. The
+        last round of a batch changes nothing, so whether a member had a turn can be found
+        afterwards; and the cycles of earlier rounds are never reported.
         """
         gang_index = self._state.gang_index
         if self.was_exact:
@@ -187,7 +187,7 @@ class Permits:
                 gang_index.invalidate(group)
 
     def is_cycle_invalid(self, gang: ViewGang) -> bool:
-        """Say whether the last round left the cycle of a gang invalid; changes nothing."""
+        """Return whether the last round left the cycle of a gang invalid; changes nothing."""
         if not gang.cycle_valid:
             return True
         gang_index = self._state.gang_index
@@ -196,12 +196,12 @@ class Permits:
         return not tried and self._is_left_out(group)
 
     def _is_left_out(self, group: ViewGroup) -> bool:
-        """Say whether a group had a turn, but was not tried since it was sure not to fit."""
+        """Return whether a group had a turn, but was not tried since it was sure not to fit."""
         return self._may_be_left_out(group) and self._has_turn(group)
 
     @staticmethod
     def _may_be_left_out(group: ViewGroup) -> bool:
-        """Say whether a group is only tried if it may fit, and its cycles are valid."""
+        """Return whether a group is only tried if it may fit, and its cycles are valid."""
         slots = (slot for gang in group.gangs for slot in gang.slots.values())
         return all(gang.cycle_valid for gang in group.gangs) and (
             group.hopeless or any(slot.visit_bit != VISIT_BIT for slot in slots)
@@ -221,10 +221,10 @@ class Permits:
     def attempt(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
     ) -> list[Decision]:
-        """Try a member whose turn it is, and what follows from it.
+        """Try a member in its turn, and activate its group if it waits.
 
         Args:
-            leaf: The queue of its application.
+            leaf: The leaf of its application.
             app: Its application.
             ask: The member, of a gang that is not satisfied and admits it.
             bit: The bit under which it is offered.
@@ -234,11 +234,11 @@ class Permits:
         gang = _gang_of(state, ask)
         group = state.gang_index.group_of(gang)
         if state.gang_shapes.knows(bit) and not state.exact and not state.gang_shapes.has_room(bit):
-            state.gang_shapes.exhaust(bit)  # So it is for all gangs that need as much.
+            state.gang_shapes.exhaust(bit)  # This holds for all gangs that need as much.
             return []
         attempt = _Attempt(group, state.numbers, state.nodes.grown, self._placements.memory.mark())
         if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
-            self._give_up(attempt)
+            self._roll_back(attempt)
         else:
             self._try(attempt, leaf, app, ask, now_us)
             if attempt.decisions:  # It waits.
@@ -247,7 +247,7 @@ class Permits:
         return attempt.decisions
 
     def _activate(self, attempt: _Attempt, now_us: int) -> None:
-        """Try the untried members of a group of which one waits."""
+        """Try the untried members of a group with a waiting member."""
         while not attempt.over:
             slot = self.next_member(attempt.group)
             ask = None if slot is None else slot.first()
@@ -270,7 +270,7 @@ class Permits:
             if leaf.config.settings.blocking:
                 self.block(leaf)
             if group.strict:
-                self._give_up(attempt)
+                self._roll_back(attempt)
             else:
                 placements.tried(app, ask, bit)
             return
@@ -283,19 +283,19 @@ class Permits:
             attempt.decisions.append(say(Kind.WAITING, leaf, app, ask, node.name))
 
     def _note_failure(self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
-        """Take note of which member fitted nowhere, for those who want to know."""
+        """Record the member that fitted nowhere, for explanations."""
         full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
         held = sum(gang.held for gang in group.gangs)
         self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, held)
 
-    def _give_up(self, attempt: _Attempt) -> None:
-        """Release all that a Strict group holds, and try none of its members in this round."""
+    def _roll_back(self, attempt: _Attempt) -> None:
+        """Release all nodes of a Strict group, and try none of its members in this round."""
         state, group = self._state, attempt.group
         holds = group.holds()
         older = [hold for hold in holds if hold.number <= attempt.number]
         for hold in reversed(holds[len(older) :]):
             self._placements.release(hold)
-        # What was taken and given back here was never decided.
+        # What was taken and released in this attempt is not logged.
         self._placements.memory.go_back(attempt.mark)
         attempt.decisions = [self._placements.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
         if not older:
@@ -308,23 +308,23 @@ class Permits:
         attempt.over = True
 
     def bind(self, group: ViewGroup, now_us: int) -> list[Decision]:
-        """Bind a group for which nothing is missing, in one step."""
+        """Bind a group that lacks nothing, in one step."""
         return list(self._placements.bind_all(group.unsatisfied(), group.holds(), now_us))
 
     # Order
 
     def hold_of(self, ask: Ask, app: ViewApp) -> Hold:
-        """Give what a waiting member holds."""
+        """Return the hold of a waiting member."""
         return _gang_of(self._state, ask).waiting[app.identity.key, ask.name]
 
     def next_member(self, group: ViewGroup, *, missing_only: bool = False) -> Slot[ViewApp] | None:
-        """Give where the first untried member of a group is, in the order of section 4.
+        """Return the slot of a group's first untried member, in the order of rounds.
 
         Args:
             group: The group.
-            missing_only: Leave out gangs that hold enough.
+            missing_only: Leave out gangs that hold enough nodes.
         """
-        if len(group.gangs) == 1 and len(group.gangs[0].slots) == 1:  # As most are.
+        if len(group.gangs) == 1 and len(group.gangs[0].slots) == 1:  # Most groups are like this.
             (gang,) = group.gangs
             if gang.satisfied or not gang.admits() or (missing_only and not gang.missing):
                 return None
@@ -344,7 +344,7 @@ class Permits:
         return min(slots, key=_first_order, default=None)
 
     def _first_app(self, apps: list[ViewApp]) -> ViewApp:
-        """Give the first of several applications, wherever they are."""
+        """Return the first of several applications in any leaves."""
         state = self._state
         self._placements.list_apps()
         state.refresh()

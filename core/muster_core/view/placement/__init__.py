@@ -1,4 +1,4 @@
-"""Placing asks on nodes and taking them off again: the steps that all decisions are made of.
+"""The steps that place asks on nodes and release them; all decisions use them.
 
-Which ask goes where is decided in ``rounds``, ``permits`` and ``eviction``.
+``rounds``, ``permits`` and ``eviction`` decide which ask gets which node.
 """

@@ -1,7 +1,7 @@
-"""What the batch has decided, for the owners of what it concerns.
+"""The decisions of a batch, as commits for the owners.
 
-Owners are told once, at the end of a batch, what is different from its beginning: an ask
-that lost its node and got it back is as before, whatever happened in between.
+Owners are told once, at the end of a batch, what differs from its beginning: nothing is said
+of an ask that lost its node and got it back.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Advance:
-    """What a bind did to the state of an application.
+    """The effect of a bind on the state of an application.
 
     Attributes:
         state: The state before.
-        stay: Which stay that was.
-        said: The new state in the log, or None if it is the same.
+        stay: The number of the stay in that state.
+        said: The decision that logs the new state, or None if the state is the same.
     """
 
     state: AppState
@@ -46,22 +46,22 @@ class Advance:
 
 
 UNCHANGED: Final = Advance(AppState.RUNNING, 0, None)
-"""A bind that did nothing to the state, whatever that was."""
+"""A bind that did not change the state."""
 
 
 @final
 @attrs.define(eq=False)
 class _Fresh:
-    """The asks of an application that were bound in this batch and are bound still."""
+    """The asks of an application that were bound in this batch and still are."""
 
     bound: dict[str, Allocation] = attrs.field(factory=dict[str, Allocation])
-    #: What each of as many binds did, by its place among them, whoever was bound.
+    #: The effects of the binds in order, one per remaining ask, whichever asks remain.
     advances: list[Advance] = attrs.field(factory=list[Advance])
 
 
 @final
 class Commits:
-    """Takes note of what is decided.
+    """Records decisions, and makes commits from them.
 
     Args:
         state: The view.
@@ -71,17 +71,17 @@ class Commits:
         self._state = state
         self._fresh: dict[int, _Fresh] = {}
         self._failed: dict[int, list[str]] = {}
-        #: Who was bound when the batch began and lost that place, by application.
+        #: The asks that were bound when the batch began and were evicted, by application.
         self._evicted: dict[int, dict[str, Allocation]] = {}
-        #: The members of gangs that were moved, by application, with what they held at first.
+        #: Gang members that were placed or released, by application, with their first allocation.
         self._members: dict[int, dict[str, Allocation | None]] = {}
         self._satisfied: set[str] = set()
         self._lost: set[str] = set()
-        #: What was said of states of applications that were undone.
+        #: Decisions about states of applications that were undone.
         self._unsaid: set[int] = set()
 
     def bound(self, app: ViewApp, allocation: Allocation, advance: Advance) -> None:
-        """Take note that an ask is bound."""
+        """Record that an ask was bound."""
         fresh = self._fresh.get(app.identity.key)
         if fresh is None:
             fresh = self._fresh[app.identity.key] = _Fresh()
@@ -89,28 +89,28 @@ class Commits:
         fresh.advances.append(advance)
 
     def failed(self, app: ViewApp, ask: Ask) -> None:
-        """Take note that the bind of an ask has failed."""
+        """Record that the bind of an ask has failed."""
         self._failed.setdefault(app.identity.key, []).append(ask.name)
 
     def touch(self, app: ViewApp, ask: Ask, held: Allocation | None) -> None:
-        """Take note that a member of a gang, which held this at first, is moved."""
+        """Record that a gang member that held this at first is placed or released."""
         self._members.setdefault(app.identity.key, {}).setdefault(ask.name, held)
 
     def satisfied(self, gang: str) -> None:
-        """Take note that a gang is satisfied."""
+        """Record that a gang is satisfied."""
         self._satisfied.add(gang)
 
     def lost(self, gang: str) -> None:
-        """Take note that a gang is unsatisfied, since all of its bound members were taken."""
+        """Record that a gang is no longer satisfied: all of its bound members were evicted."""
         self._satisfied.discard(gang)
         self._lost.add(gang)
 
     def evicted(self, app: ViewApp, allocation: Allocation) -> Advance | None:
-        """Take note that a bound ask was taken.
+        """Record that a bound ask was evicted.
 
         Returns:
-            If it was bound in this batch, what is to be undone of the application's state,
-            since such a bind counts for nothing (GANG-52); else None.
+            If it was bound in this batch, the effect on the application's state that must be
+            undone, since such a bind does not count (GANG-52); otherwise None.
         """
         key, name = app.identity.key, allocation.ask.name
         fresh = self._fresh.get(key)
@@ -124,17 +124,17 @@ class Commits:
         return advance
 
     def is_fresh(self, app: ViewApp, name: str) -> bool:
-        """Say whether a bound ask was bound in this batch."""
+        """Return whether a bound ask was bound in this batch."""
         fresh = self._fresh.get(app.identity.key)
         return fresh is not None and name in fresh.bound
 
     @property
     def has_unsaid(self) -> bool:
-        """Whether anything that was said of states was undone in the same batch."""
+        """Whether a decision about a state was undone in the same batch."""
         return bool(self._unsaid)
 
     def is_unsaid(self, decision: Decision) -> bool:
-        """Say whether what a decision says was undone in the same batch."""
+        """Return whether the effect of a decision was undone in the same batch."""
         return id(decision) in self._unsaid
 
     # For the owners
@@ -142,7 +142,7 @@ class Commits:
     def commits(
         self, now_us: int
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
-        """Give what the batch decided, for each owner concerned, once."""
+        """Return the commit of the batch for each owner concerned."""
         moved = self._fresh.keys() | self._members.keys() | self._evicted.keys()
         apps: dict[int, CommitApp] = {}
         for key in sorted(moved | self._failed.keys()):
@@ -150,7 +150,7 @@ class Commits:
             apps[key] = self._commit_app(key)
         queues = yield from self._commit_queues(sorted(moved))
         gangs = self._commit_gangs(now_us)
-        # Each in its turn: to forget a hundred thousand at once takes a while.
+        # One by one: to forget a hundred thousand at once takes time.
         for notes in (self._fresh, self._failed, self._evicted, self._members):
             while notes:
                 yield
@@ -174,7 +174,7 @@ class Commits:
             if now is not None:
                 waiting.append(now)
         if app.since_us:
-            for name in fresh:  # Its delay begins anew if it loses this place.
+            for name in fresh:  # If it loses its node, its delay begins again.
                 app.since_us.pop(name, None)
         if app.failed_on:
             for name in (*fresh, *app.waiting):
@@ -205,7 +205,7 @@ class Commits:
         return {key: CommitQueue(values) for key, values in children.items()}
 
     def commit_cycles(self) -> dict[int, CommitGang]:
-        """Give the cycles that owners do not know of, between two batches."""
+        """Return the cycles that owners do not know yet, between two batches."""
         gangs = self._state.gangs
         changed = sorted(self._state.gang_index.changed_cycles() & gangs.keys())
         return {
@@ -229,7 +229,7 @@ class Commits:
                 if place is AskPlace.PENDING and before is None:
                     continue
                 if before is not None and before.number == number:
-                    continue  # It was tried what would be if it were let go.
+                    continue  # Its release was only tried.
                 member = MemberKey(key, app.identity.name, name)
                 placements.setdefault(gang_name, []).append((number, member, place))
         concerned |= placements.keys() | state.gang_index.changed_cycles()
@@ -247,7 +247,7 @@ class Commits:
 
 
 def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:
-    """Give the gang of a member, its number and its place."""
+    """Return the gang of a member, its number and its place."""
     number = 0
     if name in app.pending:
         ask, place = app.pending[name], AskPlace.PENDING

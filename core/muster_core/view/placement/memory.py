@@ -1,9 +1,9 @@
-"""What was done to the asks, so that a state that comes again is known.
+"""The placements and releases of asks, so that a repeated state is recognized.
 
 ROUND-5, ROUND-6: rounds go on until one leaves the bound, waiting and pending asks exactly
-as it found them, and never twice from the same state. As long as nothing is given up
-again, every round that does anything leads to a state that was never there; only when
-something was given up do states have to be compared.
+as it found them, and never begin twice from the same state. While nothing is released, every
+round that changes anything leads to a new state; states must be compared only after
+something was released.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ Place = tuple[bool, str] | None
 
 @final
 class Memory:
-    """The states from which rounds have begun, as the moves that led to them."""
+    """The states from which rounds have begun, as the placements that led to them."""
 
     def __init__(self) -> None:
-        #: Every move since the memory began: the application, the ask, from where, to where.
+        #: Every placement and release: the application, the ask, its place before and after.
         self._placements: list[tuple[int, str, Place, Place]] = []
-        #: After how many moves each round began.
+        #: How many of them there were when each round began.
         self._rounds: list[int] = []
-        #: Whether any of the moves gave something up.
-        self._gave_up = False
+        #: Whether one of them was a release.
+        self._has_released = False
 
     def start_anew(self) -> Steps[None]:
-        """Forget everything; of a hundred thousand moves a part at a time, as that takes a while."""
+        """Forget everything; many thousand placements in parts, since that takes time."""
         while len(self._placements) > PART:
             del self._placements[-PART:]
             yield
         self._placements.clear()
         self._rounds.clear()
-        self._gave_up = False
+        self._has_released = False
 
     def note(self, app: int, ask: str, before: Place, after: Place) -> None:
-        """Take note that an ask is in another place now."""
+        """Record that the place of an ask has changed."""
         self._placements.append((app, ask, before, after))
-        self._gave_up = self._gave_up or after is None
+        self._has_released = self._has_released or after is None
 
     def mark(self) -> tuple[int, bool]:
-        """Give the place where the memory is now, for :meth:`go_back`."""
-        return len(self._placements), self._gave_up
+        """Return the current position, for :meth:`go_back`."""
+        return len(self._placements), self._has_released
 
     def go_back(self, mark: tuple[int, bool]) -> None:
-        """Forget moves that were all undone."""
-        placements, self._gave_up = mark
+        """Forget the placements since a mark, which were all undone."""
+        placements, self._has_released = mark
         del self._placements[placements:]
 
     def start_round(self) -> None:
-        """Take note that a round begins now."""
+        """Record that a round begins."""
         self._rounds.append(len(self._placements))
 
     def knows_this(self) -> bool:
-        """Say whether a round has begun from the state that is now."""
-        if not self._gave_up:
+        """Return whether a round has begun from the current state."""
+        if not self._has_released:
             return self._rounds[-1] == len(self._placements)
         now = self._changes(len(self._placements))
         return any(self._changes(placements) == now for placements in self._rounds)
 
     def _changes(self, placements: int) -> dict[tuple[int, str], Place]:
-        """Give what the first moves amount to: who is in another place than at first."""
+        """Return the net effect of the first placements: the asks whose place has changed."""
         first: dict[tuple[int, str], Place] = {}
         last: dict[tuple[int, str], Place] = {}
         for app, ask, before, after in self._placements[:placements]:

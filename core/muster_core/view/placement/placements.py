@@ -1,7 +1,7 @@
-"""How asks get to nodes and away from them: the steps that all decisions are made of.
+"""The steps that place asks on nodes and release them; all decisions use them.
 
-Each step keeps the view right, takes note of what the owners are to be told, and says
-what goes into the log.
+Each step updates the view, records what the owners must be told, and returns the
+decisions for the log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @final
 class Placements:
-    """Placements asks.
+    """Places asks on nodes and releases them.
 
     Args:
         state: The view.
@@ -37,26 +37,26 @@ class Placements:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: What the rounds did in this batch, as far as they have to know.
+        #: The placements of this batch's rounds, to recognize repeated states.
         self.memory = Memory()
         #: Whether a bind failed in this round.
         self.failed = False
-        #: The applications of which an ask was tried in this round and is pending still.
+        #: The applications with an ask that was tried in this round and is still pending.
         self._tried: dict[int, ViewApp] = {}
-        #: The applications whose place in their leaf may be another one.
+        #: The applications whose position in their leaf may have changed.
         self._unlisted: dict[int, ViewApp] = {}
-        #: What this batch decided, for the owners.
+        #: The decisions of this batch, for the owners.
         self.commits = Commits(state)
 
     # What was tried
 
     @property
     def has_tried(self) -> bool:
-        """Whether anything pending was tried in this round."""
+        """Whether a pending ask was tried in this round."""
         return bool(self._tried)
 
     def start_round(self) -> None:
-        """Let everything be untried."""
+        """Make all asks untried."""
         if self._tried:
             for app in self._tried.values():
                 app.start_round()
@@ -66,17 +66,17 @@ class Placements:
         self.list_apps()
 
     def tried(self, app: ViewApp, ask: Ask, bit: int) -> None:
-        """Take note that a pending ask was tried in this round."""
+        """Record that a pending ask was tried in this round."""
         app.tried(ask, bit)
         self._tried[app.identity.key] = app
         self._unlisted[app.identity.key] = app
 
     def unlist(self, app: ViewApp) -> None:
-        """Take note that an application's place in its leaf may be another one."""
+        """Record that an application's position in its leaf may have changed."""
         self._unlisted[app.identity.key] = app
 
     def list_apps(self) -> None:
-        """Bring the places of the applications up to date of which something has changed."""
+        """Update the positions of the applications that have changed."""
         state = self._state
         if state.gang_index.is_stale:
             self._unlisted.update(state.gang_index.refresh())
@@ -90,7 +90,7 @@ class Placements:
     # Plain asks
 
     def fail(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node) -> Decision:
-        """Give up an assignment whose bind fails: the ask stays pending, tried in this round."""
+        """Drop an assignment whose bind fails: the ask stays pending and counts as tried."""
         self._spend_failure(app, ask, node)
         self.tried(app, ask, bit)
         return say(Kind.RELEASED, leaf, app, ask, node.name, Reason.BIND_FAILED)
@@ -112,7 +112,7 @@ class Placements:
     def bind(
         self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, now_us: int
     ) -> list[Decision]:
-        """Bind a pending ask of which it was said already that it is assigned."""
+        """Bind a pending ask for which the log has an ``assigned`` already."""
         return self.assign(leaf, app, ask, self._state.bit_of(ask), node, now_us)[1:]
 
     def _spend_failure(self, app: ViewApp, ask: Ask, node: Node) -> None:
@@ -150,7 +150,7 @@ class Placements:
             )
         ]
         before, stay = app.state, app.stay
-        if (before, Trigger.ASK_BOUND) not in TRANSITIONS:  # Most run already.
+        if (before, Trigger.ASK_BOUND) not in TRANSITIONS:  # Most applications are Running already.
             self.commits.bound(app, allocation, UNCHANGED)
             return decisions
         after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
@@ -184,7 +184,7 @@ class Placements:
     # Members of gangs
 
     def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
-        """Let a pending member wait on a node."""
+        """Make a pending member wait on a node."""
         self._state.remove_pending(app, ask)
         self._take(leaf, app, Allocation(ask, node.name, self._next_number()), node)
 
@@ -197,11 +197,11 @@ class Placements:
         self._unlisted[app.identity.key] = app
 
     def bind_all(self, gangs: list[ViewGang], holds: list[Hold], now_us: int) -> Iterator[Decision]:
-        """Bind waiting members in one step, and let their gangs be satisfied.
+        """Bind waiting members in one step, and make their gangs satisfied.
 
         Args:
             gangs: The gangs that become satisfied.
-            holds: Who is bound, in order.
+            holds: The members to bind, in order.
             now_us: The instant of the batch, in microseconds.
         """
         for gang in gangs:
@@ -227,12 +227,13 @@ class Placements:
         assigned = hold.allocation.age
         return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
 
-    # Away from nodes, and back
+    # Releasing nodes, and undoing that
 
     def release(self, hold: Hold) -> None:
-        """Take an ask from its node, bound or waiting: it is pending again, or parked.
+        """Release the node of a bound or waiting ask, which is then pending again, or parked.
 
-        Its owner is told of it if it waits; of one that is bound that is not for here.
+        This records the change for the owner only if the ask waited; for a bound ask that is
+        left to the caller.
         """
         state, app, ask, node = self._state, hold.app, hold.allocation.ask, hold.node
         queues, key = state.leaf_of(app).line, (app.identity.key, ask.name)
@@ -251,7 +252,7 @@ class Placements:
         else:
             for queue in queues:
                 add_to(queue.pending, ask.resources)
-            # The shape of one that waits is counted still.
+            # The shape of a waiting ask is still counted.
             bit = state.acquire_shape(ask) if hold.bound else state.bit_of(ask)
             state.add_pending(app, ask, bit)
             if hold.bound:
@@ -264,7 +265,7 @@ class Placements:
         ask, leaf = allocation.ask, state.leaf_of(app)
         if ask.name in app.parked:
             state.unpark(app, ask)
-            for queue in leaf.line:  # It is as if it had been pending.
+            for queue in leaf.line:  # As if it had been pending.
                 add_to(queue.pending, ask.resources)
         else:
             bit = state.remove_pending(app, ask)
@@ -279,7 +280,7 @@ class Placements:
         self._unlisted[app.identity.key] = app
 
     def give_up(self, hold: Hold, reason: Reason) -> Decision:
-        """Let a waiting member be pending again, and say so."""
+        """Make a waiting member pending again; return the decision."""
         self.release(hold)
         leaf = self._state.leaf_of(hold.app)
         return say(Kind.RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)

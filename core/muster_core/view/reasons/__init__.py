@@ -1,7 +1,7 @@
-"""Why asks are not running at the end of a batch: computed when somebody wants to know.
+"""Why asks are not running at the end of a batch, computed when an explanation is requested.
 
-Nothing here alters the view, and nothing is done for it while rounds are run but that a bind
-that fails and a Strict group that gives up leave a note.
+Nothing here changes the view. Rounds do no work for it, except to record failed binds and the
+failures of Strict groups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a Strict group gave up in the last round (GANG-25, GANG-28)."""
+"""Why the cycle of a Strict group failed in the last round (GANG-25, GANG-28)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 def gave_up(
     state: ViewState, gang: ViewGang, group: ViewGroup, failure: CycleFailure | None
 ) -> PendingReason:
-    """Say why the cycle of a gang is invalid.
+    """Return why the cycle of a gang is invalid.
 
     Args:
         state: The view.
         gang: The gang.
         group: Its group.
-        failure: Which member fitted nowhere in the last round; None if none was tried, since
+        failure: The member that fitted nowhere in the last round; None if none was tried, since
             the group was sure not to fit.
     """
     facts: dict[str, Fact] = {"gang": gang.name}
@@ -60,7 +60,7 @@ def _why_failed(state: ViewState, failure: CycleFailure) -> str:
 
 
 def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) -> str:
-    """Say what all that a group lacks could not have, one beside another."""
+    """Return why the missing members of a group cannot all have room."""
     gangs = [gang for gang in group.gangs if gang.missing and gang.admits()]
     needs = [need for gang in gangs for need in needs_of(state, gang)]
     failed = _first_to_fail(state, gangs, needs)
@@ -82,7 +82,7 @@ def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) ->
 def _first_to_fail(
     state: ViewState, gangs: list[ViewGang], needs: list[Need]
 ) -> tuple[ViewApp, Ask] | None:
-    """Give the member that would be the first to fail, if all are alike and in one place."""
+    """Return the member that would fail first, if all are equal and in one application."""
     if len(gangs) != 1 or len(gangs[0].slots) != 1 or len(needs) != 1:
         return None
     (slot,), ((_, bit, _),) = gangs[0].slots.values(), needs
@@ -93,7 +93,7 @@ def _first_to_fail(
 
 
 def _room_on_nodes(state: ViewState, shape: Shape) -> int:
-    """Count how many asks of a shape the nodes have room for, one beside another."""
+    """Count how many asks of a shape the nodes have room for together."""
     return sum(
         _times(
             shape.resources,
@@ -105,7 +105,7 @@ def _room_on_nodes(state: ViewState, shape: Shape) -> int:
 
 
 def _rooms_in_queues(state: ViewState, app: ViewApp, resources: Resources) -> Iterator[int]:
-    """Give how many asks the ``max`` of each queue on the path has room for."""
+    """Return for each ``max`` on the path how many asks it leaves room for."""
     yield len(app.pending)
     for queue in state.leaf_of(app).upward():
         for name, most in queue.config.max.amounts:
@@ -118,7 +118,7 @@ def _times(resources: Resources, room: dict[str, int]) -> int:
 
 
 def _short_of_nodes(state: ViewState, needs: list[Need]) -> Iterator[tuple[Shape, int, int]]:
-    """Give each shape of which more are needed than the nodes have room for, and both numbers."""
+    """Return each shape that nodes have too little room for, with the need and the room."""
     counts: dict[int, int] = {}
     for _, bit, count in needs:
         counts[bit] = counts.get(bit, 0) + count
@@ -130,7 +130,7 @@ def _short_of_nodes(state: ViewState, needs: list[Need]) -> Iterator[tuple[Shape
 
 
 def _short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, dict[str, int]]]:
-    """Give each queue whose ``max`` has too little left for all, and how much it lacks."""
+    """Return each queue whose ``max`` leaves too little for all, and what it lacks."""
     wanted: dict[int, dict[str, int]] = {}
     for leaf, bit, count in needs:
         each = state.shapes.shapes[bit].resources.items()

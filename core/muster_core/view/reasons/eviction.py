@@ -1,4 +1,4 @@
-"""The reasons that reclaim and preemption give (EVICTION-5, RECLAIM-1, PREEMPTION-1)."""
+"""The reasons that follow from reclaim and preemption (EVICTION-5, RECLAIM-1, PREEMPTION-1)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def taking(state: ViewState, turns: Turns, turn: Turn, now_us: int) -> PendingReason | None:
-    """Say why a pending ask has taken nothing from others, if it is one that could.
+    """Return why a pending ask that may reclaim or preempt has evicted nothing.
 
     Args:
         state: The view.
-        turns: Who has a turn.
+        turns: The order of asks.
         turn: The ask.
         now_us: The present instant, in microseconds.
     """
@@ -47,7 +47,7 @@ def taking(state: ViewState, turns: Turns, turn: Turn, now_us: int) -> PendingRe
 
 
 def _is_looked_at(state: ViewState, turns: Turns, turn: Turn) -> bool:
-    """Say whether an ask that does not fit is looked at for reclaim and preemption."""
+    """Return whether reclaim and preemption consider an ask that does not fit."""
     if not turns.has(turn):
         return False
     if turn.leaf.config.settings.blocking:

@@ -1,4 +1,4 @@
-"""All reasons for an ask that hold at the end of a batch, and what it is compared with."""
+"""All reasons why an ask is not running at the end of a batch, and its place in the order."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @final
 class Explainer:
-    """Explains asks between two batches; another one is needed once anything has changed.
+    """Explains asks between two batches; a new one is needed after each change.
 
-    What several asks have in common is found once.
+    Facts that several asks share are computed once.
 
     Args:
         state: The view, which is only read.
-        permits: What became of members of gangs in the last round.
+        permits: What happened to gang members in the last round.
     """
 
     def __init__(self, state: ViewState, permits: Permits) -> None:
@@ -43,7 +43,7 @@ class Explainer:
         self._surveys: dict[Shape, room.Survey] = {}
 
     def pending(self) -> Iterator[tuple[ViewApp, Ask]]:
-        """Give every ask that is pending, parked or waiting.
+        """Iterate over the asks that are pending, parked or waiting.
 
         Yields:
             Applications by creation, the asks of each in order.
@@ -55,19 +55,19 @@ class Explainer:
                 yield app, ask
 
     def _order_of(self, ask: Ask) -> AskOrder:
-        """Give the place of an ask among those of its application, wherever it is."""
+        """Return the position of an ask among those of its application, in any state."""
         return ask.order_in(None if ask.gang is None else self._state.gangs[ask.gang].creation)
 
     def explain(
         self, app: ViewApp, name: str, now_us: int, notes: tuple[PendingReason, ...]
     ) -> Explanation | None:
-        """Say why an ask is not running.
+        """Explain why an ask is not running.
 
         Args:
             app: Its application.
             name: Its name.
             now_us: The present instant, in microseconds.
-            notes: What is to be said of every pending ask of the application besides.
+            notes: Further reasons that apply to every pending ask of the application.
 
         Returns:
             All reasons, or None if it is bound or unknown.
@@ -85,7 +85,7 @@ class Explainer:
             if first is not None and first.ask is not ask and self._competes(turn):
                 levels = compare(turn, first, self._state.total)
             reasons = (*self._reasons(turn, now_us), *_turn(first, levels))
-            # The next round would begin with the first, and change something.
+            # Without a reason the next round would begin with the ask, and place it.
             assert reasons, "an ask is pending at rest for no reason"
             reasons += notes
         return Explanation(
@@ -103,7 +103,7 @@ class Explainer:
         return turn.leaf.enters() and self._turns.has(turn)
 
     def _gang_of(self, ask: Ask) -> tuple[ViewGang, ViewGroup] | None:
-        """Give the gang of an ask and its group if that gang constrains it."""
+        """Return the gang of an ask and its group, if that gang constrains it."""
         gang = None if ask.gang is None else self._state.gangs[ask.gang]
         if gang is None or gang.satisfied:
             return None
@@ -117,7 +117,7 @@ class Explainer:
         return gangs.waiting(gang, group, first, now_us)
 
     def _reasons(self, turn: Turn, now_us: int) -> Iterator[PendingReason]:
-        """Give the reasons that hold for a pending ask in itself, in the order of the codes."""
+        """Return the reasons of a pending ask apart from the order, in the order of the codes."""
         state, (leaf, app, ask) = self._state, (turn.leaf, turn.app, turn.ask)
         nodes, ganged = self._survey(ask.shape), self._gang_of(ask)
         found = (
@@ -146,7 +146,7 @@ class Explainer:
 
 
 def _bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
-    """Say where the last bind of an ask failed, if it has held no node since."""
+    """Return where the last bind of an ask failed, if it has held no node since."""
     failed, node = app.failed_on.get(ask.name, (None, ""))
     if failed is not ask:
         return None

@@ -1,4 +1,4 @@
-"""The reasons that a gang gives (GANG-21 to GANG-25, GANG-33, GANG-43)."""
+"""The reasons that follow from a gang (GANG-21 to GANG-25, GANG-33, GANG-43)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def is_refused(gang: ViewGang) -> bool:
-    """Say whether PreFilter refuses every pending member of a gang when a round begins."""
+    """Return whether PreFilter refuses every pending member of a gang when a round begins."""
     return not gang.satisfied and not (gang.missing and gang.admits())
 
 
 def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
-    """Say why PreFilter refuses the pending members of a gang, or None if it does not.
+    """Return why PreFilter refuses the pending members of a gang, or None if it does not.
 
-    A gang that has timed out has none: its members are parked.
+    A gang that has timed out has no pending members: they are parked.
     """
     if not is_refused(gang):
         return None
@@ -42,13 +42,13 @@ def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
 def waiting(
     gang: ViewGang, group: ViewGroup, first_end: tuple[int, ViewGang] | None, now_us: int
 ) -> tuple[PendingReason, ...]:
-    """Say what a waiting member waits for.
+    """Return what a waiting member waits for.
 
     Args:
         gang: Its gang.
-        group: The group of that.
-        first_end: When the first of the group's gangs times out, in microseconds, and which; with
-            it the whole group gives up. None if none of them waits since a batch has ended.
+        group: The group of its gang.
+        first_end: When the first of the group's gangs times out, in microseconds, and this gang;
+            the whole group then releases its nodes. None if no wait has begun.
         now_us: The present instant, in microseconds.
     """
     definition = gang.definition
@@ -70,13 +70,13 @@ def waiting(
 
 
 def timed_out(gang: str) -> tuple[PendingReason, ...]:
-    """Say why a member is parked, given its gang's name."""
+    """Return why a member is parked, given its gang's name."""
     message = f"gang {gang} has timed out; its members are tried again once it is removed and defined anew"
     return (PendingReason(Code.GANG_TIMED_OUT, message, {"gang": gang}),)
 
 
 def _lacks(group: ViewGroup) -> dict[str, int]:
-    """Give how many more members of each gang have to hold nodes, and -1 if it is not defined."""
+    """Return how many more members of each gang must hold nodes; -1 for an undefined gang."""
     known = {gang.name: gang for gang in group.gangs}
     lacks: dict[str, int] = {}
     for name in group.names:

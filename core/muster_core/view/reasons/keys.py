@@ -1,4 +1,4 @@
-"""By which keys two competitors are compared, level by level (ORDER-5 to ORDER-18)."""
+"""The keys by which two asks are compared, level by level (ORDER-5 to ORDER-18)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from muster_core.view.tree.sort_keys import Part, Value
 
 _DIGITS: Final = (3, 6, 9, 17)
-"""With how many digits shares are written: the fewest with which two can be told apart."""
+"""The numbers of digits for shares: the fewest with which two values differ."""
 
 _BETTER: Final[Mapping[str, str]] = {
     "queue.priority": "its queue.priority {other} is higher than {own}",
@@ -32,16 +32,16 @@ _BETTER: Final[Mapping[str, str]] = {
     "submission": "it came first, {other} before {own}",
     "number": "its number {other} is before {own}",
 }
-"""Why the other comes first, by what decides."""
+"""Why the other ask comes first, by the deciding key."""
 
 
 def compare(own: Turn, other: Turn, total: Mapping[str, int]) -> tuple[Level, ...]:
-    """Compare the ways to two asks, from the root to where they part, that level included.
+    """Compare the paths to two asks, from the root to the first level where they differ.
 
     Args:
         own: The ask that is explained.
         other: The ask that is tried first.
-        total: What all nodes have.
+        total: The capacity of all nodes.
     """
     levels = list(_levels_of_queues(own.leaf, other.leaf, total))
     if own.leaf is not other.leaf:
@@ -82,7 +82,7 @@ def _compared(
 
 
 def _shown(own: Value, other: Value) -> tuple[str, str]:
-    """Write two values, so that two that differ can be told apart."""
+    """Format two values, so that different ones look different."""
     if isinstance(own, tuple) and isinstance(other, tuple):
         return _told_apart(own, other)
     if isinstance(own, float) and isinstance(other, float):
@@ -100,7 +100,7 @@ def _written(shares: tuple[float, ...], digits: int) -> str:
 
 
 def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
-    """Say who is tried before an ask, and what decides that."""
+    """Return which ask is tried before another, and which key decides."""
     level = levels[-1]
     key = next(key for key in level.keys if key.decides)
     why = _BETTER[key.name].format(own=key.own or "none", other=key.other or "none")

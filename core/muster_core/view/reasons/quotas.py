@@ -1,4 +1,4 @@
-"""The reasons that queues give by what they limit (QUEUE-7, ORDER-2)."""
+"""The reasons that follow from the limits of queues (QUEUE-7, ORDER-2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:
-    """Give each queue on the path, with type and ``max``, that an ask alone would exceed."""
+    """Return each queue on the path, with type and ``max``, that an ask alone would exceed."""
     for queue in leaf.upward():
         for kind, most in queue.config.max.amounts:
             if ask.resources[kind] > most:
@@ -27,7 +27,7 @@ def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:
 
 
 def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
-    """Say which queues on the path have too little left of their ``max``."""
+    """Return which queues on the path leave too little of their ``max``."""
     parts: list[str] = []
     rooms: dict[str, int] = {}
     for queue in leaf.upward():
@@ -46,7 +46,7 @@ def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
 
 
 def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
-    """Say in which queues as many other applications run as may."""
+    """Return which queues have reached their ``maxapplications`` with other applications."""
     full = [queue for queue in leaf.upward() if queue.gates()[0 if app.running else 1]]
     if not full:
         return None
@@ -63,14 +63,14 @@ def _applications(queue: ViewQueue, app: ViewApp) -> str:
 
 
 def the_one(leaf: LeafView) -> ViewApp | None:
-    """Give the application that competes beside the Running ones in a state-aware leaf."""
+    """Return the application that competes beside the Running ones in a state-aware leaf."""
     state = AppState.STARTING if leaf.starting else AppState.ACCEPTED
     apps = [app for app in leaf.apps.values() if app.state is state and app.pending]
     return min(apps, key=lambda app: app.rank, default=None)
 
 
 def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
-    """Say which application has to start before this one."""
+    """Return which application must start before this one."""
     if leaf.config.settings.sort_policy is not SortPolicy.STATE_AWARE:
         return None
     if app.state is AppState.RUNNING:
@@ -78,9 +78,7 @@ def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     one = the_one(leaf)
     if one is app:
         return None
-    if (
-        one is None
-    ):  # One that asks for nothing at present keeps them out; but for it, one would be.
+    if one is None:  # A Starting application without pending asks excludes the others.
         starting = (other for other in leaf.apps.values() if other.state is AppState.STARTING)
         one = min(starting, key=lambda other: other.identity.key)
     path, before = leaf.config.path, one.identity.name

@@ -1,4 +1,4 @@
-"""The reasons that nodes give: what each of them lacks for a shape."""
+"""The reasons that follow from nodes: what each of them lacks for a shape."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 @final
 @attrs.define
 class Survey:
-    """How the nodes stand to a shape.
+    """The comparison of all nodes with a shape.
 
     Attributes:
-        nodes: How many nodes there are.
-        unmatched: How many do not match, whatever they have.
+        nodes: How many nodes exist.
+        unmatched: How many do not match the shape's selector or required node.
         unschedulable: How many match and are not schedulable.
-        large: How many match and would have the capacity if they were empty.
+        large: How many match and have the capacity, if they were empty.
         fitting: How many have room now.
-        lacking: How many others lack which types.
-        largest: The most that a matching node has of each type that is asked for.
-        free: What schedulable, matching nodes have free in all, of each type asked for.
-        closest: Of those the one that lacks the least, in parts of what is asked for; and what
-            it lacks.
+        lacking: How many of the others lack each set of types.
+        largest: The largest capacity of a matching node, of each requested type.
+        free: The free amounts of all schedulable, matching nodes, of each requested type.
+        closest: Of these nodes the one that lacks the least, as a fraction of the request,
+            and what it lacks.
     """
 
     nodes: int = 0
@@ -50,7 +50,7 @@ class Survey:
     closest: tuple[float, str, dict[str, int]] | None = None
 
     def look_at(self, node: Node, shape: Shape) -> None:
-        """Count one more node."""
+        """Count a node."""
         self.nodes += 1
         if not shape.matches(node.name, node.attributes):
             self.unmatched += 1
@@ -89,7 +89,7 @@ def survey(nodes: NodeIndex, shape: Shape) -> Survey:
 def never_fits(
     leaf: LeafView, ask: Ask, seen: Survey, nodes: Mapping[str, Node]
 ) -> PendingReason | None:
-    """Say why an ask could not be placed even if nothing else were there, or None."""
+    """Return why an ask could not be placed even if no other ask held a node, or None."""
     over = list(over_max(leaf, ask))
     parts = [
         f"it asks for {amount(kind, ask.resources[kind])}, the max of {path} is {amount(kind, most)}"
@@ -106,7 +106,7 @@ def never_fits(
 
 
 def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
-    """Say why no node could hold a shape even if it were empty."""
+    """Return why no node could hold a shape even if it were empty."""
     if not seen.nodes:
         return "there are no nodes"
     selector = listed(f"{key}={value}" for key, value in shape.selector) if shape.selector else ""
@@ -128,7 +128,7 @@ def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
 
 
 def _where(shape: Shape, seen: Survey, selector: str) -> str:
-    """Name the nodes that match, of which there is one at least."""
+    """Describe the nodes that match; there must be at least one."""
     if shape.node is not None:
         return f"the required node {shape.node}"
     matching = seen.nodes - seen.unmatched
@@ -137,7 +137,7 @@ def _where(shape: Shape, seen: Survey, selector: str) -> str:
 
 
 def no_room(ask: Ask, seen: Survey) -> Iterator[PendingReason]:
-    """Say what nodes lack, if none has room, and whether it is there in pieces."""
+    """Return what nodes lack if none has room, and whether enough is free in parts."""
     if seen.fitting:
         return
     wanted, matching = ask.resources, sum(seen.lacking.values())

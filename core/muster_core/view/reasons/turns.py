@@ -1,4 +1,4 @@
-"""Who would be tried first if a round began now, and who has a turn at all (ROUND-9, ORDER-15)."""
+"""The order in which asks would be tried if a round began now (ROUND-9, ORDER-15)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Turn:
-    """An ask with where it is.
+    """An ask with its application and leaf.
 
     Attributes:
-        leaf: The queue of its application.
+        leaf: The leaf of its application.
         app: Its application.
         ask: The ask.
     """
@@ -41,7 +41,7 @@ class Turn:
 
 @final
 class Turns:
-    """The order of a round that begins now; what was found is kept, as long as nothing changes.
+    """The order of a round that begins now; results are kept until something changes.
 
     Args:
         state: The view.
@@ -49,21 +49,21 @@ class Turns:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: The first ask of each leaf that was asked for, by key.
+        #: The first asks of leaves, by the key of the leaf.
         self._in_leaves: dict[int, Turn | None] = {}
-        #: The first of all, once it is known.
+        #: The first ask of all; empty until it is computed.
         self._first: list[Turn | None] = []
 
     def is_refused(self, ask: Ask) -> bool:
-        """Say whether PreFilter refuses a pending ask."""
+        """Return whether PreFilter refuses a pending ask."""
         return ask.gang is not None and is_refused(self._state.gangs[ask.gang])
 
     def has(self, turn: Turn) -> bool:
-        """Say whether a pending ask has a turn if its queue enters."""
+        """Return whether a pending ask has a turn, provided that its leaf is entered."""
         return not self.is_refused(turn.ask) and turn.leaf.competes(turn.app)
 
     def first_in(self, leaf: LeafView) -> Turn | None:
-        """Give the first ask of a leaf that has a turn if the leaf enters, or None."""
+        """Return the first ask of a leaf that has a turn if the leaf is entered, or None."""
         if leaf.key not in self._in_leaves:
             self._in_leaves[leaf.key] = self._first_in(leaf)
         return self._in_leaves[leaf.key]
@@ -77,7 +77,7 @@ class Turns:
         return None
 
     def first(self) -> Turn | None:
-        """Give what would be tried first of all, or None if nothing would."""
+        """Return the ask that would be tried first of all, or None."""
         if not self._first:
             self._first.append(self._find_first())
         return self._first[0]
@@ -94,7 +94,7 @@ class Turns:
         return self.first_in(leaf)
 
     def blocked(self, turn: Turn) -> PendingReason | None:
-        """Say which ask of a blocking leaf comes before another, or None."""
+        """Return which ask of a blocking leaf comes before another, or None."""
         leaf = turn.leaf
         first = self.first_in(leaf) if leaf.config.settings.blocking else None
         if first is None or first.ask is turn.ask:

@@ -1,4 +1,4 @@
-"""Figures and names as a reason says them."""
+"""Amounts, counts and names as reasons contain them."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _SECOND_US: Final = 1_000_000
 
 
 def amount(kind: str, number: int) -> str:
-    """Write an amount of a type, given in base units: ``2 vcore``."""
+    """Format an amount of a type, given in base units: ``2 vcore``."""
     return f"{format_quantity(kind, number)} {kind}"
 
 
 def amounts(numbers: Mapping[str, int]) -> str:
-    """Write amounts of several types, given in base units."""
+    """Format amounts of several types, given in base units."""
     return listed(amount(kind, number) for kind, number in sorted(numbers.items()))
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Write parts of a sentence one after the other, with an "and" before the last."""
+    """Join parts of a sentence with commas, and with "and" before the last."""
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def counted(number: int, one: str, more: str) -> str:
-    """Write how many do something: ``1 is full``, ``2 are full``."""
+    """Format a count with its verb or noun: ``1 is full``, ``2 are full``."""
     return f"{number} {one if number == 1 else more}"
 
 
 def seconds(span_us: int) -> str:
-    """Write a span of time, given in microseconds, as seconds without needless zeros."""
+    """Format a duration, given in microseconds, as seconds without trailing zeros."""
     whole, rest = divmod(span_us, _SECOND_US)
     return f"{whole}.{rest:06}".rstrip("0").rstrip(".") + " s"
 
 
 def named(app: ViewApp, ask: Ask) -> str:
-    """Write an ask with its application."""
+    """Format an ask with its application."""
     return f"{app.identity.name}/{ask.name}"

@@ -1,4 +1,4 @@
-"""What the view knows, and how it is kept up to date by what owners report.
+"""The state of the view, and how the owners' reports keep it up to date.
 
 Nothing is decided here.
 """

@@ -1,9 +1,9 @@
-"""``preemption.delay``: which pending asks may take something from others already.
+"""``preemption.delay``: which pending asks may already reclaim or preempt.
 
-EVICTION-5 to EVICTION-7. An ask has to be pending for as long as its leaf says before it may
-reclaim or preempt, and the end of that time is a timer. As many asks come at one instant,
-a leaf counts how many of its pending asks count since when, and only of those that could
-ever take something; each such instant has one deadline, whatever the number of asks.
+EVICTION-5 to EVICTION-7. An ask must be pending for the delay of its leaf before it may
+reclaim or preempt. The end of a delay is a timer. Since many asks become pending at one
+instant, a leaf counts its pending asks by that instant, and only those that could ever evict
+others; each such instant has one deadline for all its asks.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from muster_core.view.tree.queue import ViewQueue
 
 Entry = tuple[int, int, int]
-"""When a delay is over, the leaf, and since when asks in it count as pending."""
+"""The end of a delay, the key of the leaf, and the instant from which asks count as pending."""
 
 _KEPT: Final = 64
-"""How many ends of delays are kept in any case, whether they still stand or not."""
+"""How many ends of delays are kept before those that no longer apply are removed."""
 
 
 @final
@@ -41,28 +41,28 @@ class Delays:
         self._queues = queues
         #: ``preemption.enabled`` of the partition.
         self.enabled = True
-        #: Settings have changed, so that everything has to be looked at anew.
+        #: Settings have changed, so that all leaves must be counted again.
         self.stale = False
-        #: Delays that are over at this instant, in microseconds, need no timer any more.
+        #: The present instant, in microseconds; delays that are over by then need no timer.
         self._now_us = 0
         self._ends: list[Entry] = []
-        #: How many there may be before it is looked for those that do not stand any more.
+        #: How many ends there may be before those that no longer apply are removed.
         self._limit = _KEPT
-        #: What is in the heap, so that nothing is twice.
+        #: The entries of the heap, so that none is in it twice.
         self._listed: set[Entry] = set()
-        #: What is to be put there if it stands at the end of the batch: most asks are bound then.
+        #: Entries to add if they still apply at the end of the batch, when most asks are bound.
         self._new: dict[Entry, None] = {}
 
     def __len__(self) -> int:
-        """Give how many ends are kept."""
+        """Return the number of ends that are kept."""
         return len(self._ends)
 
     def watch(self, leaf: LeafView) -> Steps[None]:
-        """Find out which asks of a leaf could take something, and count those."""
+        """Count the asks of a leaf that could reclaim or preempt."""
         leaf.watched = self._watched(leaf)
         leaf.since.clear()
         if not (leaf.watched or (leaf.watched is not None and leaf.preempting)):
-            return  # None of its asks could ever take anything.
+            return  # None of its asks could ever evict another one.
         for app in leaf.apps.values():
             yield
             for ask in app.pending.values():
@@ -77,7 +77,7 @@ class Delays:
         return frozenset(name for queue in above for name in queue.config.guaranteed)
 
     def refresh(self) -> Steps[None]:
-        """Take over settings that have changed."""
+        """Count all leaves again if settings have changed."""
         if self.stale:
             self.stale = False
             for queue in self._queues.values():
@@ -86,49 +86,49 @@ class Delays:
                     yield from self.watch(queue)
 
     def add(self, leaf: LeafView, since_us: int) -> None:
-        """Count one more pending ask since an instant, in microseconds."""
+        """Count one more ask that is pending since an instant, in microseconds."""
         leaf.since[since_us] = leaf.since.get(since_us, 0) + 1
         entry = (since_us + leaf.config.settings.preemption_delay_us, leaf.key, since_us)
         if entry[0] > self._now_us and entry not in self._listed:
             self._new[entry] = None
 
     def remove(self, leaf: LeafView, since_us: int) -> None:
-        """Count one pending ask less since an instant, in microseconds."""
+        """Count one ask less that is pending since an instant, in microseconds."""
         leaf.since[since_us] -= 1
         if not leaf.since[since_us]:
             del leaf.since[since_us]
 
     @staticmethod
     def is_over(leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> bool:
-        """Say whether the delay of a pending ask is over."""
+        """Return whether the delay of a pending ask is over."""
         return app.pending_since_us(ask) + leaf.config.settings.preemption_delay_us <= now_us
 
     def pass_to(self, now_us: int) -> None:
-        """Let time pass."""
+        """Advance the present instant, in microseconds."""
         self._now_us = now_us
         while self._ends and self._ends[0][0] <= now_us:
             self._drop_first()
 
     def next_us(self) -> int | None:
-        """Give the instant of the next end of a delay, in microseconds, or None."""
+        """Return the instant at which the next delay ends, in microseconds, or None."""
         for entry in self._new:
-            if entry[0] > self._now_us and self._stands(entry):
+            if entry[0] > self._now_us and self._applies(entry):
                 self._listed.add(entry)
                 heappush(self._ends, entry)
         self._new.clear()
-        if len(self._ends) > self._limit:  # Most may be of asks that are no longer pending.
-            self._ends = [entry for entry in self._ends if self._stands(entry)]
+        if len(self._ends) > self._limit:  # Most may be for asks that are no longer pending.
+            self._ends = [entry for entry in self._ends if self._applies(entry)]
             heapify(self._ends)
             self._listed = set(self._ends)
             self._limit = 2 * len(self._ends) + _KEPT
-        while self._ends and not self._stands(self._ends[0]):
+        while self._ends and not self._applies(self._ends[0]):
             self._drop_first()
         return self._ends[0][0] if self._ends else None
 
     def _drop_first(self) -> None:
         self._listed.remove(heappop(self._ends))
 
-    def _stands(self, entry: Entry) -> bool:
+    def _applies(self, entry: Entry) -> bool:
         end_us, key, since_us = entry
         leaf = self._queues.get(key)
         if not isinstance(leaf, LeafView) or since_us not in leaf.since:
@@ -150,7 +150,7 @@ class Delays:
                         since_us = app.pending_since_us(ask)
                         fresh[since_us] = fresh.get(since_us, 0) + 1
             assert leaf.since == fresh
-            # Every delay that goes on has its timer.
+            # Every delay that is not over has its timer.
             for since_us in fresh:
                 end_us = since_us + leaf.config.settings.preemption_delay_us
                 entry = (end_us, leaf.key, since_us)

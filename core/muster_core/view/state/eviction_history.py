@@ -1,10 +1,10 @@
-"""Who has taken what and lost it again, so that no circle goes round for ever.
+"""The preemptors that were evicted themselves, so that evictions never form a cycle.
 
-Three asks can each have a right to the place of the next: one by what its queue is
-guaranteed, two by their priorities. So an ask that has taken something from a node, and
-was evicted from there, takes nothing more from that node until anything new comes in. Asks
-of an application that are alike count as one, or each of them would have its turn. A group
-of gangs that has lost what it took for its members takes nothing at all until then.
+Three asks can each have a right to the node of the next: one by its queue's ``guaranteed``,
+two by their priorities. So an ask that has evicted others from a node, and was then evicted
+from there, evicts nothing more on that node until something new happens. Equal asks of one
+application count as one, or each of them could evict in turn. A gang group that has lost
+a node that it got by evictions evicts nothing at all until then.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
 
 Alike = tuple[int, Shape, int, bool, str | None]
-"""What asks have in common that differ in their names alone: the application, what they need
-of a node, their priority, whether they preempt, and their gang."""
+"""What asks share that differ only in their names: the application, what they need
+of a node, their priority, whether they may preempt, and their gang."""
 
 Taking = tuple[Alike, str] | tuple[str, ...]
-"""Asks like these and the node from which they took; or the names of a group's gangs."""
+"""Equal asks and the node on which they evicted others; or the names of a group's gangs."""
 
 
 def alike(app: int, ask: Ask) -> Alike:
-    """Give what an ask has in common with others of its application.
+    """Return what an ask shares with equal asks of its application.
 
     Args:
         app: The key of the application.
@@ -36,20 +36,20 @@ def alike(app: int, ask: Ask) -> Alike:
 
 @final
 class EvictionHistory:
-    """What was taken, and lost again, since anything new came in."""
+    """The evictions, and the evicted preemptors, since something new happened."""
 
     def __init__(self) -> None:
-        #: Who holds what it has taken, by application and name.
+        #: The asks placed by evictions that still hold their nodes, by application and name.
         self._held: dict[tuple[int, str], Taking] = {}
-        #: What was lost again.
+        #: The evictions whose preemptors were evicted.
         self._lost: set[Taking] = set()
-        #: Who has lost anything.
+        #: The preemptors that were evicted.
         self._losers: set[Alike] = set()
-        #: Goes up whenever something is forgotten.
+        #: Increases whenever evicted preemptors are forgotten.
         self.changes = 0
 
     def forget(self) -> None:
-        """Forget everything: something new came in, or a bind has failed, which is a change."""
+        """Forget everything: something new happened, or a bind has failed."""
         self._held.clear()
         if self._lost:
             self._lost.clear()
@@ -57,7 +57,7 @@ class EvictionHistory:
             self.changes += 1
 
     def note(self, app: int, ask: Ask, node: str) -> None:
-        """Take note that an ask has taken something from a node.
+        """Record that asks on a node were evicted for an ask.
 
         Args:
             app: The key of its application.
@@ -67,7 +67,7 @@ class EvictionHistory:
         self._held[app, ask.name] = (alike(app, ask), node)
 
     def note_member(self, app: int, ask: Ask, group: tuple[str, ...]) -> None:
-        """Take note that a group has taken something, and a member was placed by that.
+        """Record that asks were evicted for a group, and that a member was placed by that.
 
         Args:
             app: The key of its application.
@@ -77,20 +77,20 @@ class EvictionHistory:
         self._held[app, ask.name] = group
 
     def evicted(self, app: int, ask: Ask) -> None:
-        """Take note that an ask was evicted, whether it had taken anything or not."""
+        """Record that an ask was evicted, whether or not it had evicted others."""
         taking = self._held.pop((app, ask.name), None)
         if taking is not None:
             self._lost.add(taking)
             self._losers.add(alike(app, ask))
 
     def has_lost(self, app: int, ask: Ask) -> bool:
-        """Say whether an ask like this has lost what it had taken from any node."""
+        """Return whether an equal ask was evicted from any node where it had evicted others."""
         return bool(self._losers) and alike(app, ask) in self._losers
 
     def lost_on(self, app: int, ask: Ask, node: str) -> bool:
-        """Say whether an ask like this has lost what it had taken from a node."""
+        """Return whether an equal ask was evicted from this node, where it had evicted others."""
         return (alike(app, ask), node) in self._lost
 
     def lost_by(self, group: tuple[str, ...]) -> bool:
-        """Say whether a group has lost what it had taken."""
+        """Return whether a group has lost a node that it got by evictions."""
         return group in self._lost

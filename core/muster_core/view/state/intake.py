@@ -1,4 +1,4 @@
-"""How the view takes over what the owners report."""
+"""Applies the owners' reports to the view."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
     from muster_core.view.state.view_state import ViewState
 
-_ROW: Final = 8 * SIZE
-"""How many asks that are pending now are taken over in a step, which is quick."""
+_PENDING_PER_STEP: Final = 8 * SIZE
+"""How many newly pending asks are added in one step; adding them is quick."""
 
 
 @final
 class Intake:
-    """Brings reports into the view.
+    """Applies reports to the view.
 
     Args:
         state: The view.
@@ -47,20 +47,20 @@ class Intake:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: The paths of queues that have ceased to exist in this batch.
+        #: The paths of the queues that were removed in this batch.
         self.left: set[str] = set()
         #: The ask whose allocation was freed last.
         self._freed: Ask | None = None
 
     def apply(self, report: QueueReport, now_us: int) -> Steps[None]:
-        """Take over what an epoch changed.
+        """Apply a report of what has changed in an epoch.
 
         Args:
             report: The report of the root queue.
             now_us: The instant of the batch, in microseconds.
         """
-        # First who leaves, from below: a leaf without applications may be a parent now,
-        # and a parent without children a leaf. Who came and went at once was never here.
+        # First the removals, from below: a leaf without applications may now be a parent, and
+        # a parent without children a leaf. What came and went in one epoch was never in the view.
         for app in report.apps:
             if app.gone:
                 yield
@@ -94,7 +94,7 @@ class Intake:
             self._state.settings_changed = True
             self._state.delays.stale = True
             self._touch_gangs(queue)
-            # Keys of the old policy and of the new do not mix.
+            # Do not mix keys of the old policy with keys of the new one.
             if isinstance(queue, LeafView):
                 queue.unlist()
             elif isinstance(queue, ParentView):
@@ -104,7 +104,7 @@ class Intake:
         self._state.dirty[queue.key] = queue
 
     def _touch_gangs(self, queue: ViewQueue) -> None:
-        """Take note that members of gangs may have to be offered in another way."""
+        """Mark gangs whose members may have to be offered in another way."""
         if isinstance(queue, LeafView):
             for app in queue.apps.values():
                 for name in app.slots:
@@ -121,7 +121,7 @@ class Intake:
         if parent is not None:
             parent.children[queue.key] = queue
         if isinstance(queue, LeafView):
-            # There is nothing in it yet.
+            # The leaf is still empty.
             all_at_once(queue.reorder(self._state.total))
             all_at_once(self._state.delays.watch(queue))
         return queue
@@ -154,17 +154,17 @@ class Intake:
         for name in [name for name in app.since_us if not app.knows(name)]:
             del app.since_us[name]
         for name in [name for name in app.failed_on if not app.has_no_node(name)]:
-            del app.failed_on[name]  # It is gone, and perhaps another one came bound.
+            del app.failed_on[name]  # The ask is gone, or holds a node.
         if report.gone:
             self._remove_app(app, leaf)
         else:
             leaf.list_app(app, self._state.total)
 
     def _act(self, app: ViewApp, leaf: LeafView, action: AppAction, now_us: int) -> None:
-        """Repeat what an application has done."""
+        """Apply an action of an application."""
         match action:
             case Pending():
-                pass  # in steps; see there
+                pass  # handled in steps by _become_pending
             case Withdrawn(ask):
                 self._state.shapes.release(self._state.remove_pending(app, ask))
             case Freed(allocation):
@@ -185,9 +185,9 @@ class Intake:
                 assert_never(action)
 
     def _note_failure(self, app: ViewApp, action: Say | Moved) -> None:
-        """Take note if the work of a bound ask, freed right before, could not be started.
+        """Record if the work of a bound ask, freed right before, could not be started.
 
-        Everything else that is said is for the log, or for the gang.
+        All other such actions concern only the log or the gang.
         """
         if isinstance(action, Say) and action.decision.reason is Reason.BIND_FAILED:
             assert self._freed is not None, "the bind of an ask has failed that was not bound"
@@ -201,12 +201,12 @@ class Intake:
         del self._state.apps[app.identity.key]
 
     def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:
-        for start in range(0, len(action.asks), _ROW):
-            asks = action.asks[start : start + _ROW]
+        for start in range(0, len(action.asks), _PENDING_PER_STEP):
+            asks = action.asks[start : start + _PENDING_PER_STEP]
             if action.was_bound:
                 app.since_us.update((ask.name, now_us) for ask in asks)
             self._state.add_row(app, asks)
-            if len(asks) == _ROW:
+            if len(asks) == _PENDING_PER_STEP:
                 yield
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:
@@ -220,7 +220,7 @@ class Intake:
         self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
 
     def _place(self, app: ViewApp, allocation: Allocation) -> None:
-        """Take over an ask that is bound already; its node was told when it was admitted."""
+        """Apply that an ask arrived bound; its node was updated when the ask was admitted."""
         node = self._state.placing.pop(allocation.number)
         self._state.begin_bound(app, allocation, node)
         add_to(app.allocated, allocation.ask.resources)
@@ -238,7 +238,7 @@ class Intake:
         if report.identity.key in self._state.apps:
             yield from self._apply_app(report, now_us)
             return
-        # It was never here, but nodes were told already of asks that came bound with it.
+        # The application was never in the view, but its asks that arrived bound use nodes.
         for action in report.actions:
             if isinstance(action, Placed):
                 node = self._state.placing.pop(action.allocation.number)
@@ -247,7 +247,7 @@ class Intake:
                 self._state.nodes.give_back(node, ask.resources, holder)
 
     def apply_gang(self, report: GangReport) -> None:
-        """Take over what an epoch made of a gang."""
+        """Apply a gang's report of an epoch."""
         gang_index = self._state.gang_index
         gang = gang_index.touch(report.name)
         if report.gone:

@@ -1,4 +1,4 @@
-"""Deadlines: what is to happen by itself, and when."""
+"""Deadlines: what happens without an event, and when."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @final
 @record
 class Completion:
-    """An allocation ends by itself.
+    """The end of an allocation with a ``run_for``.
 
     Attributes:
         app: The key of its application.
@@ -36,7 +36,7 @@ class Completion:
 @final
 @record
 class StateEnd:
-    """An application has been in a state as long as it may.
+    """The end of the time that an application may be in a state.
 
     Attributes:
         app: Its key.
@@ -50,7 +50,7 @@ class StateEnd:
 @final
 @record
 class WaitEnd:
-    """Members of a gang have waited as long as they may.
+    """The end of the time that members of a gang may wait.
 
     Attributes:
         gang: Its full name.
@@ -62,18 +62,18 @@ class WaitEnd:
 E = TypeVar("E", bound=tuple[object, ...])
 
 _KEPT: Final = 64
-"""How many deadlines are kept in any case before it is looked for those that no longer stand."""
+"""How many deadlines are kept before those that no longer apply are removed."""
 
 
 class Deadlines(Generic[E]):
     """Deadlines in order, each a tuple that begins with its instant.
 
-    One that no longer stands is dropped when it comes to the top, or when there are twice as
-    many as were left when it was last looked through: so there are never more than twice as
-    many as stand, however far off they are.
+    A deadline that no longer applies is removed when it is the first, or when there are twice as
+    many deadlines as the last such removal left. So there are never many more than twice as
+    many as apply, however distant they are.
 
     Args:
-        stands: Says whether a deadline still stands. It is asked between two batches.
+        stands: Returns whether a deadline still applies; called between two batches.
     """
 
     __slots__ = ("_heap", "_limit", "_stands")
@@ -87,18 +87,18 @@ class Deadlines(Generic[E]):
         return len(self._heap)
 
     def add(self, deadline: E) -> None:
-        """Note a deadline."""
+        """Add a deadline."""
         heappush(self._heap, deadline)
 
     def first(self) -> E | None:
-        """Give the first deadline that stands, or None. Between two batches."""
+        """Return the first deadline that applies, or None; call it between two batches."""
         heap = self._heap
         while heap and not self._stands(heap[0]):
             heappop(heap)
         return heap[0] if heap else None
 
     def tidy(self) -> Steps[None]:
-        """Look for those that no longer stand, if there are many. At the end of a batch."""
+        """Remove deadlines that no longer apply, if there are many; call it after a batch."""
         heap = self._heap
         if len(heap) <= self._limit:
             return
@@ -111,7 +111,7 @@ class Deadlines(Generic[E]):
         self._limit = 2 * len(kept) + _KEPT
 
     def pop(self) -> None:
-        """Take the first deadline out."""
+        """Remove the first deadline."""
         heappop(self._heap)
 
 
@@ -131,17 +131,17 @@ class Timers:
         self._apps = apps
         self._waiting = waiting
         self._delays = delays
-        #: How many stays in a state there were: tells each from all others.
+        #: How many stays in a state there were so far; distinguishes each from all others.
         self._stays = 0
-        #: How long members wait whose gang does not say, in microseconds.
+        #: How long members wait whose gang has no time of its own, in microseconds.
         self.gang_wait_us = 0
         #: The instant, the number of the bind, the application's key, the ask's name.
         self._completions = Deadlines(self._holds)
-        #: The instant, the application's key, which of its stays, the state.
+        #: The instant, the application's key, the number of the stay, the state.
         self._state_ends = Deadlines(self._lasts)
 
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
-        """Note when a new allocation will end, if it says how long it runs."""
+        """Add the deadline of a new allocation, if it has a ``run_for``."""
         run_for_us = allocation.ask.run_for_us
         if run_for_us is not None:
             due_us = now_us + run_for_us
@@ -149,7 +149,7 @@ class Timers:
             self._completions.add(entry)
 
     def entered(self, app: ViewApp, now_us: int) -> None:
-        """Note when the state that an application has entered will end, if it has an end."""
+        """Add the deadline of the state that an application has entered, if the state has one."""
         self._stays += 1
         app.stay = self._stays
         limit_us = TIMERS_US.get(app.state)
@@ -158,7 +158,7 @@ class Timers:
             self._state_ends.add(entry)
 
     def next_us(self) -> int | None:
-        """Give the instant of the next deadline, or None if there is none."""
+        """Return the instant of the next deadline, in microseconds, or None."""
         firsts = (self._completions.first(), self._state_ends.first())
         heads = [first[0] for first in firsts if first is not None]
         heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
@@ -168,30 +168,30 @@ class Timers:
         return min(heads, default=None)
 
     def tidy(self) -> Steps[None]:
-        """Forget deadlines that no longer stand, if there are many. At the end of a batch."""
+        """Remove deadlines that no longer apply, if there are many; call it after a batch."""
         yield from self._completions.tidy()
         yield from self._state_ends.tidy()
 
     def ends(self, gang: ViewGang) -> Iterator[int]:
-        """Give the instant at which the present wait of a gang is over, if it has begun.
+        """Return the instant at which the current wait of a gang ends, if there is one.
 
-        A wait begins when a batch ends: what is given up in the batch in which it was
-        taken counts for no clock. Looked up rather than kept, as few gangs wait at a time
-        and how long they may can change meanwhile.
+        A wait begins at the end of a batch: a node that is released in the batch in which it was
+        taken starts no wait. The instant is computed when needed, since few gangs wait at a time
+        and the length of a wait can change.
         """
         if gang.since_us is not None and gang.definition is not None:
             wait_us = gang.definition.wait_us
             yield gang.since_us + (self.gang_wait_us if wait_us is None else wait_us)
 
     def due(self, now_us: int) -> list[Completion | WaitEnd | StateEnd]:
-        """Take out what is due.
+        """Remove and return the deadlines that are due.
 
         Returns:
-            Completions in bind order, then waits of gangs in the order in which these were
-            created, then the applications' timers.
+            Completions in bind order, then waits of gangs in the order of their creation,
+            then the applications' timers.
         """
         due: list[Completion | WaitEnd | StateEnd] = []
-        self._delays.pass_to(now_us)  # Their end does nothing but start a batch.
+        self._delays.pass_to(now_us)  # Their end only starts a batch.
         while (over := self._completions.first()) is not None and over[0] <= now_us:
             due.append(Completion(app=over[2], ask=over[3]))
             self._completions.pop()

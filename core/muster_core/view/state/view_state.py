@@ -1,4 +1,4 @@
-"""What the view knows, and how what is computed from it is kept up to date."""
+"""The state of the view, and how everything computed from it is kept up to date."""
 
 from __future__ import annotations
 
@@ -30,73 +30,73 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
 
 _FEW: Final = 32
-"""Below how many asks it takes less time to count each than to count what they have in common."""
+"""Below this number of asks, counting each is quicker than counting what they share."""
 
 ROOT_KEY: Final = 1
-"""The key of the root queue, the first that is ever made."""
+"""The key of the root queue, which is created first."""
 
 
 @final
 class ViewState:
-    """The nodes, queues and applications as the coordinator knows them.
+    """The nodes, queues, applications and gangs as the coordinator knows them.
 
-    What the owners report is brought in by :mod:`muster_core.view.state.intake`, what is
-    decided by :mod:`muster_core.view.rounds`. Both mark the queues that they touch;
-    :meth:`refresh` then brings masks, priorities and places up to date at once.
+    :mod:`muster_core.view.state.intake` applies the owners' reports,
+    :mod:`muster_core.view.rounds` the decisions. Both mark the queues that they change;
+    :meth:`refresh` then updates masks, priorities and positions at once.
     """
 
     def __init__(self) -> None:
         self.shapes = ShapeTable()
-        #: The nodes; the coordinator tells them of their comings and goings directly.
+        #: The nodes; the coordinator adds and removes them directly.
         self.nodes = NodeIndex(self.shapes)
-        #: Every queue and every application that exists, by key.
+        #: Every existing queue and application, by key.
         self.queues: dict[int, ViewQueue] = {}
         self.apps: dict[int, ViewApp] = {}
         self.gang_shapes = GangShapes(self.shapes, self.nodes)
-        # A method, and no function of this place: a copy of the state is to ask itself.
+        # A method, not a local function, so that a copy of the state calls its own.
         self.gang_index = GangIndex(self.gang_shapes, self._is_blocking)
         #: Every gang that is defined or has members, by its full name.
         self.gangs = self.gang_index.gangs
-        #: The leaves in which asks are pending that may preempt, by key.
+        #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
-        #: The queues that are below their ``guaranteed`` for some shape, by key.
+        #: The queues that may reclaim for some shape, by key.
         self.claimants: dict[int, ViewQueue] = {}
         self.delays = Delays(self.queues)
-        #: What was taken from others.
+        #: Which asks have evicted others.
         self.eviction_history = EvictionHistory()
-        #: What bound asks have by application and name that are without their nodes only as long
-        #: as it is tried out what would be then.
+        #: The allocations of bound asks, by application and name, that are released only to try
+        #: what would follow.
         self.tried_without: dict[tuple[int, str], Allocation] = {}
         self.timers = Timers(self.apps, self.gang_index.waiting, self.delays)
-        #: Goes up whenever settings or totals have changed.
+        #: Increases whenever settings or totals have changed.
         self.reconfigured = 0
-        #: What all nodes had when shares were last computed.
+        #: The capacity of all nodes when shares were last computed.
         self.total: dict[str, int] = {}
-        #: The queues in which something changed since the last refresh.
+        #: The queues that have changed since the last refresh.
         self.dirty: dict[int, ViewQueue] = {}
         #: The settings of some queue have changed since the last refresh.
         self.settings_changed = False
-        #: The queues that are new in this batch, or had another priority at some time in it.
+        #: The queues that are new in this batch, or whose priority has changed in it.
         self.touched: set[int] = set()
-        #: The nodes of asks that came bound, by the number of the bind, until the owner reports.
+        #: The nodes of asks that arrived bound, by the number of the bind, until the owner reports.
         self.placing: dict[int, Node] = {}
-        #: How many asks were bound or began to wait so far.
+        #: How many binds and waits there were so far.
         self.numbers = 0
-        #: Every ask is tried in its turn, fitting or not; see :mod:`muster_core.view.rounds`.
+        #: Whether every ask is tried in its turn; see :mod:`muster_core.view.rounds`.
         self.exact = False
 
     @property
     def fitting(self) -> int:
-        """The shapes for which there is room on the nodes, and at least the teams."""
+        """The shapes that the nodes have room for, and at least the gang shapes that they do."""
         return self.nodes.fitting | self.gang_shapes.fitting
 
     @property
     def root(self) -> ViewQueue:
-        """The queue above all others."""
+        """The root queue."""
         return self.queues[ROOT_KEY]
 
     def leaf_of(self, app: ViewApp) -> LeafView:
-        """Give the queue of an application."""
+        """Return the leaf of an application."""
         leaf = self.queues[app.identity.leaf]
         assert type(leaf) is LeafView, "an application in a parent queue"
         return leaf
@@ -105,7 +105,7 @@ class ViewState:
         return self.leaf_of(app).config.settings.blocking
 
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
-        """Give the leaves in a queue, itself included if it is one."""
+        """Iterate over the leaves of a queue, which may be a leaf itself."""
         if isinstance(queue, LeafView):
             yield queue
         elif isinstance(queue, ParentView):
@@ -113,7 +113,7 @@ class ViewState:
                 yield from self.leaves_below(child)
 
     def catch_up(self) -> Steps[None]:
-        """Take over what all queues are compared by: settings, and what all nodes have."""
+        """Apply changes that affect the order of all queues: settings and the total capacity."""
         if not self.settings_changed and self.nodes.total == self.total:
             return
         self.settings_changed = False
@@ -131,13 +131,13 @@ class ViewState:
         self.dirty.clear()
 
     def list_app(self, app: ViewApp) -> None:
-        """Bring an application's place in its leaf up to date."""
+        """Update an application's position in its leaf."""
         leaf = self.leaf_of(app)
         leaf.list_app(app, self.total)
         self.dirty[leaf.key] = leaf
 
     def add_pending(self, app: ViewApp, ask: Ask, bit: int) -> None:
-        """Take note of a pending ask, whose shape has ``bit`` and is counted already."""
+        """Add a pending ask whose shape has ``bit`` and is counted already."""
         if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
             key = app.identity.key
@@ -154,10 +154,9 @@ class ViewState:
             self.delays.add(leaf, app.pending_since_us(ask))
 
     def add_row(self, app: ViewApp, asks: Sequence[Ask]) -> None:
-        """Take note of asks that are pending, and of their shapes.
+        """Add pending asks, and count their shapes.
 
-        What many of them have in common is counted once, unless there is more to see to or
-        that would take longer.
+        Counts equal shapes at once, unless an ask needs more than counting or there are few.
         """
         leaf = self.leaf_of(app)
         few = len(asks) < _FEW
@@ -173,13 +172,13 @@ class ViewState:
         app.add_row(asks, bits, times)
 
     def remove_pending(self, app: ViewApp, ask: Ask) -> int:
-        """Forget a pending ask, but not that its shape is counted; give the bit of that."""
+        """Remove a pending ask without releasing its shape; return the bit of the shape."""
         bit = self.bit_of(ask)
         self.forget_pending(self.leaf_of(app), app, ask, bit)
         return bit
 
     def forget_pending(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
-        """Do what :meth:`remove_pending` does, where leaf and bit are known."""
+        """Do the work of :meth:`remove_pending` for a known leaf and bit."""
         app.remove(ask, bit)
         leaf.count_shape(bit, -1)
         if ask.preempts:
@@ -196,9 +195,9 @@ class ViewState:
                 leaf.slots -= 1
 
     def acquire_shape(self, ask: Ask) -> int:
-        """Count the shape of an ask that becomes pending once more; give its bit.
+        """Count one more use of the shape of an ask that becomes pending; return its bit.
 
-        If it is a new one, the nodes are to be told to place it before anything is searched.
+        A new shape must be placed on the nodes before the next search.
         """
         return self._acquire(ask.shape, 1)
 
@@ -211,21 +210,21 @@ class ViewState:
         return bit
 
     def release_shape(self, ask: Ask) -> None:
-        """Count the shape of an ask no longer, which is neither pending nor waiting any more."""
+        """Release the shape of an ask that is neither pending nor waiting any more."""
         self.shapes.release(self.bit_of(ask))
 
     def bit_of(self, ask: Ask) -> int:
-        """Give the bit of the shape of an ask that is pending or waits."""
+        """Return the bit of the shape of an ask that is pending or waiting."""
         bit = self.shapes.find(ask.shape)
         assert bit is not None, "the shape of what is pending or waits is not in the table"
         return bit
 
     def is_timed_out(self, ask: Ask) -> bool:
-        """Say whether an ask is a member of a gang that has timed out."""
+        """Return whether an ask is a member of a gang that has timed out."""
         return ask.gang is not None and self.gangs[ask.gang].state is GangState.TIMED_OUT
 
     def park(self, app: ViewApp, ask: Ask) -> None:
-        """Take note that a member is parked."""
+        """Record that a member is parked."""
         assert ask.gang is not None, "what is no member of a gang cannot be parked"
         app.parked[ask.name] = ask
         self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name] = None
@@ -237,20 +236,20 @@ class ViewState:
         del self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name]
 
     def begin_bound(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
-        """Take note that an ask is bound."""
+        """Record that an ask is bound."""
         ask = allocation.ask
         app.bound[ask.name] = (allocation, node)
         if ask.gang is not None:
             self.gang_index.touch(ask.gang).bound[app.identity.key, ask.name] = None
 
     def end_bound(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
-        """Take note that an ask is bound no longer; give what it held."""
+        """Record that an ask is no longer bound; return its allocation and node."""
         if ask.gang is not None:
             del self.gang_index.touch(ask.gang).bound[app.identity.key, ask.name]
         return app.bound.pop(ask.name)
 
     def begin_wait(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
-        """Take note that a member waits."""
+        """Record that a member begins to wait."""
         name = allocation.ask.gang
         assert name is not None, "what is no member of a gang does not wait"
         gang = self.gang_index.touch(name)
@@ -264,7 +263,7 @@ class ViewState:
             self.count_running(self.leaf_of(app), 1)
 
     def end_wait(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
-        """Take note that a member no longer waits; give what it held."""
+        """Record that a member no longer waits; return its allocation and node."""
         assert ask.gang is not None, "what is no member of a gang does not wait"
         gang = self.gang_index.touch(ask.gang)
         held = app.waiting.pop(ask.name)
@@ -277,7 +276,7 @@ class ViewState:
         return held
 
     def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int | None) -> None:
-        """Let an application be in another state; without an instant, no timer begins."""
+        """Change the state of an application; without an instant, no timer begins."""
         was_running = app.running
         leaf.starting += (state is AppState.STARTING) - (app.state is AppState.STARTING)
         app.state = state
@@ -287,12 +286,12 @@ class ViewState:
             self.count_running(leaf, 1 if app.running else -1)
 
     def undo_entry(self, app: ViewApp, leaf: LeafView, state: AppState, stay: int) -> None:
-        """Let an application be in the state again that it has left in this batch."""
+        """Return an application to the state that it has left in this batch."""
         self.enter(app, leaf, state, now_us=None)
         app.stay = stay
 
     def count_running(self, leaf: LeafView, change: int) -> None:
-        """Count the running applications on a path; a limit that is met or left closes or opens."""
+        """Change the count of running applications on a path; mark leaves whose gates change."""
         for queue in leaf.line:
             if not queue.config.max_applications:
                 queue.running += change
@@ -310,7 +309,7 @@ class ViewState:
             self.dirty[queue.key] = queue
 
     def refresh(self) -> None:
-        """Bring masks, priorities and places up to date, from the leaves upward."""
+        """Update masks, priorities and positions, from the leaves upward."""
         if self.dirty:
             queues = self._with_ancestors(self.dirty)
             self.dirty.clear()
@@ -330,7 +329,7 @@ class ViewState:
 
     @staticmethod
     def _with_ancestors(dirty: dict[int, ViewQueue]) -> Sequence[ViewQueue]:
-        """Give some queues and all above them, each after all below it."""
+        """Return some queues and all their ancestors, each after all queues below it."""
         if len(dirty) == 1:
             (queue,) = dirty.values()
             return queue.line

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class Listed(Ranked):
-    """What an order has to know of an application.
+    """What an order needs of an application.
 
-    It is ranked with the shapes of the pending asks that were not tried in this round.
+    Its rank has the shapes of the pending asks that were not tried in this round.
 
     Attributes:
-        order: The order that it is listed in, or None.
-        listed: The mask with which it is counted there.
+        order: The order that lists it, or None.
+        listed: The mask with which that order counts it.
     """
 
     order: AppOrder[Any] | None = attrs.field(default=None, init=False, repr=False)
@@ -35,14 +35,14 @@ A = TypeVar("A", bound=Listed)
 
 @final
 class AppOrder(Generic[A]):
-    """Applications of one leaf in order, all and only those listed that have pending asks."""
+    """All and only the applications of a leaf, or of one state in it, that have pending asks."""
 
     __slots__ = ("_counts", "ranking")
 
     def __init__(self) -> None:
         #: How many applications offer each shape.
         self._counts = MaskCounts()
-        #: The applications, by what they offer.
+        #: The applications, with the shapes that they offer.
         self.ranking: Ranking[A] = Ranking()
 
     @property
@@ -51,37 +51,37 @@ class AppOrder(Generic[A]):
         return self._counts.mask
 
     def add(self, app: A, rank: Rank) -> None:
-        """List an application that is listed nowhere."""
+        """List an application that no order lists."""
         app.order, app.listed = self, 0
         self.ranking.add(app, rank)
         self.update(app)
 
     def remove(self, app: A) -> None:
-        """Take an application of this order out."""
+        """Remove an application from this order."""
         self.ranking.remove(app)
         self._counts.replace(app.listed, 0)
         app.order, app.listed = None, 0
 
     def move(self, app: A, rank: Rank) -> None:
-        """Give an application of this order another place."""
+        """Change the position of an application in this order."""
         self.ranking.move(app, rank)
         if app.mask != app.listed:
             self._counts.replace(app.listed, app.mask)
             app.listed = app.mask
 
     def update(self, app: A) -> None:
-        """Bring the shapes with which an application is listed up to date."""
+        """Update the shapes with which an application is listed."""
         if app.mask != app.listed:
             self._counts.replace(app.listed, app.mask)
             app.listed = app.mask
             self.ranking.widen(app)
 
     def best(self, mask: int) -> A | None:
-        """Give the first application that offers a shape in ``mask``."""
+        """Return the first application that offers a shape in ``mask``."""
         return self.ranking.first(mask) if mask & self.mask else None
 
     def __iter__(self) -> Iterator[A]:
-        """Give the applications, best first."""
+        """Iterate over the applications, best first."""
         return iter(self.ranking)
 
     def check(self, apps: list[A]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from muster_core.structures.shapes import Shape
 
 Entry = tuple[AskOrder, Ask, int]
-"""A member that is offered: its place among the asks of the application, and its bit."""
+"""An offered gang member: its position among the asks of the application, the ask, and its bit."""
 
 
 @final
@@ -33,23 +33,23 @@ class ViewApp(Listed):
     """One application.
 
     Attributes:
-        identity: What about it never changes.
+        identity: What never changes about it.
         state: Its state.
-        stay: How many states it has entered: tells one stay in a state from another.
-        pending: All and only its pending asks by name, those tried in this round included.
+        stay: The number of its current stay in a state, unique among all applications.
+        pending: All and only its pending asks by name, including those tried in this round.
         parked: All and only its parked asks by name.
         waiting: All and only its waiting asks by name, with their nodes.
         bound: All and only its bound asks by name, with their nodes.
-        slots: Its pending asks that are members of gangs, by the name of the gang.
+        slots: Its pending gang members, by the name of the gang.
         spoilt: How many of the next binds of an ask will fail.
         tally: The priorities of the pending asks.
-        pending_total: The sum of the pending asks.
-        allocated: The sum of the bound and the waiting asks.
+        pending_total: The resources of all pending asks.
+        allocated: The resources of all bound and waiting asks.
         counted: The priority with which it counts in its leaf.
-        since_us: Since when asks count as pending that were bound once and lost their node,
-            in microseconds; all others do since they came.
-        failed_on: The nodes of the last binds that failed, of asks that have held none since,
-            by name; perhaps of asks of these names that are gone.
+        since_us: The instant from which an ask counts as pending that was bound and lost its
+            node, in microseconds; other asks count from their submission.
+        failed_on: The node of the last failed bind of each ask that has held none since, by
+            name; entries may be of former asks with the same name.
     """
 
     identity: AppIdentity
@@ -71,56 +71,56 @@ class ViewApp(Listed):
     counted: int | None = None
     since_us: dict[str, int] = attrs.field(factory=dict[str, int])
     failed_on: dict[str, tuple[Ask, str]] = attrs.field(factory=dict[str, "tuple[Ask, str]"])
-    #: All untried plain asks; the top is always one. So are those of each shape, once the
-    #: first of all did not fit and another was asked for; that is None until then.
+    #: All untried plain asks, as a heap whose top is always untried; and the same by shape,
+    #: or None until first needed.
     _plain: list[Ask] = attrs.field(factory=list["Ask"], init=False)
     _by_shape: dict[int, list[Ask]] | None = attrs.field(default=None, init=False)
-    #: The bits of the shapes that plain pending asks have, perhaps of others as well.
+    #: The bits of the shapes of plain pending asks, and perhaps of others.
     _bits: dict[Shape, int] = attrs.field(factory=dict["Shape", int], init=False)
-    #: How many untried plain asks there are of each shape, without zeros, and their mask.
+    #: How many untried plain asks have each shape, without zeros, and the mask of these shapes.
     _counts: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     _plain_mask: int = attrs.field(default=0, init=False)
-    #: The members of gangs that are offered, by bit; the top is always one. Their mask.
+    #: The offered gang members, by bit; the top is always an offered one. Their mask.
     _members: dict[int, list[Entry]] = attrs.field(factory=dict[int, "list[Entry]"], init=False)
     _member_mask: int = attrs.field(default=0, init=False)
-    #: The asks that were tried in this round and are pending still.
+    #: The asks that were tried in this round and are still pending.
     _tried: dict[str, tuple[int, Ask]] = attrs.field(
         factory=dict[str, "tuple[int, Ask]"], init=False
     )
 
     @property
     def running(self) -> bool:
-        """Whether it counts against ``maxapplications``."""
+        """Whether it counts for ``maxapplications``."""
         return self.state in RUNNING_STATES or bool(self.waiting)
 
     def knows(self, name: str) -> bool:
-        """Say whether it has an ask of this name, in whatever place."""
+        """Return whether it has an ask of this name, in any state."""
         places = (self.pending, self.parked, self.waiting, self.bound)
         return any(name in place for place in places)
 
     def has_no_node(self, name: str) -> bool:
-        """Say whether it has an ask of this name that holds no node."""
+        """Return whether it has an ask of this name that holds no node."""
         return name in self.pending or name in self.parked
 
     def find(self, name: str) -> Ask | None:
-        """Give an ask by its name, wherever it is, or None."""
+        """Return an ask by its name, in any state, or None."""
         held = self.waiting.get(name) or self.bound.get(name)
         if held is not None:
             return held[0].ask
         return self.pending.get(name) or self.parked.get(name)
 
     def order_of(self, ask: Ask) -> AskOrder:
-        """Give the place of a pending ask among those of the application."""
+        """Return the position of a pending ask among those of the application."""
         return ask.order if ask.gang is None else self.slots[ask.gang].order_of(ask)
 
     def pending_since_us(self, ask: Ask) -> int:
-        """Give since when an ask counts as pending, in microseconds."""
+        """Return the instant from which an ask counts as pending, in microseconds."""
         since_us = self.since_us.get(ask.name)
-        # What stands there may be of an ask of that name that is gone.
+        # The entry may be of a former ask with the same name.
         return ask.came_us if since_us is None else max(since_us, ask.came_us)
 
     def add(self, ask: Ask, bit: int) -> None:
-        """List a pending ask, whose shape has ``bit``; a member of a gang has a slot."""
+        """Add a pending ask whose shape has ``bit``; a gang member must have a slot."""
         self.pending[ask.name] = ask
         self.tally.add(ask.priority)
         add_to(self.pending_total, ask.resources)
@@ -134,7 +134,7 @@ class ViewApp(Listed):
     def add_row(
         self, asks: Sequence[Ask], bits: Mapping[Shape, int], times: Mapping[Shape, int]
     ) -> None:
-        """List plain asks, of each shape so many, whose bits are given."""
+        """Add plain asks, given the bit of each shape and how many asks have it."""
         self.pending.update([(ask.name, ask) for ask in asks])
         for priority, count in Counter([ask.priority for ask in asks]).items():
             self.tally.add(priority, count)
@@ -152,7 +152,7 @@ class ViewApp(Listed):
                 heappush(self._by_shape.setdefault(bits[ask.shape], []), ask)
 
     def _offer_plain(self, ask: Ask, bit: int) -> None:
-        heappush(self._plain, ask)  # It compares as its place does.
+        heappush(self._plain, ask)  # Asks compare by their order.
         if self._by_shape is not None:
             heappush(self._by_shape.setdefault(bit, []), ask)
         self._count_plain(ask.shape, bit, 1)
@@ -174,7 +174,7 @@ class ViewApp(Listed):
             slot.relist()
 
     def remove(self, ask: Ask, bit: int) -> None:
-        """Forget a pending ask."""
+        """Remove a pending ask."""
         name, total = ask.name, self.pending_total
         del self.pending[name]
         self.tally.remove(ask.priority)
@@ -194,7 +194,7 @@ class ViewApp(Listed):
         self._clean(bit)
 
     def _withdraw_plain(self, bit: int, *, counted: bool) -> None:
-        """Take note that a plain ask is no longer offered, which was counted if it was untried."""
+        """Stop offering a plain ask; ``counted`` is whether it was untried until now."""
         if counted:
             counts = self._counts
             if counts[bit] > 1:
@@ -212,7 +212,7 @@ class ViewApp(Listed):
                     del self._by_shape[bit]
 
     def _tidy(self, heap: list[Ask]) -> None:
-        """Make the top of a heap of plain asks one that is offered."""
+        """Remove asks from the top of a heap of plain asks until the top is offered."""
         pending, tried = self.pending, self._tried
         while heap:
             ask = heap[0]
@@ -225,7 +225,7 @@ class ViewApp(Listed):
             heapify(heap)
 
     def best(self, mask: int) -> tuple[int, Ask]:
-        """Give the first ask in order among those offered under the bits in ``mask``.
+        """Return the first ask in order of those offered under the bits in ``mask``.
 
         At least one of the bits must be in the application's own mask.
         """
@@ -253,13 +253,13 @@ class ViewApp(Listed):
     def _shape_heaps(self) -> dict[int, list[Ask]]:
         if self._by_shape is None:
             heaps: dict[int, list[Ask]] = {}
-            for ask in sorted(filter(self.has_untried, self._plain)):  # What is sorted is a heap.
+            for ask in sorted(filter(self.has_untried, self._plain)):  # A sorted list is a heap.
                 heaps.setdefault(self._bits[ask.shape], []).append(ask)
             self._by_shape = heaps
         return self._by_shape
 
     def first_of(self, bit: int, accepts: Callable[[Ask], bool]) -> tuple[AskOrder, Ask] | None:
-        """Give the first ask with its place among those offered under a bit that is accepted."""
+        """Return the first accepted ask offered under a bit, with its position, or None."""
         found: list[tuple[AskOrder, Ask]] = []
         plain, members = self._shape_heaps().get(bit), self._members.get(bit)
         if plain:
@@ -275,7 +275,7 @@ class ViewApp(Listed):
         return min(found, default=None)
 
     def has_untried(self, ask: Ask) -> bool:
-        """Say whether an ask is pending and was not tried in this round."""
+        """Return whether an ask is pending and was not tried in this round."""
         return self.pending.get(ask.name) is ask and ask.name not in self._tried
 
     def tried(self, ask: Ask, bit: int) -> None:
@@ -290,7 +290,7 @@ class ViewApp(Listed):
         self._clean(bit)
 
     def start_round(self) -> None:
-        """Offer the asks again that were tried in the last round."""
+        """Offer again the asks that were tried in the last round."""
         tried, self._tried = self._tried, {}
         for bit, ask in tried.values():
             if ask.gang is None:
@@ -301,11 +301,11 @@ class ViewApp(Listed):
                 self._offer_member(slot, ask, bit)
 
     def values(self) -> Values:
-        """Give what counts of the application in its queue."""
+        """Return the values of the application that its queue counts."""
         return Values(self.tally.top(), dict(self.pending_total), dict(self.allocated))
 
     def push(self, order: AskOrder, ask: Ask, bit: int) -> None:
-        """Offer a member of a gang under a bit."""
+        """Offer a gang member under a bit."""
         heap = self._members.get(bit)
         if heap is None:
             self._members[bit] = [(order, ask, bit)]
@@ -315,7 +315,7 @@ class ViewApp(Listed):
             heappush(heap, (order, ask, bit))
 
     def clean(self, bits: Iterable[int]) -> None:
-        """Take note that members of gangs are no longer offered under these bits."""
+        """Record that gang members are no longer offered under these bits."""
         for bit in bits:
             self._clean(bit)
 
@@ -331,7 +331,7 @@ class ViewApp(Listed):
         return slot.offer is Offer.EACH and bit == slot.members[ask.name][1]
 
     def _clean(self, bit: int) -> None:
-        """Make the top of a heap of members one that is offered, or drop the heap."""
+        """Remove members from the top of a heap until the top is offered; drop an empty heap."""
         heap = self._members.get(bit)
         if heap is None:
             return
@@ -355,14 +355,14 @@ class ViewApp(Listed):
         # Only asks that exist can have binds that will fail.
         assert set(self.spoilt) <= set(names)
         assert all(self.spoilt.values())
-        # Nothing is kept of asks that are gone, and of those that hold a node.
+        # Nothing is kept for asks that are gone or hold a node.
         assert all(self.has_no_node(name) for name in self.failed_on)
-        # The maximum and the sums are those that a fresh look gives.
+        # The cached maximum and sums equal newly computed ones.
         assert self.tally.top() == max(
             (ask.priority for ask in self.pending.values()), default=None
         )
         assert sum_of(ask.resources for ask in self.pending.values()) == self.pending_total
-        # Every pending ask that was not tried is offered, members as their gang has it.
+        # Every pending ask that was not tried is offered, members as their slot says.
         for slot in self.slots.values():
             slot.check()
         plain = {(ask.name, self._bits[ask.shape]) for ask in self._plain if self.has_untried(ask)}

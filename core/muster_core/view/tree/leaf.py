@@ -1,8 +1,8 @@
 """Leaves as a round sees them: which of their applications compete, and in which order.
 
-Where neither the policy of a leaf nor a ``maxapplications`` on its path lets some applications
-wait for others, all of them are in one order. Else there is an order for each of the states
-that make a difference, as a gate that opens or closes concerns all applications in a state.
+If neither the policy of a leaf nor a ``maxapplications`` on its path makes applications wait
+for others, all of them are in one order. Otherwise there is an order for each state that
+makes a difference, since a gate opens or closes for all applications in a state.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     from muster_core.structures.steps import Steps
 
-_Standing = tuple[AppState, bool]
+_OrderKey = tuple[AppState, bool]
 
 COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
 """The states in which an application can have pending asks."""
 
 _HOLDING: Final = (AppState.ACCEPTED, True)
-_STANDINGS: Final = (*((state, False) for state in COMPETING), _HOLDING)
-"""What decides whether an application competes: its state, and whether it only runs for the
-sake of ``maxapplications``, as it holds waiting asks."""
+_ORDER_KEYS: Final = (*((state, False) for state in COMPETING), _HOLDING)
+"""What decides whether an application competes: its state, and whether it counts as running for
+``maxapplications`` only because it has waiting asks."""
 
 
 @final
@@ -50,13 +50,13 @@ class LeafView(ViewQueue):
     Attributes:
         apps: All its applications by their keys.
         starting: How many of them are in Starting.
-        blocked: One of its asks did not fit in this round, and it is a blocking leaf.
+        blocked: Whether the leaf is blocking and one of its asks did not fit in this round.
         preempting: How many of its pending asks have a class that lets them preempt, by
             shape, priority and gang; no zeros.
         watched: The types that a ``guaranteed`` on the path names, if its asks may reclaim
             and preempt; None if they may not.
-        since: How many of the pending asks that could take something count as pending since
-            when, in microseconds; no zeros (see :mod:`muster_core.view.state.delays`).
+        since: How many of the pending asks that could evict others count as pending from each
+            instant, in microseconds; no zeros (see :mod:`muster_core.view.state.delays`).
     """
 
     apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
@@ -67,35 +67,35 @@ class LeafView(ViewQueue):
     )
     watched: frozenset[str] | None = None
     since: dict[int, int] = attrs.field(factory=dict[int, int])
-    #: How many pending asks there are of each shape, tried or not, and the mask of those.
+    #: How many pending asks have each shape, tried or not, and the mask of these shapes.
     shapes: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
-    #: How many slots its applications have: pending members of gangs.
+    #: How many slots with pending gang members its applications have.
     slots: int = attrs.field(default=0, init=False)
     pending_mask: int = attrs.field(default=0, init=False)
     #: The queues on the path that have a ``maxapplications``.
     _limited: list[ViewQueue] = attrs.field(factory=list[ViewQueue], init=False)
-    #: The applications with pending asks, by where they stand; the same order several times
-    #: where that makes no difference, which is in ``_all`` then.
-    _orders: dict[_Standing, AppOrder[ViewApp]] = attrs.field(
-        factory=dict[_Standing, AppOrder[ViewApp]], init=False
+    #: The applications with pending asks, by state. Where states make no difference, all are
+    #: the same order, which is in ``_all`` too.
+    _orders: dict[_OrderKey, AppOrder[ViewApp]] = attrs.field(
+        factory=dict[_OrderKey, AppOrder[ViewApp]], init=False
     )
     _all: AppOrder[ViewApp] | None = attrs.field(default=None, init=False)
-    #: What the partition had when they were listed.
+    #: The capacity of the partition when the applications were listed.
     _total: Mapping[str, int] = attrs.field(factory=dict[str, int], init=False)
 
     def watches(self, ask: Ask) -> bool:
-        """Say whether an ask could take something from others once its delay is over."""
+        """Return whether an ask could reclaim or preempt once its delay is over."""
         watched = self.watched
         if watched is None:
             return False
         return ask.preempts or (bool(watched) and any(ask.resources[name] for name in watched))
 
     def unlist(self) -> None:
-        """List no application any more until all are listed anew."""
+        """Remove all applications from the orders until ``reorder`` lists them again."""
         self._all, self._orders = None, {}
 
     def is_ordered(self, total: Mapping[str, int]) -> bool:
-        """Say whether no application's place depends on anything that has changed."""
+        """Return whether nothing that all applications' positions depend on has changed."""
         if not self._orders or self._limited != self._limits():
             return False
         return self.config.settings.sort_policy is not SortPolicy.FAIR or self._total == total
@@ -104,13 +104,13 @@ class LeafView(ViewQueue):
         return [queue for queue in self.line if queue.config.max_applications]
 
     def reorder(self, total: Mapping[str, int]) -> Steps[None]:
-        """List all applications anew, as the settings or the totals have changed."""
+        """List all applications again, because the settings or the totals have changed."""
         self._limited, self._total = self._limits(), dict(total)
         self._all = None
-        self._orders = {standing: AppOrder[ViewApp]() for standing in _STANDINGS}
+        self._orders = {order_key: AppOrder[ViewApp]() for order_key in _ORDER_KEYS}
         if not self._limited and not self._state_aware:
             self._all = self._orders[_HOLDING]
-            self._orders = dict.fromkeys(_STANDINGS, self._all)
+            self._orders = dict.fromkeys(_ORDER_KEYS, self._all)
         for piece in in_pieces(self.apps.values()):
             for app in piece:
                 app.order, app.listed = None, 0
@@ -118,14 +118,14 @@ class LeafView(ViewQueue):
             yield
 
     def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
-        """Bring an application's place up to date, and the priority with which it counts."""
+        """Update an application's position, and the priority with which it counts in the leaf."""
         priority = app.tally.top()
         if priority != app.counted:
             self.tally.replace(app.counted, priority)
             app.counted = priority
             self.repriced = True
         before = app.order
-        order = (self._all or self._orders.get(_standing(app))) if app.pending else None
+        order = (self._all or self._orders.get(_order_key(app))) if app.pending else None
         if order is None:
             if before is not None:
                 before.remove(app)
@@ -141,7 +141,7 @@ class LeafView(ViewQueue):
             order.update(app)
 
     def remove(self, app: ViewApp) -> None:
-        """Take out an application that has ceased to exist."""
+        """Remove an application that no longer exists."""
         del self.apps[app.identity.key]
         self.tally.replace(app.counted, None)
         self.repriced = True
@@ -149,7 +149,7 @@ class LeafView(ViewQueue):
             app.order.remove(app)
 
     def count_preempting(self, ask: Ask, bit: int, change: int) -> None:
-        """Count the pending asks that may preempt."""
+        """Change the count of pending asks that may preempt."""
         key = (bit, ask.priority, ask.gang or "")
         left = self.preempting.get(key, 0) + change
         if left:
@@ -158,7 +158,7 @@ class LeafView(ViewQueue):
             del self.preempting[key]
 
     def count_shape(self, bit: int, change: int) -> None:
-        """Count the pending asks of a shape."""
+        """Change the count of the pending asks of a shape."""
         left = self.shapes.get(bit, 0) + change
         if left:
             self.shapes[bit] = left
@@ -169,7 +169,7 @@ class LeafView(ViewQueue):
 
     @override
     def below(self) -> int:
-        """Give the bits of the asks that may be tried."""
+        """Return the shapes of the asks that may be tried."""
         if not self.config.settings.blocking:
             if self._all is not None:
                 return self._all.mask
@@ -181,19 +181,19 @@ class LeafView(ViewQueue):
         first = None if self.blocked else self.first()
         if first is None:
             return 0
-        # Whether the first ask is still the first when the leaf's turn comes can only
-        # change with an ancestor's maxapplications; then the turn has to be waited for.
-        # So it has where members of gangs are, which fail in a leaf once it is blocked.
+        # The first ask can only change before the leaf's turn if an ancestor has a
+        # maxapplications; then the leaf must be visited in its turn. The same holds if the leaf
+        # has gang members, which fail once the leaf is blocked.
         above = any(queue is not self for queue in self._limited)
         return 1 << first[1] | (VISIT if above or self.slots else 0)
 
     @override
     def visits(self, below: int, *, exact: bool) -> int:
-        """Give the shapes with which the leaf would enter, if it is to be visited."""
+        """Return the shapes with which the leaf can be entered, if it must be visited."""
         return self.pending_mask if below & VISIT or (exact and below) else 0
 
     def choose(self, mask: int) -> tuple[ViewApp, int, Ask] | None:
-        """Give the ask to be tried of those with a bit in ``mask``, or None if it does not fit."""
+        """Return the ask to try of those with a bit in ``mask``, or None if it does not fit."""
         if self.config.settings.blocking:
             first = self.first()
             return first if first is not None and mask >> first[1] & 1 else None
@@ -209,15 +209,15 @@ class LeafView(ViewQueue):
 
     @override
     def may_be_blocked_by_members(self) -> bool:
-        """Say whether a member of a gang that was not the first may have blocked the leaf."""
+        """Return whether a gang member that was not the first ask may have blocked the leaf."""
         return self.config.settings.blocking and self.slots > 0
 
     def competes(self, app: ViewApp) -> bool:
-        """Say whether an application of the leaf has its turn in a round."""
+        """Return whether an application of the leaf has a turn in a round."""
         return app is self.only() or any(app.order is order for order in self._open_orders())
 
     def competing(self) -> list[ViewApp]:
-        """Give the applications that have their turn in a round, best first."""
+        """Return the applications that have a turn in a round, best first."""
         found = [app for order in self._open_orders() for app in order]
         only = self.only()
         if only is not None:
@@ -225,14 +225,14 @@ class LeafView(ViewQueue):
         return sorted(found, key=lambda app: app.rank)
 
     def enters(self) -> bool:
-        """Say whether something pending in the leaf fits the headroom."""
+        """Return whether a pending ask of the leaf fits the headroom."""
         mask = self.pending_mask
         for queue in self.upward():
             mask &= queue.admits
         return bool(mask)
 
     def first(self) -> tuple[ViewApp, int, Ask] | None:
-        """Give the first untried ask of all, fitting or not; for a blocking leaf."""
+        """Return the first untried ask, whether it fits or not; for a blocking leaf."""
         orders = self._open_orders()
         found = [app for order in orders if (app := order.best(EVERY_SHAPE)) is not None]
         only = self.only()
@@ -248,7 +248,7 @@ class LeafView(ViewQueue):
         return self.config.settings.sort_policy is SortPolicy.STATE_AWARE
 
     def closed(self) -> tuple[bool, bool]:
-        """Say for whom ``maxapplications`` is used up on the path: (running ones, others)."""
+        """Return whether ``maxapplications`` on the path stops (running applications, others)."""
         running = others = False
         for queue in self._limited:
             gates = queue.gates()
@@ -256,7 +256,7 @@ class LeafView(ViewQueue):
         return running, others
 
     def _open_orders(self) -> Sequence[AppOrder[ViewApp]]:
-        """Give the orders of which every application competes."""
+        """Return the orders whose applications all compete."""
         if self._all is not None:
             return (self._all,)
         running_closed, others_closed = self.closed()
@@ -271,7 +271,7 @@ class LeafView(ViewQueue):
         return found
 
     def only(self) -> ViewApp | None:
-        """Give the one application that competes beside the Running ones in a state-aware leaf."""
+        """Return the application that competes beside the Running ones in a state-aware leaf."""
         if not self._state_aware:
             return None
         state = AppState.STARTING if self.starting else AppState.ACCEPTED
@@ -298,9 +298,9 @@ class LeafView(ViewQueue):
             assert not app.pending or app.rank == app_key(self.config, app, total)
             app.check()
         # All and only the applications with pending asks are listed, each by its state.
-        for standing, order in self._orders.items():
+        for order_key, order in self._orders.items():
             if self._all is None:
-                order.check([app for app in apps if _standing(app) == standing and app.pending])
+                order.check([app for app in apps if _order_key(app) == order_key and app.pending])
         if self._all is not None:
             self._all.check([app for app in apps if app.pending])
         counts: dict[int, int] = {}
@@ -321,5 +321,5 @@ class LeafView(ViewQueue):
         assert all(app.state in COMPETING for app in apps if app.pending)
 
 
-def _standing(app: ViewApp) -> _Standing:
+def _order_key(app: ViewApp) -> _OrderKey:
     return (app.state, app.state is AppState.ACCEPTED and bool(app.waiting))

@@ -1,16 +1,14 @@
 """Queues as a round sees them: their order, their headroom, and what they could place.
 
-Every queue has a mask of the shapes that it could place now as far as its quota
-and those below it go (``open``). A parent is entered only for a shape that is in
-the mask of one of its children, so that no search ever fails, and nothing is
-placed that the plain algorithm would not place: within a round room only
-shrinks, so an ask that fits when its turn comes would have fitted before, and
-one that does not fit never will.
+Every queue has a mask of the shapes that it could place now within its own quota and the
+quotas below it (``open``). A parent is entered only for a shape in the mask of one of its
+children, so that no search ever fails, and nothing is placed that the plain algorithm would
+not place: free room only shrinks within a round, so an ask that fits in its turn would
+have fitted before, and an ask that does not fit will not fit later in the round.
 
-Some asks have to be tried in their turn, fitting or not (see
-:mod:`muster_core.view.gangs.gang`). A leaf that has such asks is to be visited if it enters
-at all, which means that something pending in it fits the headroom; which shapes those
-are is a second mask (``visiting``).
+Some asks must be tried in their turn, whether they fit or not (see
+:mod:`muster_core.view.tree.slots`). A leaf with such asks must be visited if a pending ask of
+the leaf fits the headroom; a second mask (``visiting``) has the shapes of its pending asks.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
 
 VISIT: Final = 1 << VISIT_BIT
-"""The mask of what is to be tried though it may fit nowhere."""
+"""The mask of the asks that must be tried though they may fit nowhere."""
 
 
 @attrs.define(eq=False)
@@ -48,19 +46,18 @@ class ViewQueue(ABC):
         parent: Its parent, or None for the root.
         config: Its settings.
         depth: The number of its ancestors.
-        pending: What is pending in it.
-        allocated: What is allocated in it.
-        tally: The priorities of what is right below it and has something pending.
+        pending: The resources of its pending asks.
+        allocated: The resources allocated in it.
+        tally: The priorities of its children that have pending asks.
         priority: Its ``currentPriority``.
-        counted: The priority with which it counts in its parent.
-        running: How many applications run in it, for ``maxapplications``.
+        counted: Its priority as its parent sees it.
+        running: How many of its applications count for ``maxapplications``.
         open: The shapes that it could place now.
-        visiting: The shapes with which leaves below enter that are to be visited.
+        visiting: The shapes with which leaves below can be entered that must be visited.
         admits: The shapes that fit in the headroom left by its own ``max``.
-        claims: The shapes for which it may reclaim, as far as ``guaranteed`` goes.
-        order: Its place among its siblings, while it could place something or is to be
-            visited.
-        denominators: What its use is compared with; None while not known.
+        claims: The shapes for which its ``guaranteed`` lets it reclaim.
+        order: Its position among its siblings, while it could place an ask or must be visited.
+        denominators: What its usage is divided by; None if not computed yet.
     """
 
     key: int
@@ -79,12 +76,12 @@ class ViewQueue(ABC):
     claims: int = 0
     order: QueueKey = ()
     denominators: Denominators | None = None
-    #: The children below which there is a leaf to be visited; a leaf has none.
+    #: The children that are, or contain, a leaf that must be visited; a leaf has none.
     _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
     #: The queue and its ancestors, nearest first.
     line: tuple[ViewQueue, ...] = attrs.field(init=False, repr=False)
-    #: Whether the tally has changed since ``priority`` was computed, and with which settings
-    #: it was; whether these limit the queue or guarantee it anything.
+    #: Whether the tally has changed since ``priority`` was computed, the settings with which it
+    #: was computed, and whether these settings have a ``max`` or a ``guaranteed``.
     repriced: bool = attrs.field(default=True, init=False)
     _priced_with: QueueConfig | None = attrs.field(default=None, init=False)
     _has_limits: bool = attrs.field(default=False, init=False)
@@ -95,37 +92,37 @@ class ViewQueue(ABC):
         self.line = (self,) if self.parent is None else (self, *self.parent.line)
 
     def upward(self) -> Sequence[ViewQueue]:
-        """Give the queue and its ancestors, nearest first."""
+        """Return the queue and its ancestors, nearest first."""
         return self.line
 
     def gates(self) -> tuple[bool, bool]:
-        """Say for whom ``maxapplications`` is used up here: (running ones, others)."""
+        """Return whether ``maxapplications`` of this queue stops (running applications, others)."""
         limit = self.config.max_applications
         return (limit > 0 and self.running > limit, limit > 0 and self.running >= limit)
 
     def may_be_blocked_by_members(self) -> bool:
-        """Say whether a member of a gang that was not the first may have blocked a leaf."""
+        """Return whether a gang member that was not the first ask may have blocked a leaf."""
         return False
 
     @abstractmethod
     def below(self) -> int:
-        """Give the shapes that could be placed but for the queue's own ``max``."""
+        """Return the shapes that could be placed if the queue's own ``max`` did not count."""
 
     @abstractmethod
     def visits(self, below: int, *, exact: bool) -> int:
-        """Give the shapes with which leaves would enter that are to be visited.
+        """Return the shapes with which leaves can be entered that must be visited.
 
         Args:
-            below: What :meth:`below` gives.
-            exact: Whether every leaf is to be visited that has something to try.
+            below: The result of :meth:`below`.
+            exact: Whether every leaf with an ask to try must be visited.
         """
 
     def has_room(self, ask: Ask) -> bool:
-        """Say whether an ask fits in the headroom of the queue and all above it."""
+        """Return whether an ask fits in the headroom of the queue and its ancestors."""
         return all(queue.admits_more(ask) for queue in self.line if queue.config.max.amounts)
 
     def admits_more(self, ask: Ask) -> bool:
-        """Say whether an ask fits in the headroom left by the queue's own ``max``."""
+        """Return whether an ask fits in the headroom left by the queue's own ``max``."""
         resources, allocated = ask.resources, self.allocated
         for name, most in self.config.max.amounts:
             amount = resources[name]
@@ -134,11 +131,11 @@ class ViewQueue(ABC):
         return True
 
     def values(self) -> Values:
-        """Give what counts of the queue in its parent."""
+        """Return the values of the queue that its parent counts."""
         return Values(self.counted, dict(self.pending), dict(self.allocated))
 
     def admitted(self, shapes: ShapeTable) -> int:
-        """Give the shapes that fit in the headroom left by the queue's own ``max``."""
+        """Return the shapes that fit in the headroom left by the queue's own ``max``."""
         limits = self.config.max.amounts
         if not limits:
             return EVERY_SHAPE
@@ -147,7 +144,7 @@ class ViewQueue(ABC):
         return shapes.fitting_headroom(headroom)
 
     def claimed(self, shapes: ShapeTable) -> int:
-        """Give the shapes of which ``guaranteed`` names a type, and with which it is not exceeded."""
+        """Return the shapes that use a guaranteed type and stay within ``guaranteed``."""
         guaranteed = self.config.guaranteed
         if not guaranteed or self.parent is None:
             return 0
@@ -155,11 +152,11 @@ class ViewQueue(ABC):
         return shapes.naming(guaranteed) & shapes.fitting_headroom(room)
 
     def fair_share(self, total: Mapping[str, int]) -> float:
-        """Give the fair share, where the partition has ``total``."""
+        """Return the fair share if the partition has ``total``."""
         return self.share_of(self.allocated, total)
 
     def share_of(self, amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
-        """Give the fair share that the queue would have with these amounts allocated."""
+        """Return the fair share that the queue would have with these amounts allocated."""
         denominators = self.denominators
         if denominators is None:
             denominators = Denominators([queue.config for queue in self.line], total)
@@ -167,7 +164,7 @@ class ViewQueue(ABC):
         return fair_share(amounts, denominators)
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
-        """Bring everything that is computed up to date, and tell the parent."""
+        """Update all computed attributes, and tell the parent."""
         if self.repriced or self.config is not self._priced_with:
             self._reprice()
         before, below = self.open, self.below()
@@ -190,7 +187,7 @@ class ViewQueue(ABC):
         self._has_guaranteed = bool(config.guaranteed)
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
-        """Compute the queue's place among its siblings."""
+        """Compute the queue's position among its siblings."""
         denominators = self.denominators
         if denominators is None:
             share = self.share_of(self.allocated, total)
@@ -201,7 +198,7 @@ class ViewQueue(ABC):
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
         """Assert the invariants of a queue that is up to date; for tests."""
-        # What is cached is what a fresh look gives.
+        # Cached values equal newly computed ones.
         assert not self.repriced
         assert self.priority == current_priority(
             self.config.settings, self.tally.top(), is_root=self.parent is None
@@ -213,7 +210,7 @@ class ViewQueue(ABC):
             self.allocated, Denominators([queue.config for queue in self.upward()], total)
         )
         assert self.line == (self, *(() if self.parent is None else self.parent.line))
-        # Its parent knows it, and is told of its priority only while something is pending.
+        # The parent has it as a child, and counts its priority only while an ask is pending.
         if self.parent is not None:
             assert self.parent.children[self.key] is self
             assert self.counted == (self.priority if self.pending else None)
@@ -230,7 +227,7 @@ class ParentView(ViewQueue):
     """
 
     children: dict[int, ViewQueue] = attrs.field(factory=dict[int, ViewQueue])
-    #: The children that could place something, in order.
+    #: The children that could place an ask or must be visited, in order.
     _order: list[tuple[QueueKey, ViewQueue]] = attrs.field(
         factory=list["tuple[QueueKey, ViewQueue]"], init=False
     )
@@ -239,19 +236,19 @@ class ParentView(ViewQueue):
 
     @override
     def below(self) -> int:
-        """Give the shapes that some child could place."""
+        """Return the shapes that some child could place."""
         return self._counts.mask
 
     @override
     def visits(self, below: int, *, exact: bool) -> int:
-        """Give the shapes with which leaves would enter that are to be visited."""
+        """Return the shapes with which leaves can be entered that must be visited."""
         mask = 0
         for child in self._visited.values():
             mask |= child.visiting
         return mask
 
     def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
-        """Take note of what a child could place, of its priority and of its place."""
+        """Update what this parent records of a child: its shapes, its priority and its position."""
         counted = child.priority if child.pending else None
         if counted != child.counted:
             self.tally.replace(child.counted, counted)
@@ -273,13 +270,13 @@ class ParentView(ViewQueue):
             self._visited.pop(child.key, None)
 
     def reorder(self) -> None:
-        """List no child until each has been refreshed, as the settings have changed."""
+        """Remove all children from the order until each is refreshed; the settings have changed."""
         self._order.clear()
         for child in self.children.values():
             child.order = ()
 
     def remove(self, child: ViewQueue) -> None:
-        """Take out a child that has ceased to exist."""
+        """Remove a child that no longer exists."""
         del self.children[child.key]
         self.tally.replace(child.counted, None)
         self.repriced = True
@@ -288,11 +285,11 @@ class ParentView(ViewQueue):
         self._visited.pop(child.key, None)
 
     def first(self, mask: int, entering: int) -> ViewQueue:
-        """Give the best child that is to be entered; there must be one.
+        """Return the best child to enter; there must be one.
 
         Args:
-            mask: The shapes for which there is room, on a node and in the queues above.
-            entering: The shapes for which there is headroom in the queues above.
+            mask: The shapes that have room on a node and in the queues above.
+            entering: The shapes that have headroom in the queues above.
         """
         for _, child in self._order:
             if child.open & mask or child.visiting & entering:
@@ -301,7 +298,7 @@ class ParentView(ViewQueue):
         raise AssertionError(msg)
 
     def in_turn(self, wanted: Container[int], total: Mapping[str, int]) -> list[ViewQueue]:
-        """Give those of the children whose keys are wanted, best first."""
+        """Return the children whose keys are wanted, best first."""
         children = [child for child in self.children.values() if child.key in wanted]
         if len(children) > 1:
             children.sort(key=lambda child: child.key_in(self, total))
@@ -320,7 +317,7 @@ class ParentView(ViewQueue):
         assert self.pending == sum_of(child.pending for child in children)
         assert self.allocated == sum_of(child.allocated for child in children)
         assert self.running == sum(child.running for child in children)
-        # All and only the children that could place something are listed, in order.
+        # All and only the children that could place an ask or must be visited are listed, in order.
         listed = [child for child in children if child.open or child.visiting]
         order = sorted((child.key_in(self, total), child.key) for child in listed)
         assert [(key, child.key) for key, child in self._order] == order
@@ -329,12 +326,12 @@ class ParentView(ViewQueue):
 
 
 def first_leaf(queue: ViewQueue, wanted: Container[int], total: Mapping[str, int]) -> ViewQueue:
-    """Give the leaf that has its turn first; in each parent a child is among the wanted.
+    """Return the leaf whose turn is first; each parent must have a wanted child.
 
     Args:
-        queue: Where to begin.
+        queue: The queue to begin at.
         wanted: The keys of the queues to choose from.
-        total: What all nodes have.
+        total: The capacity of all nodes.
     """
     while isinstance(queue, ParentView):
         queue = queue.in_turn(wanted, total)[0]

@@ -1,15 +1,16 @@
-"""The pending members that a gang has in an application, and how they are offered to a round.
+"""A gang's pending members in one application, and how they are offered to a round.
 
-A round asks applications for the first ask that could be placed. A member of a gang is
-not always offered like any other ask:
+A round asks applications for the first ask that could be placed. A gang member is not
+always offered like any other ask:
 
-- while its gang is satisfied, or its group is NonStrict, it is offered like a plain ask:
-  one that fits nowhere can be passed over, since trying it would do nothing;
-- in a Strict group the first of the members that an application has is offered, fitting
-  or not, since a member that fits nowhere takes the waiting ones of its group with it;
-- so is a surplus one while the group may still be complete in this round, since being
-  refused it is tried;
-- otherwise no member is offered: it would be refused, to no effect.
+- While its gang is satisfied, or its group is NonStrict, it is offered like a plain ask: a
+  member that fits nowhere can be passed over, since trying it would do nothing.
+- In a Strict group the first of an application's members is offered, whether it fits or
+  not, since a member that fits nowhere makes the waiting members of its group release
+  their nodes.
+- The first surplus member is offered in the same way while the group may still become
+  complete in this round, since its refusal counts as a try.
+- Otherwise no member is offered: it would be refused, without effect.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What a slot has to know of its application."""
+    """What a slot needs of its application."""
 
     def has_untried(self, ask: Ask, /) -> bool:
-        """Say whether an ask is pending and was not tried in this round."""
+        """Return whether an ask is pending and was not tried in this round."""
         ...
 
     def push(self, order: AskOrder, ask: Ask, bit: int, /) -> None:
-        """Offer an ask under a bit."""
+        """Offer an ask under a shape's bit."""
 
     def clean(self, bits: Iterable[int], /) -> None:
-        """Take note that asks of these bits are no longer offered."""
+        """Record that asks with these bits are no longer offered."""
 
 
 A = TypeVar("A", bound=Host)
@@ -62,11 +63,11 @@ class Slot(Generic[A]):
         app: The application.
         gang: The full name of the gang.
         creation: The position of the event that defined the gang, or None.
-        members: All of them by name, each with the bit of its shape.
+        members: All these members by name, each with the bit of its shape.
         bits: How many of them have each shape; no zeros.
         offer: How they are offered.
-        visit_bit: The bit under which the first is offered, where only the first is.
-        listed: The one that is offered as the first, where only the first is.
+        visit_bit: The bit under which the first member is offered with ``Offer.FIRST``.
+        listed: The member that is offered now with ``Offer.FIRST``.
     """
 
     app: A
@@ -77,55 +78,55 @@ class Slot(Generic[A]):
     offer: Offer = Offer.NONE
     visit_bit: int = VISIT_BIT
     listed: Ask | None = None
-    #: At least the untried members in order; the top may be out of date.
+    #: All untried members in order, and perhaps others; the top may be out of date.
     _heap: list[tuple[AskOrder, Ask]] = attrs.field(
         factory=list["tuple[AskOrder, Ask]"], init=False
     )
 
     def order_of(self, ask: Ask) -> AskOrder:
-        """Give the place of a member among the asks of its application."""
+        """Return the position of a member among the asks of its application."""
         return ask.order_in(self.creation)
 
     def add(self, ask: Ask, bit: int) -> None:
-        """Take a pending member in."""
+        """Add a pending member."""
         self.members[ask.name] = (ask, bit)
         self.bits[bit] = self.bits.get(bit, 0) + 1
         self.push(ask)
 
     def remove(self, ask: Ask) -> None:
-        """Let a member go."""
+        """Remove a member."""
         _, bit = self.members.pop(ask.name)
         self.bits[bit] -= 1
         if not self.bits[bit]:
             del self.bits[bit]
 
     def push(self, ask: Ask) -> None:
-        """Let a member be untried."""
+        """Make a member untried."""
         heappush(self._heap, (self.order_of(ask), ask))
 
     def first(self) -> Ask | None:
-        """Give the first untried member, or None."""
+        """Return the first untried member, or None."""
         heap, app = self._heap, self.app
         while heap and not app.has_untried(heap[0][1]):
             heappop(heap)
         return heap[0][1] if heap else None
 
     def untried(self) -> list[Ask]:
-        """Give all untried members, in no order."""
+        """Return all untried members, in no order."""
         return [ask for ask, _ in self.members.values() if self.app.has_untried(ask)]
 
     def reorder(self, creation: int | None) -> None:
-        """Take note that the gang was created at another time."""
+        """Record a new creation of the gang."""
         self.creation = creation
         self._heap = [(self.order_of(ask), ask) for ask in self.untried()]
         heapify(self._heap)
 
     def set_offer(self, offer: Offer, visit_bit: int = VISIT_BIT) -> None:
-        """Offer the members in another way.
+        """Change how the members are offered.
 
         Args:
-            offer: How.
-            visit_bit: The bit under which the first is offered, if only that is.
+            offer: The new way.
+            visit_bit: The bit under which the first member is offered with ``Offer.FIRST``.
         """
         before, self.offer = self.offer, offer
         if self.listed is not None and (offer is not Offer.FIRST or visit_bit != self.visit_bit):
@@ -141,7 +142,7 @@ class Slot(Generic[A]):
                 self.app.push(self.order_of(ask), ask, self.members[ask.name][1])
 
     def relist(self) -> None:
-        """Offer the first of the members, if that is another one now; where only that is."""
+        """Offer the first member with ``Offer.FIRST``, if it is another one now."""
         first = self.first()
         if first is self.listed:
             return

@@ -1,7 +1,7 @@
-"""By which keys queues, applications and asks are compared (ORDER-5, ORDER-6, ORDER-11 to ORDER-18).
+"""The keys that sort queues, applications and asks (ORDER-5, ORDER-6, ORDER-11 to ORDER-18).
 
-A key is a tuple, and whoever decides compares whole keys. Beside each there is the list of its
-parts, so that whoever explains a decision can name the first in which two keys differ.
+A key is a tuple; decisions compare whole keys. Each kind of key has a list of its parts, so
+that an explanation can name the first part in which two keys differ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Value = float | str | tuple[float, ...]
 
 QueueKey = tuple[float | str, ...]
-"""The place of a queue among its siblings, best first."""
+"""The position of a queue among its siblings, best first."""
 
 
 @final
@@ -29,15 +29,15 @@ class Part(NamedTuple):
     """A part of a key.
 
     Attributes:
-        name: What it is called in an explanation.
-        highest_first: The highest comes first: it is in the key with its sign turned.
+        name: Its name in an explanation.
+        highest_first: Whether the highest comes first: the key has it with the sign turned.
     """
 
     name: str
     highest_first: bool = False
 
     def value(self, found: Value) -> Value:
-        """Give what a key has there, with its own sign."""
+        """Return the value of this part in a key, with its own sign."""
         return -found if self.highest_first and isinstance(found, (int, float)) else found
 
 
@@ -51,14 +51,14 @@ _SHARES: Final = (Part("share"), Part("pending", highest_first=True), Part("path
 def queue_key(
     siblings: Settings, own: QueueConfig, counted: int | None, share: float, pending: float
 ) -> QueueKey:
-    """Give the place of a queue among its siblings, of which something is pending in each.
+    """Return the sort key of a queue among its siblings that have pending asks.
 
     Args:
-        siblings: The settings of its parent, which say how its children are sorted.
-        own: Its own configuration.
-        counted: The priority with which it counts in its parent.
+        siblings: The settings of its parent, which say how children are sorted.
+        own: The configuration of the queue.
+        counted: Its priority as the parent sees it.
         share: Its fair share.
-        pending: The dominant share of what is pending in it.
+        pending: The dominant share of its pending asks.
     """
     if not siblings.sort_by_priority:
         return (share, -pending, own.path)
@@ -67,7 +67,7 @@ def queue_key(
 
 
 def queue_parts(siblings: Settings) -> tuple[Part, ...]:
-    """Give the parts of :func:`queue_key`."""
+    """Return the parts of :func:`queue_key`."""
     return (*_PRIORITIES, *_SHARES) if siblings.sort_by_priority else _SHARES
 
 
@@ -77,12 +77,12 @@ _CREATION: Final = Part("creation")
 
 
 def app_key(leaf: QueueConfig, app: ViewApp, total: Mapping[str, int]) -> Rank:
-    """Give the place of an application with pending asks among those of its leaf.
+    """Return the sort key of an application with pending asks among those of its leaf.
 
     Args:
         leaf: The configuration of the leaf.
         app: The application.
-        total: What all nodes have.
+        total: The capacity of all nodes.
     """
     settings, creation = leaf.settings, app.identity.key
     rank: Rank = (creation,)
@@ -96,7 +96,7 @@ def app_key(leaf: QueueConfig, app: ViewApp, total: Mapping[str, int]) -> Rank:
 
 
 def app_parts(settings: Settings) -> tuple[Part, ...]:
-    """Give the parts of :func:`app_key`."""
+    """Return the parts of :func:`app_key`."""
     fair = settings.sort_policy is SortPolicy.FAIR
     parts = (_USAGE, _CREATION) if fair else (_CREATION,)
     return (_PRIORITY, *parts) if settings.sort_by_priority else parts
