@@ -71,10 +71,6 @@ class Placements:
         self._tried[app.identity.key] = app
         self._unlisted[app.identity.key] = app
 
-    def unlist(self, app: ViewApp) -> None:
-        """Record that an application's position in its leaf may have changed."""
-        self._unlisted[app.identity.key] = app
-
     def list_apps(self) -> None:
         """Update the positions of the applications that have changed."""
         state = self._state
