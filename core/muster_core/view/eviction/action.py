@@ -45,10 +45,10 @@ class EvictionAction(ABC):
     def __init__(self, state: ViewState) -> None:
         self.state = state
         #: The asks without a plan in the current state, and the groups.
-        self._in_vain: set[AlikeAsks] = set()
-        self._groups_in_vain: set[tuple[str, ...]] = set()
+        self._without_plan: set[AlikeAsks] = set()
+        self._groups_without_plan: set[tuple[str, ...]] = set()
         #: Former preemptors without a plan that were evicted; this says nothing of other asks.
-        self._losers_in_vain: set[Alike] = set()
+        self._losers_without_plan: set[Alike] = set()
         self._known: tuple[int, ...] = ()
 
     def prepare(self, victim_index: VictimIndex, now_us: int) -> Steps[None]:
@@ -61,7 +61,7 @@ class EvictionAction(ABC):
         yield from ()
 
     @abstractmethod
-    def nobody(self, app: ViewApp, ask: Ask) -> None:
+    def note_without_victims(self, app: ViewApp, ask: Ask) -> None:
         """Record that an ask has no victims, for any resources."""
 
     @abstractmethod
@@ -103,20 +103,20 @@ class EvictionAction(ABC):
         leaf = self.state.leaf_of(app)
         return leaf.watches(ask) and self.may(ask) and Delays.is_over(leaf, app, ask, now_us)
 
-    def in_vain(self, app: ViewApp, ask: Ask, bit: int) -> None:
+    def note_without_plan(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Record that there is no plan for an ask and its equals."""
         if self.state.eviction_history.has_lost(app.identity.key, ask):
-            self._losers_in_vain.add(alike(app.identity.key, ask))
+            self._losers_without_plan.add(alike(app.identity.key, ask))
         else:
-            self._in_vain.add(self.alike(self.state.leaf_of(app), ask, bit))
+            self._without_plan.add(self.alike(self.state.leaf_of(app), ask, bit))
 
-    def group_in_vain(self, group: ViewGroup) -> None:
+    def note_group_without_plan(self, group: ViewGroup) -> None:
         """Record that there is no plan for a group."""
-        self._groups_in_vain.add(group.names)
+        self._groups_without_plan.add(group.names)
 
     def start_batch(self) -> None:
         """Forget which groups had no plan; the delay of another member may be over."""
-        self._groups_in_vain.clear()
+        self._groups_without_plan.clear()
 
     def _forget_if_changed(self) -> None:
         state = self.state
@@ -128,9 +128,9 @@ class EvictionAction(ABC):
         )
         if self._known != now:
             self._known = now
-            self._in_vain.clear()
-            self._groups_in_vain.clear()
-            self._losers_in_vain.clear()
+            self._without_plan.clear()
+            self._groups_without_plan.clear()
+            self._losers_without_plan.clear()
             self._forget()
 
     @abstractmethod
@@ -233,9 +233,9 @@ class EvictionAction(ABC):
 
             def accepts(ask: Ask, bit: int = bit) -> bool:
                 return (
-                    self.alike(leaf, ask, bit) not in self._in_vain
+                    self.alike(leaf, ask, bit) not in self._without_plan
                     and not self._is_member(ask)
-                    and not self._is_loser_in_vain(app, ask)
+                    and not self._is_loser_without_plan(app, ask)
                     and self.is_ready(app, ask, now_us)
                 )
 
@@ -243,9 +243,9 @@ class EvictionAction(ABC):
             if first is not None:
                 yield first
 
-    def _is_loser_in_vain(self, app: ViewApp, ask: Ask) -> bool:
-        in_vain = self._losers_in_vain
-        return bool(in_vain) and alike(app.identity.key, ask) in in_vain
+    def _is_loser_without_plan(self, app: ViewApp, ask: Ask) -> bool:
+        losers = self._losers_without_plan
+        return bool(losers) and alike(app.identity.key, ask) in losers
 
     def _members(self, app: ViewApp, seen: set[str]) -> Iterator[tuple[AskOrder, Ask]]:
         """Return the first member of each gang whose group may evict for its missing members."""
@@ -255,6 +255,10 @@ class EvictionAction(ABC):
                 continue
             group = self.state.gang_index.group_of(gang)
             first = slot.first()
-            if first is None or not group.may_complete() or group.names in self._groups_in_vain:
+            if (
+                first is None
+                or not group.may_complete()
+                or group.names in self._groups_without_plan
+            ):
                 continue
             yield slot.order_of(first), first

@@ -171,14 +171,14 @@ class VictimChoice:
         members: dict[Victim, None] = {}
         if search.in_one_order:
             plain, others = search.victim_index.on(self._node).parts()
-            members.update((one, None) for one in others if one.leaf in search.givers)
+            members.update((one, None) for one in others if one.leaf in search.sides)
             self._enter_candidates(_Candidates(None, plain, anywhere=False))
         for side, on_node in self._sides() if self._lacking else ():
             members.update(dict.fromkeys(on_node.members))
             if side.leaf.key not in search.helping:
                 self._enter_leaf(side, anywhere=False)
         for key in search.helping:
-            self._enter_leaf(search.givers[key], anywhere=True)
+            self._enter_leaf(search.sides[key], anywhere=True)
             members.update(search.rows[key].members)
         seen: set[tuple[int, str]] = set()
         for number, member in enumerate(members, 1):
@@ -210,10 +210,10 @@ class VictimChoice:
 
     def _head(self, candidates: _Candidates) -> tuple[Side, Victim] | None:
         """Return the first possible victim of candidates, and pass over those before it."""
-        victims, givers = candidates.victims, self._search.givers
+        victims, sides = candidates.victims, self._search.sides
         while candidates.position < len(victims):
             victim = victims[candidates.position]
-            side = givers.get(victim.leaf) if candidates.side is None else candidates.side
+            side = sides.get(victim.leaf) if candidates.side is None else candidates.side
             if side is not None:
                 return side, victim
             candidates.position += 1

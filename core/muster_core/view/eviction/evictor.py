@@ -109,14 +109,14 @@ class Evictor:
                 decisions = yield from self._evict_for_group(action, group, now_us)
                 if decisions:
                     return decisions
-                action.group_in_vain(group)
+                action.note_group_without_plan(group)
                 continue
             plan = yield from self._plan_for(action, app, ask)
             if plan is not None:
                 return self._carry_out(plan, now_us)
-            action.in_vain(app, ask, self._state.bit_of(ask))
-            if self._planner.found_nobody:
-                action.nobody(app, ask)
+            action.note_without_plan(app, ask, self._state.bit_of(ask))
+            if self._planner.found_no_victims:
+                action.note_without_victims(app, ask)
         return []
 
     def _find_node(self, app: ViewApp, ask: Ask) -> Node | None:
@@ -127,7 +127,7 @@ class Evictor:
 
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""
-        self._planner.found_nobody = False
+        self._planner.found_no_victims = False
         if self._find_node(app, ask) is not None:
             return None
         eligibility = action.eligibility(app, ask)

@@ -95,7 +95,7 @@ class Planner:
         self._sides: dict[Hashable, Sides] = {}
         self._settings = -1
         #: Whether the last search found no possible victim, for any resources.
-        self.found_nobody = False
+        self.found_no_victims = False
 
     def find(self, eligibility: Eligibility, bit: int) -> Steps[Plan | None]:
         """Find the best plan.
@@ -107,7 +107,7 @@ class Planner:
         eligibility.sides = self._sides_of(eligibility)
         search = Search(self._state, self._victim_index, eligibility)
         if not (yield from search.begin()):
-            self.found_nobody = not search.givers
+            self.found_no_victims = not search.sides
             return None
         best = _Best()
         if not search.in_one_order:

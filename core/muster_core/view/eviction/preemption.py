@@ -43,7 +43,7 @@ class Preemption(EvictionAction):
         self._leasts: dict[int, int] = {}
 
     @override
-    def nobody(self, app: ViewApp, ask: Ask) -> None:
+    def note_without_victims(self, app: ViewApp, ask: Ask) -> None:
         leaf = app.identity.leaf
         self._leasts[leaf] = max(ask.priority, self._leasts.get(leaf, ask.priority))
 
@@ -74,7 +74,7 @@ class Preemption(EvictionAction):
         mask, least = 0, self._leasts.get(leaf.key, self._least)
         for bit, priority, gang in leaf.preempting:
             if (least is None or priority > least) and (
-                (leaf.key, bit, priority, gang) not in self._in_vain
+                (leaf.key, bit, priority, gang) not in self._without_plan
             ):
                 mask |= 1 << bit
         return mask

@@ -41,7 +41,7 @@ class Reclaim(EvictionAction):
         self._without_victims: set[tuple[int, int]] = set()
 
     @override
-    def nobody(self, app: ViewApp, ask: Ask) -> None:
+    def note_without_victims(self, app: ViewApp, ask: Ask) -> None:
         leaf = self.state.leaf_of(app)
         claimant = claimant_of(leaf, ask)
         if claimant is not None:
@@ -73,7 +73,7 @@ class Reclaim(EvictionAction):
         mask = 0
         for bit in bits_of(self.claimed(leaf)):
             if leaf.slots or (
-                (leaf.key, bit, 0, "") not in self._in_vain
+                (leaf.key, bit, 0, "") not in self._without_plan
                 and not self._is_without_victims(leaf, bit)
             ):
                 mask |= 1 << bit

@@ -45,7 +45,7 @@ class Search:
         #: How much headroom the queues above the ask lack, by key and type.
         self.over: dict[int, dict[str, int]] = {}
         #: The leaves that may have victims, and the most of each type that can be taken.
-        self.givers: dict[int, Side] = {}
+        self.sides: dict[int, Side] = {}
         self._most: dict[int, Mapping[str, int]] = {}
         #: The givers below queues that lack headroom, with those queues, and their victims.
         self.helping: dict[int, tuple[int, ...]] = {}
@@ -73,15 +73,15 @@ class Search:
                 self._add_side(self.eligibility.side(leaf.key))
             if number % SIZE == 0:
                 yield
-        if not self.givers:
+        if not self.sides:
             return False
         yield from self.victim_index.refresh()
         if self.eligibility.ranks_by_priority:
             yield from self.victim_index.look()
             self._remove_beyond()
-            if not self.givers:
+            if not self.sides:
                 return False
-        for side in self.givers.values():
+        for side in self.sides.values():
             self._kinds.setdefault((side.queue_rank, side.added, side.fixed), side)
         self._find_floor()
         self._find_over()
@@ -96,11 +96,11 @@ class Search:
         """Collect the victims on all nodes that could make headroom."""
         yield from self.victim_index.look()
         for key in self.helping:
-            leaf, by_priority = self.givers[key].leaf, self._by_priority(key)
+            leaf, by_priority = self.sides[key].leaf, self._by_priority(key)
             self.rows[key] = yield from self.victim_index.gather(leaf, by_priority=by_priority)
 
     def _by_priority(self, leaf: int) -> bool:
-        return self.eligibility.sorts_by_priority(self.givers[leaf])
+        return self.eligibility.sorts_by_priority(self.sides[leaf])
 
     def _add_side(self, side: Side | None) -> None:
         """Compute how much could be taken from a leaf, as its queues allow."""
@@ -114,18 +114,18 @@ class Search:
                 if (surplus := side.surplus(name) or 0) > 0
             }
         if most:
-            self.givers[side.leaf.key], self._most[side.leaf.key] = side, most
+            self.sides[side.leaf.key], self._most[side.leaf.key] = side, most
 
     def _remove_beyond(self) -> None:
-        for key, side in list(self.givers.items()):
+        for key, side in list(self.sides.items()):
             lowest = self.victim_index.lowest_of(key)
             assert lowest is not None, "a leaf that holds something stands on no node"
             if self.eligibility.is_beyond(side, lowest):
-                del self.givers[key], self._most[key]
+                del self.sides[key], self._most[key]
 
     def _find_floor(self) -> None:
         floors: list[Rank] = []
-        for key, side in self.givers.items():
+        for key, side in self.sides.items():
             lowest = (
                 self.victim_index.lowest_of(key) if self.eligibility.ranks_by_priority else None
             )
@@ -142,7 +142,7 @@ class Search:
                 if amount and over > 0:
                     self.over.setdefault(queue.key, {})[name] = over
         if self.over:
-            for key, side in self.givers.items():
+            for key, side in self.sides.items():
                 queues = tuple(queue.key for queue in side.leaf.upward() if queue.key in self.over)
                 if queues:
                     self.helping[key] = queues
@@ -254,7 +254,7 @@ class Search:
     def sides_on(self, node: Node) -> Iterator[tuple[Side, LeafOnNode]]:
         """Iterate over the leaves that may have victims and hold something on a node."""
         for key, on_node in self.victim_index.on(node).by_leaf().items():
-            side = self.givers.get(key)
+            side = self.sides.get(key)
             if side is not None:
                 yield side, on_node
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
 
 
-def gave_up(
+def why_rolled_back(
     state: ViewState, gang: ViewGang, group: ViewGroup, failure: CycleFailure | None
 ) -> PendingReason:
     """Return why the cycle of a gang is invalid.

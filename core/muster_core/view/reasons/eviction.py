@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
 
 
-def taking(state: ViewState, turns: Turns, turn: Turn, now_us: int) -> PendingReason | None:
+def eviction_reason(
+    state: ViewState, turns: Turns, turn: Turn, now_us: int
+) -> PendingReason | None:
     """Return why a pending ask that may reclaim or preempt has evicted nothing.
 
     Args:

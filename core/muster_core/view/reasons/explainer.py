@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, final
 from muster_core.values.reasons import Code, Explanation, PendingReason
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.reasons import gangs, room
-from muster_core.view.reasons.cycles import gave_up
-from muster_core.view.reasons.eviction import taking
+from muster_core.view.reasons.cycles import why_rolled_back
+from muster_core.view.reasons.eviction import eviction_reason
 from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
 from muster_core.view.reasons.turns import Turn, Turns
@@ -130,14 +130,14 @@ class Explainer:
             None if ganged is None else self._cycle(*ganged),
             _bind_failed(app, ask),
             *room.no_room(ask, nodes),
-            taking(state, self._turns, turn, now_us),
+            eviction_reason(state, self._turns, turn, now_us),
         )
         yield from (reason for reason in found if reason is not None)
 
     def _cycle(self, gang: ViewGang, group: ViewGroup) -> PendingReason | None:
         if not self._permits.is_cycle_invalid(gang):
             return None
-        return gave_up(self._state, gang, group, self._permits.failures.get(group.names))
+        return why_rolled_back(self._state, gang, group, self._permits.failures.get(group.names))
 
     def _survey(self, shape: Shape) -> room.Survey:
         if shape not in self._surveys:

@@ -62,7 +62,7 @@ def _applications(queue: ViewQueue, app: ViewApp) -> str:
     return f"{others} in {queue.config.path}, whose maxapplications is {limit}"
 
 
-def the_one(leaf: LeafView) -> ViewApp | None:
+def next_to_start(leaf: LeafView) -> ViewApp | None:
     """Return the application that competes beside the Running ones in a state-aware leaf."""
     state = AppState.STARTING if leaf.starting else AppState.ACCEPTED
     apps = [app for app in leaf.apps.values() if app.state is state and app.pending]
@@ -75,7 +75,7 @@ def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
         return None
     if app.state is AppState.RUNNING:
         return None
-    one = the_one(leaf)
+    one = next_to_start(leaf)
     if one is app:
         return None
     if one is None:  # A Starting application without pending asks excludes the others.

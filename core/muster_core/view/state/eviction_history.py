@@ -20,7 +20,7 @@ Alike = tuple[int, Shape, int, bool, str | None]
 """What asks share that differ only in their names: the application, what they need
 of a node, their priority, whether they may preempt, and their gang."""
 
-Taking = tuple[Alike, str] | tuple[str, ...]
+Evicted = tuple[Alike, str] | tuple[str, ...]
 """Equal asks and the node on which they evicted others; or the names of a group's gangs."""
 
 
@@ -40,9 +40,9 @@ class EvictionHistory:
 
     def __init__(self) -> None:
         #: The asks placed by evictions that still hold their nodes, by application and name.
-        self._held: dict[tuple[int, str], Taking] = {}
+        self._held: dict[tuple[int, str], Evicted] = {}
         #: The evictions whose preemptors were evicted.
-        self._lost: set[Taking] = set()
+        self._lost: set[Evicted] = set()
         #: The preemptors that were evicted.
         self._losers: set[Alike] = set()
         #: Increases whenever evicted preemptors are forgotten.
@@ -78,9 +78,9 @@ class EvictionHistory:
 
     def evicted(self, app: int, ask: Ask) -> None:
         """Record that an ask was evicted, whether or not it had evicted others."""
-        taking = self._held.pop((app, ask.name), None)
-        if taking is not None:
-            self._lost.add(taking)
+        evicted = self._held.pop((app, ask.name), None)
+        if evicted is not None:
+            self._lost.add(evicted)
             self._losers.add(alike(app, ask))
 
     def has_lost(self, app: int, ask: Ask) -> bool:

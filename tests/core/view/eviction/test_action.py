@@ -36,9 +36,9 @@ def asked(made: Contest, action: EvictionAction, now_us: int = HOUR_US) -> list[
         found.append(f"{app.identity.name}/{ask.name}")
         gang = None if ask.gang is None else made.state.gangs[ask.gang]
         if gang is not None and not gang.satisfied:
-            action.group_in_vain(made.state.gang_index.group_of(gang))
+            action.note_group_without_plan(made.state.gang_index.group_of(gang))
         else:
-            action.in_vain(app, ask, made.state.shapes.find(ask.shape) or 0)
+            action.note_without_plan(app, ask, made.state.shapes.find(ask.shape) or 0)
     return found
 
 

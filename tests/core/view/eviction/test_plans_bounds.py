@@ -57,7 +57,7 @@ def by_looking_at_all(made: Contest, eligibility: Eligibility) -> str | None:
         for place, node in enumerate(made.state.nodes.in_order()):
             victims = all_at_once(VictimChoice(search, node).pick())
             if victims:
-                ranks = [eligibility.rank(search.givers[one.leaf], one) for one in victims]
+                ranks = [eligibility.rank(search.sides[one.leaf], one) for one in victims]
                 worth = (max(ranks), len(victims), place)
                 found.append((worth, f"{node.name}: {names(victims)}"))
     return min(found)[1] if found else None

@@ -87,8 +87,8 @@ def test_who_would_be_over_what_is_guaranteed_has_no_claim() -> None:
     made = tree(owed("0s"))
     made.settle(wish("p", vcore=5), wish("p", "z", gpu=1))
 
-    taking = {Code.PREEMPTION_DELAY, Code.RECLAIM_INSUFFICIENT}
-    assert not taking & {*codes(made), *codes(made, "p/z")}
+    eviction_reason = {Code.PREEMPTION_DELAY, Code.RECLAIM_INSUFFICIENT}
+    assert not eviction_reason & {*codes(made), *codes(made, "p/z")}
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -13,7 +13,7 @@ from muster_core.decisions import Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Event, RemoveApp
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
-from muster_core.view.state.eviction_history import EvictionHistory, Taking, alike
+from muster_core.view.state.eviction_history import Evicted, EvictionHistory, alike
 from tests.core.building import ask, configuration, shape, wish
 from tests.core.view.eviction.contest import SIX, contest, share, urgent
 
@@ -203,8 +203,8 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.eviction_history = EvictionHistory()
-        self.held: list[tuple[int, Ask, Taking]] = []
-        self.lost: list[Taking] = []
+        self.held: list[tuple[int, Ask, Evicted]] = []
+        self.lost: list[Evicted] = []
 
     @rule(app=APPS, ask=ASKS, node=NODES)
     def take(self, app: int, ask: Ask, node: str) -> None:
@@ -218,7 +218,7 @@ class Histories(RuleBasedStateMachine):
         self.eviction_history.note_member(app, ask, GROUP)
         self.held.append((app, ask, GROUP))
 
-    def _let_go(self, app: int, ask: Ask) -> list[Taking]:
+    def _let_go(self, app: int, ask: Ask) -> list[Evicted]:
         found = [what for key, one, what in self.held if (key, one.name) == (app, ask.name)]
         self.held = [one for one in self.held if (one[0], one[1].name) != (app, ask.name)]
         return found
