@@ -3,7 +3,7 @@
     python docs/generate.py           rewrite what is out of date
     python docs/generate.py --check   only say what is, with exit status 1
 
-The state diagrams come from the tables in the core, the pictures of the rooms from the imports, and
+The state diagrams come from the tables in the core, the pictures of the packages from the imports, and
 the fields of events from the table of operations. In the pages, a block of code below a comment with the name of a file holds that file,
 and what stands below ``$ muster …`` is what the command says, run in ``docs/feeds``; a program
 (``$ python …``) is run in the main folder.
@@ -28,13 +28,13 @@ from click.testing import CliRunner
 from muster.cli._main import muster
 from muster.feeds import OPS
 from muster_core.gangs.states import GANG_TRANSITIONS, GangState, GangTrigger
-from muster_core.values.lifecycle import TIMERS_US, TRANSITIONS, AppState
+from muster_core.values.application_states import TIMERS_US, TRANSITIONS, AppState
 
 DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent
 sys.path.insert(0, str(PROJECT))  # A script finds only what stands beside it.
 
-from docs import rooms, walk  # noqa: E402 - needs the line above
+from docs import packages, walk  # noqa: E402 - needs the line above
 
 PAGES = (
     PROJECT / "README.md",
@@ -397,7 +397,9 @@ def files() -> dict[Path, str]:
         DOCS / "_static" / "application-states.svg": applications,
         DOCS / "_static" / "gang-states.svg": gangs,
         DOCS / "_static" / "walk.svg": walk.picture(),
-        **{DOCS / "_static" / name: rooms.picture(plan) for name, plan in rooms.PLANS.items()},
+        **{
+            DOCS / "_static" / name: packages.picture(plan) for name, plan in packages.PLANS.items()
+        },
         **{page: refreshed(page.read_text(encoding="utf-8")) for page in PAGES},
     }
 

@@ -1,4 +1,4 @@
-"""Draw the walk of one ask through the rooms, from the call to the handle that knows its node.
+"""Draw the walk of one ask through the packages, from the call to the handle that knows its node.
 
 ``tests/test_architecture.py`` runs such a call and compares what it enters, in order.
 """
@@ -18,7 +18,7 @@ STYLE: Final = """\
 rect.page { fill: #fff }
 line { stroke: #d5dfef; stroke-width: 1.2 }
 text { font: 13px sans-serif; fill: #1b2a41 }
-text.room { font: bold 12px sans-serif; text-anchor: middle }
+text.package { font: bold 12px sans-serif; text-anchor: middle }
 text.place { font: 11px monospace; fill: #5a6473 }
 text.number { font: bold 11px sans-serif; fill: #fff; text-anchor: middle }
 path { fill: none; stroke: #36517e; stroke-width: 1.6 }
@@ -40,8 +40,8 @@ class Step:
     what: str
 
     @property
-    def room(self) -> str:
-        """The room in which the function is."""
+    def package(self) -> str:
+        """The package in which the function is."""
         return self.place.partition(":")[0].split(".")[1]
 
 
@@ -72,7 +72,7 @@ WALK: Final = (
     ),
     Step("muster_core.view.state.intake:Intake.apply", "The view takes the reports over."),
     Step("muster_core.view.rounds:Rounds.decide", "A round chooses queue, application and ask,"),
-    Step("muster_core.nodes.index:NodeIndex.find", "and the node."),
+    Step("muster_core.nodes.node_index:NodeIndex.find", "and the node."),
     Step(
         "muster_core.view.placement.placements:Placements.assign",
         "The ask is bound, which is a decision.",
@@ -104,19 +104,19 @@ def short(place: str) -> str:
 
 
 def picture() -> str:
-    """Draw the walk: a column for each room, a row for each step."""
+    """Draw the walk: a column for each package, a row for each step."""
     height = TOP + ROW * len(WALK) + 16
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}">',
         STYLE,
         f'<rect class="page" width="{WIDTH}" height="{height}"/>',
     ]
-    across = {room: LEFT + LANE * number for number, room in enumerate(LANES)}
-    for number, (room, x) in enumerate(across.items()):
+    across = {package: LEFT + LANE * number for number, package in enumerate(LANES)}
+    for number, (package, x) in enumerate(across.items()):
         parts.append(f'<line x1="{x}" y1="{TOP - 16}" x2="{x}" y2="{height - 16}"/>')
         y = TOP - 38 if number % 2 else TOP - 24
-        parts.append(f'<text class="room" x="{x}" y="{y}">{escape(room)}</text>')
-    points = [(across[step.room], TOP + ROW * number) for number, step in enumerate(WALK)]
+        parts.append(f'<text class="package" x="{x}" y="{y}">{escape(package)}</text>')
+    points = [(across[step.package], TOP + ROW * number) for number, step in enumerate(WALK)]
     for (x, y), (to_x, to_y) in pairwise(points):
         parts.append(
             f'<path d="M{x} {y} C{x} {y + ROW / 2:g} {to_x} {to_y - ROW / 2:g} {to_x} {to_y}"/>'

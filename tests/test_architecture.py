@@ -11,8 +11,8 @@ import pytest
 import trio
 
 import muster
-from docs import rooms, walk
-from docs.rooms import PLANS, Plan
+from docs import packages, walk
+from docs.packages import PLANS, Plan
 
 PLACES = {step.place for step in walk.WALK}
 
@@ -36,7 +36,7 @@ def entered() -> Generator[list[str]]:
         sys.setprofile(before)
 
 
-async def test_an_ask_walks_through_the_rooms_in_the_order_that_is_drawn() -> None:
+async def test_an_ask_walks_through_the_packages_in_the_order_that_is_drawn() -> None:
     async with muster.open_scheduler() as scheduler:
         await scheduler.add_node("node-1", {"vcore": 1})
         await scheduler.add_app("report", "batch")
@@ -48,46 +48,48 @@ async def test_an_ask_walks_through_the_rooms_in_the_order_that_is_drawn() -> No
     assert found == [step.place for step in walk.WALK]
 
 
-def test_the_walk_shows_every_room_that_it_enters() -> None:
-    assert {step.room for step in walk.WALK} == set(walk.LANES)
+def test_the_walk_shows_every_package_that_it_enters() -> None:
+    assert {step.package for step in walk.WALK} == set(walk.LANES)
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_no_room_imports_one_on_its_floor_or_above(plan: Plan) -> None:
-    found = rooms.imports(plan)
-    floor = rooms.floors(found)
+def test_no_package_imports_one_on_its_floor_or_above(plan: Plan) -> None:
+    found = packages.imports(plan)
+    floor = packages.floors(found)
 
     assert [
-        f"{room} -> {other}"
-        for room, below in found.items()
+        f"{package} -> {other}"
+        for package, below in found.items()
         for other in below
-        if floor[other] >= floor[room]
+        if floor[other] >= floor[package]
     ] == []
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_every_room_says_what_it_is_for(plan: Plan) -> None:
-    assert [room for room in rooms.imports(plan) if not rooms.purpose(plan, room)] == []
+def test_every_package_says_what_it_is_for(plan: Plan) -> None:
+    assert [
+        package for package in packages.imports(plan) if not packages.purpose(plan, package)
+    ] == []
 
 
 @pytest.mark.parametrize("package", ["muster", "muster_core"])
 def test_no_folder_has_more_than_about_a_dozen_modules(package: str) -> None:
     counted: dict[str, int] = {}
-    for path in rooms.modules(package).values():
+    for path in packages.modules(package).values():
         if path.name != "__init__.py":
-            folder = path.parent.relative_to(rooms.PROJECT).as_posix()
+            folder = path.parent.relative_to(packages.PROJECT).as_posix()
             counted[folder] = counted.get(folder, 0) + 1
 
     assert {folder: many for folder, many in counted.items() if many > 14} == {}
 
 
 def test_a_circle_is_not_drawn() -> None:
-    with pytest.raises(ValueError, match="rooms import one another: a -> b -> a"):
-        rooms.floors({"a": {"b"}, "b": {"a"}})
+    with pytest.raises(ValueError, match="packages import one another: a -> b -> a"):
+        packages.floors({"a": {"b"}, "b": {"a"}})
 
 
 def test_arrows_that_a_longer_way_replaces_are_left_out() -> None:
-    assert rooms.needed({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {
+    assert packages.needed({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {
         "a": {"b"},
         "b": {"c"},
         "c": set(),

@@ -15,7 +15,7 @@ from muster_core.events import AddApp, AddAsk, AddGang, Configure, RemoveNode, U
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.actors.program import APP, NODE, ONE, ask, inside
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def let_a_queue_forget_a_sum(state: Examined) -> None:
 
 
 def let_a_name_go(state: Examined) -> None:
-    inside(state.machine.directory, "_apps").clear()
+    inside(state.machine.registry, "_apps").clear()
 
 
 def let_a_queue_go(state: Examined) -> None:
-    del state.machine.directory.tree.entries["root.q"]
+    del state.machine.registry.tree.entries["root.q"]
 
 
 def give_a_node_room(state: Examined) -> None:

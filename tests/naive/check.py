@@ -19,7 +19,7 @@ from muster.replay._expect import Found, compare
 from muster.replay._record import Record
 from muster_core.decisions import Announced, Reason
 from muster_core.snapshots import Snapshot
-from muster_core.values.names import canonical_gang
+from muster_core.values.gang_names import canonical_gang
 from tests.naive.harness import SETTLE, Batch, Drive, Step, What
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.shown import snapshot_of

@@ -15,7 +15,7 @@ from muster_core.snapshots import (
     QueueSnapshot,
     Snapshot,
 )
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.naive.picture import Picture
 from tests.naive.scheduler import NaiveScheduler, QueueState
 from tests.naive.state import App

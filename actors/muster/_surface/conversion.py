@@ -26,7 +26,7 @@ from muster_core.config.model import Configuration
 from muster_core.errors import ConfigError, EventError, Problem
 from muster_core.events import Configure, Event
 from muster_core.resources import Resources
-from muster_core.values.names import canonical_gang
+from muster_core.values.gang_names import canonical_gang
 
 Amounts: TypeAlias = Mapping[str, int | float | str]
 """Amounts by type, written as in a feed: ``{"vcore": 2, "memory": "4Gi"}`` is two cores and

@@ -195,7 +195,7 @@ class Simulation:
 
     def queues(self) -> Mapping[str, QueueConfig]:
         """Give the settings of every queue there is by its path; they never change in place."""
-        return {path: entry.config for path, entry in self._machine.directory.queues.items()}
+        return {path: entry.config for path, entry in self._machine.registry.queues.items()}
 
     def next_timer_us(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None if none is left."""

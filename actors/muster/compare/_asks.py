@@ -8,5 +8,5 @@ from muster_core.owners.messages.asks import Ask
 
 def find_ask(machine: CoordinatorMachine, app: str, name: str) -> Ask | None:
     """Give an ask that exists, wherever it is, or None."""
-    key = machine.directory.locate(app)
+    key = machine.registry.locate(app)
     return None if key is None else machine.view.apps[key].find(name)

@@ -10,7 +10,7 @@ from muster.feeds import Raw
 from muster_core.decisions import seconds
 from muster_core.events import AddAsk
 from muster_core.gangs.definition import GangDefinition, GangFields
-from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.gang_names import DEFAULT_NAMESPACE
 from muster_core.values.quantities import format_quantity, parse_duration
 
 Written: TypeAlias = dict[str, Raw]

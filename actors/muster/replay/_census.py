@@ -26,7 +26,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.resources import Resources
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 
 _Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delete
 Key: TypeAlias = tuple[str, str]

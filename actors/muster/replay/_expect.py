@@ -17,8 +17,8 @@ from muster.replay._summary import Remark
 from muster_core.config.names import canonical_path
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskSnapshot, GangSnapshot, QueueSnapshot, Snapshot
-from muster_core.values.lifecycle import AppState
-from muster_core.values.names import canonical_gang
+from muster_core.values.application_states import AppState
+from muster_core.values.gang_names import canonical_gang
 from muster_core.values.quantities import format_quantity
 
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"

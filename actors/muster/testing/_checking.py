@@ -80,12 +80,12 @@ def _check_owners(state: Examined) -> None:
 def _check_names(state: Examined) -> None:
     """The directory knows all and only the owners that there are."""
     state.machine.admission.check()
-    directory = state.machine.directory
-    assert {entry.key: path for path, entry in directory.queues.items()} == {
+    registry = state.machine.registry
+    assert {entry.key: path for path, entry in registry.queues.items()} == {
         key: queue.path for key, queue in state.queues.items()
     }
     assert {app.identity.name: key for key, app in state.apps.items()} == {
-        name: directory.locate(name) for name in state.snapshot.apps
+        name: registry.locate(name) for name in state.snapshot.apps
     }
     # A name that has completed is free, and nobody's.
     assert not state.snapshot.completed & state.snapshot.apps.keys()
@@ -99,7 +99,7 @@ def _check_names(state: Examined) -> None:
 
 def _check_queues(state: Examined) -> None:
     """The totals and priorities of queues are those of the asks below them."""
-    entries = state.machine.directory.queues.values()
+    entries = state.machine.registry.queues.values()
     configs = {entry.config.path: entry.config for entry in entries}
     for path, queue in state.snapshot.queues.items():
         asks = [ask for app in _below(state.snapshot, path) for ask in app.asks]
@@ -161,7 +161,7 @@ def _check_placed(state: Examined, since: Snapshot) -> None:
     snapshot = state.snapshot
     limits = {
         entry.config.path: dict(entry.config.max.amounts)
-        for entry in state.machine.directory.queues.values()
+        for entry in state.machine.registry.queues.values()
     }
     for app in snapshot.apps.values():
         for ask in app.asks:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.admission.directory import Admissible, Directory
 from muster_core.admission.gang_registry import GangRegistry
+from muster_core.admission.registry import Admissible, Registry
 from muster_core.admission.routes import AnyRoute, TellApp, TellGang
 from muster_core.admission.undo import UndoLog
 from muster_core.gangs.states import GangState
@@ -77,7 +77,7 @@ class Admission:
     def __init__(
         self, configuration: Configuration, view: DecisionView, next_seq: Callable[[], int]
     ) -> None:
-        self.directory = Directory(configuration)
+        self.registry = Registry(configuration)
         self.gangs = GangRegistry()
         self._view = view
         self._next_seq = next_seq
@@ -147,7 +147,7 @@ class Admission:
         """
         match event:
             case AddAsk() if event.gang is None:
-                return [self.directory.tell(event, origin)]
+                return [self.registry.tell(event, origin)]
             case AddAsk() if event.gang is not None:
                 return list(self.add_members(event, event.gang, origin))
             case AddNode() | UpdateNode() | RemoveNode():
@@ -159,7 +159,7 @@ class Admission:
             case BindFailed():
                 return [self._undo_bind(event, origin)]
             case _:
-                return list(self.directory.handle(event, origin))
+                return list(self.registry.handle(event, origin))
 
     # Objects: several of them are admitted as a whole
 
@@ -173,7 +173,7 @@ class Admission:
         uncertain = self._uncertain
         self._undo.begin()
         if tree:
-            self._undo.note(self.directory.tree.save())
+            self._undo.note(self.registry.tree.save())
         try:
             yield
         except RefusedError:
@@ -197,9 +197,9 @@ class Admission:
 
     def knows_ask(self, app: str, ask: str) -> bool:
         """Say whether an application has an ask of this name, in whatever place."""
-        if not self.directory.has_app(app):
+        if not self.registry.has_app(app):
             return False
-        return self._knows(self.directory.app_key(app), ask)
+        return self._knows(self.registry.app_key(app), ask)
 
     def _knows(self, key: int, ask: str) -> bool:
         if ask in self._fresh.get(key, ()):
@@ -209,7 +209,7 @@ class Admission:
 
     def end_ask(self, app: str, ask: str, reason: Reason, origin: Origin) -> Iterator[AnyRoute]:
         """Let an ask end, wherever it is; it must be known."""
-        key = self.directory.app_key(app)
+        key = self.registry.app_key(app)
         self._forgotten.add((key, ask))
         self.undoable(partial(self._forgotten.discard, (key, ask)))
         seen = self._view.apps.get(key)
@@ -237,7 +237,7 @@ class Admission:
     def _amounts_of(self, key: int, node: dict[str, int]) -> Iterator[dict[str, int]]:
         """Give what is kept of a node and of the queues of an application."""
         yield node
-        for entry in self.directory.leaf_of(key).upward():
+        for entry in self.registry.leaf_of(key).upward():
             yield self._placed.setdefault(entry.key, {})
 
     def _count(self, amounts: dict[str, int], resources: Resources, sign: int) -> None:
@@ -252,7 +252,7 @@ class Admission:
     def add_plain(self, event: AddAsk, origin: Origin) -> Iterator[TellApp]:
         """Let a plain ask come as part of several objects."""
         key = self._check_members(event, None)
-        priority, preempts = self.directory.classes.priority(event)
+        priority, preempts = self.registry.classes.priority(event)
         self._note_members(key, event)
         yield TellApp(key, AddAsks(origin, event, priority, preempts=preempts))
 
@@ -283,12 +283,12 @@ class Admission:
                     name for name, gang in self.gangs.gangs.items() if gang.timed_out
                 )
                 for key in sorted({app for app, _ in lost.held}):
-                    if self.directory.knows(key):
+                    if self.registry.knows(key):
                         yield TellApp(key, LoseNode(origin, lost.name, timed_out))
 
     def _undo_bind(self, event: BindFailed, origin: Origin) -> TellApp:
         """Let a bound ask be so no longer; whether it is bound, its application knows."""
-        key = self.directory.app_key(event.app)
+        key = self.registry.app_key(event.app)
         seen = self._view.apps.get(key)
         # What the view does not know yet came bound, which has satisfied its gang.
         ask = None if seen is None else seen.find(event.ask)
@@ -304,7 +304,7 @@ class Admission:
     def add_members(self, event: AddAsk, gang: str, origin: Origin) -> Iterator[AnyRoute]:
         """Let members of a gang come."""
         key = self._check_members(event, gang)
-        priority, preempts = self.directory.classes.priority(event)
+        priority, preempts = self.registry.classes.priority(event)
         mark = event.timed_out and self._can_time_out(gang)
         if mark:
             yield from self._set_aside([gang], origin)
@@ -320,7 +320,7 @@ class Admission:
     def add_placed(self, event: AddAsk, node: str, origin: Origin) -> Iterator[AnyRoute]:
         """Let an ask come that runs on ``node`` already; its gang is satisfied."""
         key = self._check_members(event, event.gang)
-        priority, preempts = self.directory.classes.priority(event)
+        priority, preempts = self.registry.classes.priority(event)
         self._check_room(event, node, key)
         (name,) = event.names()
         number = self._view.place(node, event.resources, (key, name))
@@ -338,7 +338,7 @@ class Admission:
         yield from self.gangs.join(event.gang, members, AskPlace.BOUND, event.says, origin)
 
     def _check_members(self, event: AddAsk, gang: str | None) -> int:
-        key = self.directory.app_key(event.app)
+        key = self.registry.app_key(event.app)
         for name in event.names():
             if self._knows(key, name):
                 msg = f"ask: {name!r} is already an ask of application {event.app!r}"
@@ -365,7 +365,7 @@ class Admission:
             if amount > node.capacity.get(kind, 0) - used:
                 msg = f"node: {name!r} has too little {kind} left for {event.ask!r}"
                 raise RefusedError(msg)
-        for entry in self.directory.leaf_of(key).upward():
+        for entry in self.registry.leaf_of(key).upward():
             there = self._view.allocated_in(entry.key)
             change = self._placed.get(entry.key, {})
             for kind, most in entry.config.max.amounts:
@@ -373,7 +373,7 @@ class Admission:
                 if wanted and there.get(kind, 0) + change.get(kind, 0) + wanted > most:
                     msg = f"node: the max of {entry.config.path} leaves too little {kind}"
                     raise RefusedError(msg)
-        for entry in self.directory.leaf_of(key).upward():
+        for entry in self.registry.leaf_of(key).upward():
             self._count(self._placed.setdefault(entry.key, {}), event.resources, 1)
 
     # Gangs
@@ -464,7 +464,7 @@ class Admission:
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""
-        self.directory.check()
+        self.registry.check()
         self.gangs.check()
         assert not self._fresh
         assert not self._placed

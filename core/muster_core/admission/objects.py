@@ -118,8 +118,8 @@ class Objects:
         admission = self._admission
         match content:
             case AddPriorityClass():
-                admission.undoable(admission.directory.classes.save(content.name))
-                admission.directory.classes.set(content)
+                admission.undoable(admission.registry.classes.save(content.name))
+                admission.registry.classes.set(content)
             case AddGang():
                 yield from admission.define_gang(content, origin, update=True)
             case NodeObject():
@@ -128,7 +128,7 @@ class Objects:
                 yield from self._apply_pod(content, origin)
             case QueueObject():
                 target, parent = self._places(content)
-                yield from admission.directory.tree.set_queue(content, target, parent)
+                yield from admission.registry.tree.set_queue(content, target, parent)
             case _:
                 assert_never(content)
 
@@ -154,9 +154,9 @@ class Objects:
         if pod.ask is None:
             msg = "containers: there are no requests: an ask has at least one type above 0"
             raise RefusedError(msg)
-        if not admission.directory.has_app(pod.app):
-            admission.undoable(admission.directory.save_app(pod.app))
-            yield from admission.directory.handle(AddApp(pod.app, pod.queue), origin)
+        if not admission.registry.has_app(pod.app):
+            admission.undoable(admission.registry.save_app(pod.app))
+            yield from admission.registry.handle(AddApp(pod.app, pod.queue), origin)
         if pod.node is not None:
             yield from admission.add_placed(pod.ask, pod.node, origin)
         elif pod.ask.gang is not None:
@@ -166,7 +166,7 @@ class Objects:
 
     def _places(self, event: QueueObject) -> tuple[QueueEntry | None, QueueEntry]:
         """Find the queue of an object, or None, and the one that it would be made below."""
-        root = self._admission.directory.queues["root"]
+        root = self._admission.registry.queues["root"]
         parent = root if event.parent is None else self._find(event.parent, "parent")
         if parent is None:
             msg = f"parent: {event.parent!r} is unknown"
@@ -177,7 +177,7 @@ class Objects:
 
     def _find(self, written: str, field: str) -> QueueEntry | None:
         """Find a queue by its path, or by its own name if only one has it."""
-        queues = self._admission.directory.queues
+        queues = self._admission.registry.queues
         try:
             path = canonical_path(written)
         except ValueError as error:
@@ -199,8 +199,8 @@ class Objects:
         admission = self._admission
         match content.kind:
             case ObjectKind.PRIORITY_CLASS:
-                admission.undoable(admission.directory.classes.save(content.name))
-                admission.directory.classes.remove(content.name)
+                admission.undoable(admission.registry.classes.save(content.name))
+                admission.registry.classes.remove(content.name)
             case ObjectKind.POD_GROUP:
                 yield from admission.remove_gang(content.name, "gang", origin)
             case ObjectKind.NODE:
@@ -212,13 +212,13 @@ class Objects:
                 if entry is None:
                     msg = f"name: {content.name!r} is no queue"
                     raise RefusedError(msg)
-                yield from admission.directory.tree.remove_queue(entry)
+                yield from admission.registry.tree.remove_queue(entry)
             case _:
                 assert_never(content.kind)
 
     def _delete_pod(self, pod: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
         assert pod.app is not None, "a Pod without its application"
-        self._admission.directory.app_key(pod.app)
+        self._admission.registry.app_key(pod.app)
         if not self._admission.knows_ask(pod.app, pod.name):
             msg = f"ask: {pod.name!r} is no ask of application {pod.app!r}"
             raise RefusedError(msg)

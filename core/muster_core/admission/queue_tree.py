@@ -14,7 +14,7 @@ import attrs
 from muster_core.admission.routes import Route, StartQueue, TellQueue
 from muster_core.config.dynamic import dynamic_queue
 from muster_core.config.names import canonical_path
-from muster_core.config.queue_objects import as_parent, check_object, inheriting, with_object
+from muster_core.config.volcano_queues import as_parent, check_object, inheriting, with_object
 from muster_core.owners.messages.queues import Retire, SetQueue
 from muster_core.values.errors import RefusedError
 from muster_core.values.quantities import shown

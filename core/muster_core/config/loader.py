@@ -13,7 +13,7 @@ import attrs
 
 from muster_core.config.dynamic import DEFAULT_PARTITION
 from muster_core.config.fields import Field, Report
-from muster_core.config.ignored import (
+from muster_core.config.not_obeyed import (
     read_checksum,
     read_limits,
     read_placement_rules,

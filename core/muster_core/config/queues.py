@@ -13,8 +13,8 @@ import attrs
 
 from muster_core.config.acl import parse_acl
 from muster_core.config.document import Listing, Scalar, Table, describe
-from muster_core.config.ignored import read_limits
 from muster_core.config.names import ROOT, check_queue_name
+from muster_core.config.not_obeyed import read_limits
 from muster_core.config.properties import read_properties, resolve
 from muster_core.values.configuration import Acl, Limits, QueueConfig, Settings, Template
 from muster_core.values.quantities import format_quantity

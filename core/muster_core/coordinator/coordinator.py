@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, assert_never, final
 import attrs
 
 from muster_core.admission.admission import Admission
-from muster_core.admission.notes import notes
+from muster_core.admission.application_reasons import application_reasons
 from muster_core.admission.objects import Objects
 from muster_core.admission.routes import (
     AnyRoute,
@@ -37,11 +37,11 @@ from muster_core.owners.messages.gangs import CommitGang, GangReport, MemberKey,
 from muster_core.owners.messages.queues import CommitQueue, QueueReport
 from muster_core.owners.messages.to_applications import Close, CommitApp, Complete, TimeUp
 from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Announced, Decision, Kind, announce
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import Apply, Configure, Delete, Event
-from muster_core.values.lifecycle import AppState
 from muster_core.values.snapshots import (
     AppSnapshot,
     GangSnapshot,
@@ -88,7 +88,7 @@ class CoordinatorMachine:
         self.view = DecisionView()
         self.view.configure(configuration)
         self.admission = Admission(configuration, self.view, self._next_seq)
-        self.directory = self.admission.directory
+        self.registry = self.admission.registry
         self._objects = Objects(self.admission)
         self._requests = self._batches = self._bound = self._refusals = 0
         #: The instant of the batch, in microseconds.
@@ -111,7 +111,7 @@ class CoordinatorMachine:
 
     def start(self) -> list[AnyRoute]:
         """Give the queues of the first configuration, which are to be started."""
-        return self._note(list(self.directory.first_routes))
+        return self._note(list(self.registry.first_routes))
 
     def next_deadline_us(self) -> int | None:
         """Give the instant of the next timer, never one that is over; between two batches."""
@@ -146,7 +146,7 @@ class CoordinatorMachine:
                 case StateEnd():
                     routes.append(TellApp(due.app, TimeUp(origin, due.state)))
                     if due.state is AppState.COMPLETING:
-                        routes.extend(self.directory.complete(due.app))
+                        routes.extend(self.registry.complete(due.app))
                 case _:
                     assert_never(due)
         return self._note(routes)
@@ -358,10 +358,10 @@ class CoordinatorMachine:
         Returns:
             All reasons that hold, or None if the ask is bound or unknown.
         """
-        key = self.directory.locate(app)
+        key = self.registry.locate(app)
         if key is None:
             return None
-        said = tuple(notes(self.directory, self.view.apps[key].identity))
+        said = tuple(application_reasons(self.registry, self.view.apps[key].identity))
         return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
 
     def pending(self) -> Iterator[tuple[str, str]]:
@@ -385,7 +385,7 @@ class CoordinatorMachine:
             queues: What every queue published.
             gangs: What every gang published.
         """
-        known = self.directory.completed.seen()
+        known = self.registry.completed.seen()
         return (yield from take_snapshot(self.view, self.now_us, known, apps, queues, gangs))
 
     def statistics(self) -> Statistics:
@@ -404,9 +404,9 @@ class CoordinatorMachine:
         self.admission.check()
         self.view.check()
         # The view has all and only the queues and applications of which the directory knows.
-        queues = {entry.key: entry.config for entry in self.directory.queues.values()}
+        queues = {entry.key: entry.config for entry in self.registry.queues.values()}
         assert queues == {key: queue.config for key, queue in self.view.queues.items()}
-        assert self.directory.apps() == {
+        assert self.registry.apps() == {
             app.identity.name: key for key, app in self.view.apps.items()
         }
         self._epoch.check(self.view)

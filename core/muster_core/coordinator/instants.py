@@ -17,7 +17,7 @@ def pass_time(machine: CoordinatorMachine, until_us: int | None) -> Iterator[int
 
     Yields:
         Each instant at which a timer is due. It is the present one then, and whoever drives the
-        conductor begins a batch there and ends it before going on.
+        coordinator begins a batch there and ends it before going on.
     """
     while (due_us := machine.next_deadline_us()) is not None:
         if until_us is not None and due_us > until_us:

@@ -113,7 +113,7 @@ class PlainScheduler:
 
     def app(self, name: str) -> AppSnapshot | None:
         """Give an application as it is now; None if it is unknown, or has completed."""
-        key = self._machine.directory.locate(name)
+        key = self._machine.registry.locate(name)
         return None if key is None else self._apps[key].snapshot()
 
     def pending(self) -> Iterator[tuple[str, str]]:

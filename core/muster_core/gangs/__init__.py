@@ -1,1 +1,4 @@
-"""Gangs: what defines one, the states that it goes through, and the machine that owns it."""
+"""What gangs are: their definition, their states, and the groups that they form by name.
+
+Nothing here knows members, nodes or queues, or imports another package.
+"""

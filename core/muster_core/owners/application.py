@@ -51,9 +51,9 @@ from muster_core.owners.messages.to_applications import (
     WithdrawAsk,
 )
 from muster_core.structures.steps import SIZE, all_at_once
+from muster_core.values.application_states import TRANSITIONS, AppState, Trigger, next_state
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.errors import RefusedError
-from muster_core.values.lifecycle import TRANSITIONS, AppState, Trigger, next_state
 from muster_core.values.snapshots import AppSnapshot, AskPlace
 
 if TYPE_CHECKING:

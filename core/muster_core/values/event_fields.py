@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.values.errors import EventError
-from muster_core.values.names import canonical_gang
+from muster_core.values.gang_names import canonical_gang
 from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
 from muster_core.values.resources import Resources
 

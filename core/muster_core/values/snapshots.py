@@ -9,7 +9,7 @@ from typing import final
 import attrs
 
 from muster_core.gangs.definition import GangDefinition
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.values.resources import Resources
 
 

@@ -96,8 +96,8 @@ class Rounds:
             changed: The groups of gangs that have changed.
             now_us: The instant of the batch, in microseconds.
         """
-        memory = self._placements.memory
-        yield from memory.start_anew()
+        seen_states = self._placements.seen_states
+        yield from seen_states.start_anew()
         again = True
         while again:
             self._start_round()
@@ -106,9 +106,9 @@ class Rounds:
                 yield decisions
             changed = []
             yield from self._round(now_us)
-            again = self._placements.failed or not (self._is_settled() or memory.knows_this())
+            again = self._placements.failed or not (self._is_settled() or seen_states.knows_this())
             if self._placements.failed:
-                yield from memory.start_anew()
+                yield from seen_states.start_anew()
         self._end_round()
 
     def _is_settled(self) -> bool:
@@ -147,7 +147,7 @@ class Rounds:
 
     def _start_round(self) -> None:
         self._permits.start_round()
-        self._placements.memory.start_round()
+        self._placements.seen_states.start_round()
 
     def _end_round(self) -> None:
         self._permits.end_round()
@@ -216,6 +216,6 @@ class Rounds:
     ) -> Steps[tuple[dict[int, CommitApp], dict[int, CommitQueue], dict[int, CommitGang]]]:
         """Return the commit of the batch for each owner concerned."""
         commits = yield from self._placements.commits.commits(now_us)
-        yield from self._placements.memory.start_anew()
+        yield from self._placements.seen_states.start_anew()
         yield from self._state.timers.tidy()
         return commits

@@ -29,7 +29,7 @@ from muster_core.owners.messages.queues import CommitQueue, Expect, QueueReport,
 from muster_core.owners.messages.to_applications import AddAsks, Close, CommitApp, Dismiss, Enlist
 from muster_core.owners.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
 
 IDENTITY = AppIdentity(5, "a", 1, "root")

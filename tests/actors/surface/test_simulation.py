@@ -38,7 +38,7 @@ from muster_core.events import (
 from muster_core.gangs.definition import GangFields
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace, Statistics
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.actors.program import APP, NODE, ONE, S, ask, bound, refusals, settled, watchdog
 
 # Events

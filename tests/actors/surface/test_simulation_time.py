@@ -9,7 +9,7 @@ from muster.testing import Recording, check
 from muster_core.decisions import Kind
 from muster_core.errors import RefusedError
 from muster_core.events import AddApp, AddAsk, Release
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.actors.program import APP, NODE, ONE, S, ask, bound, refusals, watchdog
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from muster_core.admission.directory import Directory
+from muster_core.admission.registry import Registry
 from muster_core.admission.routes import Route, StartApp, StartQueue, TellApp, TellQueue
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
@@ -32,38 +32,38 @@ class Names:
     """A directory with a counter of events."""
 
     def __init__(self, config: Configuration | None = None) -> None:
-        self.directory = Directory(config or default_configuration())
+        self.registry = Registry(config or default_configuration())
         self._seq = count(1)
 
     def enter(self, event: Admissible) -> list[Route]:
-        routes = self.directory.handle(event, Origin(next(self._seq)))
-        self.directory.check()
+        routes = self.registry.handle(event, Origin(next(self._seq)))
+        self.registry.check()
         return routes
 
     def refused(self, event: Admissible) -> str:
         """Check that an event is refused and changes nothing; give the message."""
         before = self.picture()
         with pytest.raises(RefusedError) as refusal:
-            self.directory.handle(event, Origin(next(self._seq)))
+            self.registry.handle(event, Origin(next(self._seq)))
         assert self.picture() == before
-        self.directory.check()
+        self.registry.check()
         return str(refusal.value)
 
     def picture(self) -> object:
         queues = {
             path: (entry.key, entry.config, entry.dynamic, entry.draining, entry.apps)
-            for path, entry in self.directory.queues.items()
+            for path, entry in self.registry.queues.items()
         }
-        return queues, self.directory.apps(), self.directory.completed.seen()
+        return queues, self.registry.apps(), self.registry.completed.seen()
 
     def add_app(self, name: str, path: str, **fields: str) -> list[Route]:
         return self.enter(AddApp(name, path, **fields))  # type: ignore[arg-type]
 
     def draining(self) -> list[str]:
-        return [path for path, entry in self.directory.queues.items() if entry.draining]
+        return [path for path, entry in self.registry.queues.items() if entry.draining]
 
     def paths(self) -> list[str]:
-        return sorted(self.directory.queues)
+        return sorted(self.registry.queues)
 
 
 def short(routes: list[Route]) -> list[str]:

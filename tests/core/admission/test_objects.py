@@ -18,7 +18,7 @@ from muster_core.events import (
 )
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.core.admission.objects import (
     LOOSE,
     applied,
@@ -296,7 +296,7 @@ def test_members_of_a_pod_group_that_is_deleted_stay() -> None:
 
 def config_of(made: Tree, path: str) -> dict[str, object]:
     made.settle()
-    config = made.machine.directory.queues[path].config
+    config = made.machine.registry.queues[path].config
     return {
         "priority": config.settings.queue_priority,
         "reclaimable": config.settings.reclaimable,

@@ -71,7 +71,7 @@ def test_no_object_is_left_of_what_has_gone() -> None:
 
 def test_nor_is_an_entry_but_of_the_names_that_are_remembered() -> None:
     some, more = run(400), run(800)
-    names = [len(tree.machine.directory.completed.seen()) for tree in (some, more)]
+    names = [len(tree.machine.registry.completed.seen()) for tree in (some, more)]
     there = [entries(one.machine, one.apps, one.queues, one.gangs) for one in (some, more)]
 
     assert names == [401, 801]

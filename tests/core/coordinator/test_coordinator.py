@@ -298,7 +298,7 @@ def test_only_those_concerned_are_to_report() -> None:
 
     assert closing is not None
     assert (closing.epoch, closing.credits, len(closing.apps)) == (2, 1, 1)
-    keys = {path: entry.key for path, entry in here.machine.directory.queues.items()}
+    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
     assert closing.queues == {keys[path]: Expect(2, 1) for path in ("root", "root.a", "root.a.b")}
     assert all_at_once(here.machine.close()) is None
 
@@ -318,8 +318,8 @@ def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
         pass
     outcome = all_at_once(here.machine.finish())
 
-    keys = {path: entry.key for path, entry in here.machine.directory.queues.items()}
-    assert set(outcome.apps) == {here.machine.directory.locate("p")}
+    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
+    assert set(outcome.apps) == {here.machine.registry.locate("p")}
     assert set(outcome.queues) == {keys["root"], keys["root.a"]}
     assert all(isinstance(commit, CommitQueue) for commit in outcome.queues.values())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster_core.nodes.index import NodeIndex
 from muster_core.nodes.node import Holder, Node
+from muster_core.nodes.node_index import NodeIndex
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape, ShapeTable
 from muster_core.structures.steps import all_at_once

@@ -19,7 +19,7 @@ from muster_core.owners.messages.to_applications import (
     UndoBind,
     WithdrawAsk,
 )
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.core.building import allocation, identity
 
 

@@ -30,7 +30,7 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import all_at_once
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.values.priority import MAX_PRIORITY
 from tests.core.building import wish
 from tests.core.owners.applications import Application, said, told

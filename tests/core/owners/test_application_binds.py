@@ -8,7 +8,7 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.owners.application import SPOILT_LIMIT
 from muster_core.owners.messages.from_applications import Spoilt, Values
 from muster_core.owners.messages.to_applications import SpoilBinds, UndoBind
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.core.building import wish
 from tests.core.owners.applications import Application, said
 

@@ -20,7 +20,7 @@ from muster_core.owners.messages.to_applications import (
     UnparkAsks,
 )
 from muster_core.snapshots import AskPlace
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.core.admission.objects import members
 from tests.core.building import identity, wish
 

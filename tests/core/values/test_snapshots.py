@@ -16,7 +16,7 @@ from muster_core.snapshots import (
     Snapshot,
     Statistics,
 )
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 
 KINDS = (AskSnapshot, AppSnapshot, QueueSnapshot, GangSnapshot, NodeSnapshot, Snapshot, Statistics)
 

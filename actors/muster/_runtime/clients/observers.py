@@ -18,7 +18,7 @@ from muster._errors import LaggedError
 from muster._runtime.pace import slices
 from muster_core.decisions import Announced, Kind
 from muster_core.errors import EventError
-from muster_core.values.names import canonical_gang
+from muster_core.values.gang_names import canonical_gang
 
 if TYPE_CHECKING:
     from typing import Self

@@ -158,7 +158,7 @@ class Tracker:
             return known
         found, place, allocation = self._look(app, ask)
         if found is None:
-            self._machine.directory.app_key(app)  # which says what is wrong with that
+            self._machine.registry.app_key(app)  # which says what is wrong with that
             msg = f"ask: {ask!r} is no ask of application {app!r}"
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))
@@ -187,7 +187,7 @@ class Tracker:
         return self._add(app, found, self._status(place, allocation))
 
     def _add(self, app: str, ask: Ask, status: AskStatus) -> TrackedAsk:
-        key = self._machine.directory.locate(app)
+        key = self._machine.registry.locate(app)
         assert key is not None, "an ask without an application"
         queue = self._machine.view.apps[key].identity.path
         tracked = TrackedAsk(
@@ -211,7 +211,7 @@ class Tracker:
 
     def _look(self, app: str, name: str) -> tuple[Ask | None, AskPlace | None, Allocation | None]:
         """Look up where an ask is."""
-        key = self._machine.directory.locate(app)
+        key = self._machine.registry.locate(app)
         seen = None if key is None else self._machine.view.apps.get(key)
         if seen is None:
             return None, None, None
@@ -231,7 +231,7 @@ class Tracker:
 
     def holds(self, ask: TrackedAsk, held: Held) -> bool:
         """Say whether an ask has an allocation still; also while a batch is open."""
-        key = self._machine.directory.locate(ask.app)
+        key = self._machine.registry.locate(ask.app)
         return key is not None and self._machine.view.is_bound(key, ask.name, held.number)
 
     def _gang_status(self, name: str) -> GangStatus:

@@ -16,7 +16,7 @@ from muster.replay import Waits
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.owners.messages.asks import Ask
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 
 _Key = tuple[str, str]
 
@@ -131,7 +131,7 @@ class Account:
         for announced in decisions:
             self._count(announced.decision)
         for app in self._emptied:
-            if self._machine is not None and self._machine.directory.locate(app) is None:
+            if self._machine is not None and self._machine.registry.locate(app) is None:
                 self._jobs.gone(app)
         self._emptied.clear()
 

@@ -11,7 +11,7 @@ import attrs
 
 from muster.compare._result import MOST_JOBS, JobChange, JobChanges, JobTimes, Movement
 from muster_core.decisions import MICROSECONDS
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 
 _ROOM: Final = 10 * MOST_JOBS
 """How many candidates are kept before all but the best are dropped."""

@@ -62,7 +62,7 @@ class Case:
     @cached_property
     def path(self) -> Sequence[ViewQueue]:
         """The queue of the ask and all above it, nearest first."""
-        key = self.machine.directory.queues[self.explanation.queue].key
+        key = self.machine.registry.queues[self.explanation.queue].key
         return self.machine.view.queues[key].upward()
 
     @cached_property

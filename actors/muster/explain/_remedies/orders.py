@@ -140,7 +140,7 @@ def _policies(case: Case) -> Iterator[Remedy]:
         remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
         if remedy is not None:
             yield remedy
-    if not case.machine.directory.configuration.preemption_enabled:
+    if not case.machine.registry.configuration.preemption_enabled:
         events = [configure(case.machine, {}, preemption=True)]
         remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
         if remedy is not None:

@@ -55,7 +55,7 @@ def configure(
         changes: What is to change, by the full path of the queue.
         preemption: Whether the partition is to preempt; None for what it does now.
     """
-    configuration = machine.directory.configuration
+    configuration = machine.registry.configuration
     partition: Written = {"name": configuration.partition}
     sort, weights = configuration.node_sort, configuration.node_weights
     if sort is not NodeSortPolicy.FAIR or weights != _DEFAULT_WEIGHTS:
@@ -64,7 +64,7 @@ def configure(
     enabled = configuration.preemption_enabled if preemption is None else preemption
     if not enabled:
         partition["preemption"] = {"enabled": False}
-    root = machine.directory.queues["root"]
+    root = machine.registry.queues["root"]
     partition["queues"] = [_queue(root, changes, frozenset(_paths(changes)), {})]
     return {"op": "configure", "config": {"partitions": [partition]}}
 

@@ -14,7 +14,7 @@ from muster.feeds._fields.texts import NAME, TEXT, WORD
 from muster_core.errors import QuantityError
 from muster_core.gangs.definition import GangMode
 from muster_core.values.event_fields import LEAST
-from muster_core.values.names import DEFAULT_NAMESPACE, canonical_gang
+from muster_core.values.gang_names import DEFAULT_NAMESPACE, canonical_gang
 from muster_core.values.quantities import MAX_INT32, parse_duration, parse_integer
 
 T = TypeVar("T")

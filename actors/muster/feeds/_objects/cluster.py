@@ -12,7 +12,7 @@ from muster.feeds._fields.texts import NAME, TEXT
 from muster_core.config.model import Limits
 from muster_core.config.names import canonical_path, check_queue_name
 from muster_core.resources import Resources
-from muster_core.values.names import canonical_gang
+from muster_core.values.gang_names import canonical_gang
 from muster_core.values.quantities import VCORE
 
 T = TypeVar("T")

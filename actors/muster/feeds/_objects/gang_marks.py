@@ -25,7 +25,7 @@ from muster.feeds._fields.gangs import (
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, refused, told
 from muster.feeds._fields.texts import NAME, WORD
 from muster_core.gangs.definition import GangFields
-from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.gang_names import DEFAULT_NAMESPACE
 
 T = TypeVar("T")
 

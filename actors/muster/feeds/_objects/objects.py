@@ -41,7 +41,7 @@ from muster_core.events import (
     QueueObject,
 )
 from muster_core.values.event_fields import LEAST, QUEUE_PRIORITIES
-from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.gang_names import DEFAULT_NAMESPACE
 from muster_core.values.quantities import MAX_INT32
 
 T = TypeVar("T")

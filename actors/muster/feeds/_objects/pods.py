@@ -16,7 +16,7 @@ from muster.feeds._objects.shapes import Shape, part
 from muster_core.errors import QuantityError
 from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject
 from muster_core.resources import NOTHING, Resources
-from muster_core.values.names import DEFAULT_NAMESPACE
+from muster_core.values.gang_names import DEFAULT_NAMESPACE
 
 APPLICATION_LABEL: Final = "applicationId"
 QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")

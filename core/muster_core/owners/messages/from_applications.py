@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import final
 
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Totals
+from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision
-from muster_core.values.lifecycle import AppState
 from muster_core.values.records import record
 from muster_core.values.snapshots import AskPlace
 

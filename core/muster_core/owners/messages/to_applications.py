@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import final
 
 from muster_core.owners.messages.asks import Allocation, Origin
+from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Reason
 from muster_core.values.events import AddAsk
-from muster_core.values.lifecycle import AppState
 from muster_core.values.records import record
 
 

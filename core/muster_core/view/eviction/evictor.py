@@ -187,7 +187,7 @@ class Evictor:
         self, action: EvictionAction, group: ViewGroup, now_us: int
     ) -> Steps[list[_Step]]:
         """Find, without effect, how all missing members of a group could be placed."""
-        mark, grown = self._placements.memory.mark(), self._state.nodes.grown
+        mark, grown = self._placements.seen_states.mark(), self._state.nodes.grown
         steps: list[_Step] = []
         undo: list[Hold] = []
         while not group.complete():
@@ -209,7 +209,7 @@ class Evictor:
         self._state.tried_without.clear()
         self._placements.list_apps()
         self._state.refresh()  # The next preemptor is looked up in the restored state.
-        self._placements.memory.go_back(mark)
+        self._placements.seen_states.go_back(mark)
         self._state.nodes.grown = grown
         return steps if complete else []
 

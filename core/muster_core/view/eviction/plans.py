@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster_core.view.eviction.choice import VictimChoice
 from muster_core.view.eviction.search import Search
+from muster_core.view.eviction.victim_choice import VictimChoice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator

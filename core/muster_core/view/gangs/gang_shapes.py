@@ -22,7 +22,7 @@ from muster_core.structures.shapes import VISIT_BIT, Shape
 from muster_core.values.resources import MAX_QUANTITY, Resources
 
 if TYPE_CHECKING:
-    from muster_core.nodes.index import NodeIndex
+    from muster_core.nodes.node_index import NodeIndex
     from muster_core.structures.shapes import ShapeTable
 
 

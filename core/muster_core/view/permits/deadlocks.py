@@ -127,7 +127,7 @@ class Deadlocks:
     def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
         """Try, without effect, whether a group would be complete if its rivals held nothing."""
         state, placements = self._state, self._placements
-        grown, mark = state.nodes.grown, placements.memory.mark()
+        grown, mark = state.nodes.grown, placements.seen_states.mark()
         released = [hold for rival in rivals for hold in rival.holds()]
         for piece in in_pieces(released):
             yield
@@ -143,7 +143,7 @@ class Deadlocks:
             for hold in piece:
                 placements.restore(hold)
         placements.list_apps()
-        placements.memory.go_back(mark)
+        placements.seen_states.go_back(mark)
         state.nodes.grown = grown
         return placed is not None
 

@@ -236,7 +236,9 @@ class Permits:
         if state.gang_shapes.knows(bit) and not state.exact and not state.gang_shapes.has_room(bit):
             state.gang_shapes.exhaust(bit)  # This holds for all gangs that need as much.
             return []
-        attempt = _Attempt(group, state.numbers, state.nodes.grown, self._placements.memory.mark())
+        attempt = _Attempt(
+            group, state.numbers, state.nodes.grown, self._placements.seen_states.mark()
+        )
         if gang.missing and group.strict and not state.exact and find_hopeless(state, group):
             self._roll_back(attempt)
         else:
@@ -296,7 +298,7 @@ class Permits:
         for hold in reversed(holds[len(older) :]):
             self._placements.release(hold)
         # What was taken and released in this attempt is not logged.
-        self._placements.memory.go_back(attempt.mark)
+        self._placements.seen_states.go_back(attempt.mark)
         attempt.decisions = [self._placements.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
         if not older:
             state.nodes.grown = attempt.grown

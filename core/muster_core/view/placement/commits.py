@@ -16,7 +16,7 @@ from muster_core.owners.messages.from_applications import Values
 from muster_core.owners.messages.gangs import CommitGang, MemberKey
 from muster_core.owners.messages.queues import CommitQueue
 from muster_core.owners.messages.to_applications import CommitApp
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.values.snapshots import AskPlace
 
 if TYPE_CHECKING:

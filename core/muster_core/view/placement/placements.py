@@ -12,10 +12,10 @@ from muster_core.gangs.states import GangTrigger
 from muster_core.owners.messages.asks import Allocation, Ask
 from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to, take_from
+from muster_core.values.application_states import TRANSITIONS, Trigger, next_state
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
-from muster_core.values.lifecycle import TRANSITIONS, Trigger, next_state
 from muster_core.view.placement.commits import UNCHANGED, Advance, Commits
-from muster_core.view.placement.memory import Memory
+from muster_core.view.placement.seen_states import SeenStates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Placements:
     def __init__(self, state: ViewState) -> None:
         self._state = state
         #: The placements of this batch's rounds, to recognize repeated states.
-        self.memory = Memory()
+        self.seen_states = SeenStates()
         #: Whether a bind failed in this round.
         self.failed = False
         #: The applications with an ask that was tried in this round and is still pending.
@@ -102,7 +102,7 @@ class Placements:
         state.forget_pending(leaf, app, ask, bit)
         state.shapes.release(bit)
         self._use(leaf, app, ask, node)
-        self.memory.note(identity.key, ask.name, None, (True, node.name))
+        self.seen_states.note(identity.key, ask.name, None, (True, node.name))
         return [assigned, *self._enter_bound(leaf, app, ask, node, now_us)]
 
     def bind(
@@ -189,7 +189,7 @@ class Placements:
         self.commits.touch(app, ask, None)
         self._use(leaf, app, ask, node)
         self._state.begin_wait(app, allocation, node)
-        self.memory.note(app.identity.key, ask.name, None, (False, node.name))
+        self.seen_states.note(app.identity.key, ask.name, None, (False, node.name))
         self._unlisted[app.identity.key] = app
 
     def bind_all(self, gangs: list[ViewGang], holds: list[Hold], now_us: int) -> Iterator[Decision]:
@@ -219,7 +219,7 @@ class Placements:
         self._state.end_wait(app, ask)
         self._state.release_shape(ask)
         self._state.nodes.touch(node)
-        self.memory.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
+        self.seen_states.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
         assigned = hold.allocation.age
         return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)
 
@@ -242,7 +242,7 @@ class Placements:
         state.nodes.give_back(node, ask.resources, key)
         for queue in queues:
             take_from(queue.allocated, ask.resources)
-        self.memory.note(*key, (hold.bound, node.name), None)
+        self.seen_states.note(*key, (hold.bound, node.name), None)
         if hold.bound and state.is_timed_out(ask):
             state.park(app, ask)
         else:
@@ -272,7 +272,7 @@ class Placements:
             return
         self._use(leaf, app, ask, hold.node)
         state.begin_bound(app, allocation, hold.node)
-        self.memory.note(app.identity.key, ask.name, None, (True, hold.node.name))
+        self.seen_states.note(app.identity.key, ask.name, None, (True, hold.node.name))
         self._unlisted[app.identity.key] = app
 
     def give_up(self, hold: Hold, reason: Reason) -> Decision:

@@ -13,8 +13,8 @@ from muster_core.view.reasons.words import amount, amounts, counted, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from muster_core.nodes.index import NodeIndex
     from muster_core.nodes.node import Node
+    from muster_core.nodes.node_index import NodeIndex
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
     from muster_core.values.reasons import Fact

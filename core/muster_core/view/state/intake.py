@@ -23,8 +23,8 @@ from muster_core.owners.messages.gangs import GangReport
 from muster_core.owners.messages.queues import QueueReport, QueueSummary
 from muster_core.structures.steps import SIZE, all_at_once
 from muster_core.structures.totals import add_to, take_from
+from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Reason
-from muster_core.values.lifecycle import AppState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue

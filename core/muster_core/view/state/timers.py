@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 from muster_core.structures.steps import in_pieces
-from muster_core.values.lifecycle import TIMERS_US, AppState
+from muster_core.values.application_states import TIMERS_US, AppState
 from muster_core.values.records import record
 
 if TYPE_CHECKING:

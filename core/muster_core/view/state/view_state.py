@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.gangs.states import GangState, GangTrigger
-from muster_core.nodes.index import NodeIndex
+from muster_core.nodes.node_index import NodeIndex
 from muster_core.structures.shapes import ShapeTable
 from muster_core.structures.steps import in_pieces
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.view.gangs.gang import Hold
+from muster_core.view.gangs.gang_index import GangIndex
 from muster_core.view.gangs.gang_shapes import GangShapes
-from muster_core.view.gangs.index import GangIndex
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.eviction_history import EvictionHistory
 from muster_core.view.state.timers import Timers

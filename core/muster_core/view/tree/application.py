@@ -12,7 +12,7 @@ from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, AskOr
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import bits_of
 from muster_core.structures.totals import add_to, sum_of
-from muster_core.values.lifecycle import RUNNING_STATES, AppState
+from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
 from muster_core.view.tree.app_order import Listed
 from muster_core.view.tree.slots import Offer, Slot

@@ -97,7 +97,7 @@ class Contest(Tree):
         return story([one.decision for one in self.log[before:]])
 
     def app(self, name: str) -> ViewApp:
-        return self.state.apps[self.machine.directory.locate(name) or 0]
+        return self.state.apps[self.machine.registry.locate(name) or 0]
 
     def told(self, name: str) -> CommitApp | None:
         """Give what an application was told at the end of the batch, or None if nothing."""

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import AddAsk
 from muster_core.gangs.states import GangState
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.view.eviction.evictions import Evictions, leave_out_detours
 from muster_core.view.placement.placements import Placements
 from tests.core.admission.objects import LOOSE, gang, members

@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 from muster_core.events import AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
-from muster_core.view.eviction.choice import VictimChoice
 from muster_core.view.eviction.eligibility import Eligibility
 from muster_core.view.eviction.search import Search
+from muster_core.view.eviction.victim_choice import VictimChoice
 from tests.core.building import Queue, wish
 from tests.core.view.eviction.contest import Contest, contest, names, share, urgent
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster_core.nodes.index import NodeIndex
+from muster_core.nodes.node_index import NodeIndex
 from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.structures.shapes import VISIT_BIT, Shape, ShapeTable
 from muster_core.structures.steps import all_at_once

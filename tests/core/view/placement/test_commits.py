@@ -12,7 +12,7 @@ from muster_core.owners.messages.gangs import CommitGang
 from muster_core.owners.messages.to_applications import CommitApp
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.view.placement.commits import Advance, Commits
 from tests.core.admission.objects import LOOSE, full, gang, members
 from tests.core.building import wish

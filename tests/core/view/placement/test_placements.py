@@ -30,7 +30,7 @@ class Telling(Tree):
 
     def app(self, name: str = "p") -> CommitApp | None:
         """Give what an application was told, or None if nothing."""
-        key = self.machine.directory.locate(name)
+        key = self.machine.registry.locate(name)
         return self.outcome.apps.get(key or 0)
 
     def gang(self, name: str = "g") -> CommitGang | None:

@@ -7,7 +7,7 @@ import pytest
 from muster_core.gangs.definition import GangDefinition
 from muster_core.nodes.node import Node
 from muster_core.structures.steps import all_at_once
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.view.gangs.gang import ViewGang
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.timers import Completion, Deadlines, StateEnd, Timers, WaitEnd

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import EVERY_SHAPE, Shape, bits_of
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import ask, identity
 

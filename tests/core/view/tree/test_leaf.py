@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.structures.shapes import EVERY_SHAPE
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from tests.core.building import ask, configuration, queue
 from tests.core.view.helpers import props
 from tests.core.view.tree.world import World

@@ -8,7 +8,7 @@ from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable
 from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to
-from muster_core.values.lifecycle import AppState
+from muster_core.values.application_states import AppState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue

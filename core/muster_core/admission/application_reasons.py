@@ -10,18 +10,18 @@ from muster_core.values.reasons import Code, PendingReason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from muster_core.admission.directory import Directory
+    from muster_core.admission.registry import Registry
     from muster_core.owners.messages.asks import AppIdentity
 
 
-def notes(directory: Directory, identity: AppIdentity) -> Iterator[PendingReason]:
+def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[PendingReason]:
     """Say why an application could not be submitted again where it is.
 
     Args:
-        directory: The queues, as they are in force.
+        registry: The queues, as they are in force.
         identity: The application.
     """
-    path = list(directory.leaf_of(identity.key).upward())
+    path = list(registry.leaf_of(identity.key).upward())
     draining = [entry.config.path for entry in path if entry.draining]
     if draining:
         message = (
@@ -29,7 +29,7 @@ def notes(directory: Directory, identity: AppIdentity) -> Iterator[PendingReason
         )
         yield PendingReason(Code.DRAINING, message, {"queue": draining[-1]})
     user, groups = identity.user
-    any_acl = has_acl(directory.configuration)
+    any_acl = has_acl(registry.configuration)
     if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):
         who = "nobody in particular" if user is None else f"user {user}"
         message = f"{identity.path} does not admit {who} any more; what is there is served"

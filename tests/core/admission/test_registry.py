@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.admission.directory import Directory
+from muster_core.admission.registry import Registry
 from muster_core.admission.routes import StartApp, StartQueue, TellApp
 from muster_core.config.model import SortPolicy
 from muster_core.events import (
@@ -32,7 +32,7 @@ from tests.core.building import configuration, queue, wish
 
 def test_the_first_routes_start_the_queues_from_above() -> None:
     config = configuration(queue("A", queue("c"), queue("d")), queue("b"))
-    routes = list(Directory(config).first_routes)
+    routes = list(Registry(config).first_routes)
 
     assert short(routes) == ["+1 root", "+2 root.a", "+3 root.a.c", "+4 root.a.d", "+5 root.b"]
     assert [route.parent for route in routes if isinstance(route, StartQueue)] == [None, 1, 2, 2, 1]
@@ -48,8 +48,8 @@ def test_an_application_is_started_and_enlisted(path: str) -> None:
 
     identity = AppIdentity(1, "p", 2, "root.a")
     assert routes == [StartApp(identity), TellApp(1, Enlist(Origin(1)))]
-    assert names.directory.locate("p") == 1
-    assert names.directory.knows(1)
+    assert names.registry.locate("p") == 1
+    assert names.registry.knows(1)
 
 
 @pytest.mark.parametrize(("value", "skips"), [("true", True), ("True", False), ("1", False)])
@@ -100,7 +100,7 @@ def test_names_of_applications_are_exact() -> None:
     names.add_app("p", "a")
     names.add_app("P", "a")
 
-    assert names.directory.apps() == {"p": 1, "P": 2}
+    assert names.registry.apps() == {"p": 1, "P": 2}
 
 
 def test_a_name_can_come_again_at_once() -> None:
@@ -110,24 +110,24 @@ def test_a_name_can_come_again_at_once() -> None:
     assert short(names.add_app("p", "a")) == ["+app 3", "app 3 Enlist"]
 
     assert short(names.enter(RemoveAsk("p", "x"))) == ["app 3 WithdrawAsk"]
-    assert not names.directory.knows(1)
+    assert not names.registry.knows(1)
 
 
 def test_a_completed_application_takes_nothing_but_its_name_is_free() -> None:
     names = Names(configuration(queue("a")))
     names.add_app("p", "a")
-    assert names.directory.complete(1) == []
+    assert names.registry.complete(1) == []
     assert names.refused(wish("p")) == "app: 'p' has completed"
 
     names.add_app("p", "a")
-    assert not names.directory.completed.seen()
-    assert names.directory.locate("p") == 3
+    assert not names.registry.completed.seen()
+    assert names.registry.locate("p") == 3
 
 
 def test_a_completed_application_can_be_removed_once() -> None:
     names = Names(configuration(queue("a")))
     names.add_app("p", "a")
-    names.directory.complete(1)
+    names.registry.complete(1)
 
     assert names.enter(RemoveApp("p")) == []
     assert names.refused(RemoveApp("p")) == "app: 'p' is unknown"
@@ -273,8 +273,8 @@ def test_a_queue_goes_when_its_last_application_completes() -> None:
     names = Names()
     names.add_app("p", "x")
 
-    assert short(names.directory.complete(1)) == ["2 Retire"]
-    assert names.directory.completed.seen() == {"p"}
+    assert short(names.registry.complete(1)) == ["2 Retire"]
+    assert names.registry.completed.seen() == {"p"}
 
 
 def test_a_path_that_comes_again_is_another_queue() -> None:
@@ -301,7 +301,7 @@ def test_only_the_leaf_gets_the_nearest_template_whole() -> None:
     names.add_app("p", "a.b.c.d")
     names.add_app("q", "a.e")
 
-    made = {path: entry.config for path, entry in names.directory.queues.items()}
+    made = {path: entry.config for path, entry in names.registry.queues.items()}
     assert made["root.a.b.c"].max_applications == 0
     assert made["root.a.b.c.d"].max_applications == 3
     assert made["root.a.b.c.d"].settings.sort_policy is SortPolicy.FAIR

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, final
 
-from muster_core.admission.latest_names import LatestNames
+from muster_core.admission.completed_names import LatestNames
 from muster_core.admission.priority_classes import PriorityClasses
 from muster_core.admission.queue_tree import QueueEntry, QueueTree
 from muster_core.admission.routes import Route, StartApp, TellApp
@@ -25,6 +25,7 @@ from muster_core.owners.messages.to_applications import (
     SpoilBinds,
     WithdrawAsk,
 )
+from muster_core.values.application_states import KEPT_COMPLETED, SKIP_STARTING_TAG
 from muster_core.values.configuration import Configuration
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
@@ -37,7 +38,6 @@ from muster_core.values.events import (
     RemoveApp,
     RemoveAsk,
 )
-from muster_core.values.lifecycle import KEPT_COMPLETED, SKIP_STARTING_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ Admissible = (
 
 
 @final
-class Directory:
+class Registry:
     """The names that are in use.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from muster_core.values.lifecycle import (
+from muster_core.values.application_states import (
     RUNNING_STATES,
     TIMERS_US,
     TRANSITIONS,

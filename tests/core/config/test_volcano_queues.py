@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from muster_core.config.model import Limits, QueueConfig, Settings
-from muster_core.config.queue_objects import as_parent, check_object, inheriting, with_object
+from muster_core.config.volcano_queues import as_parent, check_object, inheriting, with_object
 from muster_core.errors import RefusedError
 from muster_core.resources import Resources
 from tests.core.admission.objects import volcano_queue

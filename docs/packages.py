@@ -1,13 +1,14 @@
-"""Draw the folders of the code and what imports what, from the imports themselves.
+"""Draw the packages of the code, and which imports which, from the imports themselves.
 
-A room is a folder or a module of its own; it stands on a floor above every room that it imports.
-Only arrows that no longer way replaces are drawn. There is no picture of rooms that import one
-another in a circle: :func:`floors` raises.
+A module that lies directly in the drawn package is drawn like a package. Each stands on a floor above
+everything that it imports. An arrow is left out where a chain of others connects the two already.
+Packages that import one another in a circle are not drawn: :func:`floors` raises.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,13 +24,16 @@ ROOTS: Final = (PROJECT / "core", PROJECT / "actors")
 # All lengths are in pixels.
 WIDTH, BOX_WIDTH, BEND_WIDTH, GAP, BETWEEN, MARGIN = 980, 220, 20, 22, 46, 20
 TITLE, LINE = 22, 15
-CHARACTERS: Final = 32
-"""How many characters of what a room is for fit in a line of its box."""
+CHARACTERS: Final = 31
+"""How many characters of what a package is for fit in a line of its box."""
+
+MOST_LINES: Final = 4
+"""How many such lines a box has at most."""
 
 STYLE: Final = """\
 <style>
 rect.page { fill: #fff }
-.room rect { fill: #eef3fb; stroke: #36517e; stroke-width: 1.5; rx: 8 }
+.package rect { fill: #eef3fb; stroke: #36517e; stroke-width: 1.5; rx: 8 }
 text { font: 12px sans-serif; fill: #5a6473; text-anchor: middle }
 text.name { font: bold 14px sans-serif; fill: #1b2a41 }
 path { fill: none; stroke: #8ba0c4; stroke-width: 1.4; marker-end: url(#head) }
@@ -44,9 +48,9 @@ class Plan:
     """A picture.
 
     Attributes:
-        package: The package whose rooms are drawn.
-        left_out: Rooms that are not drawn: what only hands on names, or is a few lines.
-        below: Another package that is drawn as one room.
+        package: The package whose packages are drawn.
+        left_out: Packages that are not drawn: what only hands on names, or is a few lines.
+        below: Another package that is drawn as one package.
     """
 
     package: str
@@ -58,9 +62,9 @@ PUBLIC_CORE: Final = frozenset(
     {"decisions", "errors", "events", "reasons", "resources", "snapshots"}
 )
 PLANS: Final[Mapping[str, Plan]] = {
-    "rooms.svg": Plan("muster", frozenset({"__main__", "_version", "_yaml"}), "muster_core"),
-    "rooms-core.svg": Plan("muster_core", PUBLIC_CORE),
-    "rooms-view.svg": Plan("muster_core.view"),
+    "packages.svg": Plan("muster", frozenset({"__main__", "_version", "_yaml"}), "muster_core"),
+    "packages-core.svg": Plan("muster_core", PUBLIC_CORE),
+    "packages-view.svg": Plan("muster_core.view"),
 }
 
 
@@ -92,73 +96,85 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def imports(plan: Plan) -> dict[str, set[str]]:
-    """Give what each room of a plan imports."""
+    """Give what each package of a plan imports."""
 
-    def room_of(name: str) -> str | None:
+    def package_of(name: str) -> str | None:
         if plan.below is not None and f"{name}.".startswith(f"{plan.below}."):
             return plan.below
         if not name.startswith(f"{plan.package}."):
             return None
-        room = name.removeprefix(f"{plan.package}.").partition(".")[0]
-        known = room in plan.left_out or f"{plan.package}.{room}" not in modules(plan.package)
-        return None if known else room
+        package = name.removeprefix(f"{plan.package}.").partition(".")[0]
+        known = package in plan.left_out or f"{plan.package}.{package}" not in modules(plan.package)
+        return None if known else package
 
     found: dict[str, set[str]] = {}
     for name, path in modules(plan.package).items():
-        room = room_of(name)
-        if room is None:
+        package = package_of(name)
+        if package is None:
             continue
-        below = found.setdefault(room, set())
-        for other in map(room_of, imported(path)):
-            if other is not None and other != room:
+        below = found.setdefault(package, set())
+        for other in map(package_of, imported(path)):
+            if other is not None and other != package:
                 below.add(other)
     if plan.below is not None:
         found[plan.below] = set()
     return found
 
 
-def floors(rooms: Mapping[str, set[str]]) -> dict[str, int]:
-    """Give the floor of each room, 0 for those that import no other.
+def floors(packages: Mapping[str, set[str]]) -> dict[str, int]:
+    """Give the floor of each package, 0 for those that import no other.
 
     Raises:
-        ValueError: If rooms import one another in a circle.
+        ValueError: If packages import one another in a circle.
     """
     found: dict[str, int] = {}
 
-    def floor_of(room: str, above: tuple[str, ...]) -> int:
-        if room in above:
-            circle = " -> ".join([*above[above.index(room) :], room])
-            raise ValueError(f"rooms import one another: {circle}")
-        if room not in found:
-            below = (floor_of(other, (*above, room)) + 1 for other in sorted(rooms[room]))
-            found[room] = max(below, default=0)
-        return found[room]
+    def floor_of(package: str, above: tuple[str, ...]) -> int:
+        if package in above:
+            circle = " -> ".join([*above[above.index(package) :], package])
+            raise ValueError(f"packages import one another: {circle}")
+        if package not in found:
+            below = (floor_of(other, (*above, package)) + 1 for other in sorted(packages[package]))
+            found[package] = max(below, default=0)
+        return found[package]
 
-    for room in sorted(rooms):
-        floor_of(room, ())
+    for package in sorted(packages):
+        floor_of(package, ())
     return found
 
 
-def needed(rooms: Mapping[str, set[str]]) -> dict[str, set[str]]:
+def needed(packages: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Leave out the arrows that a longer way replaces."""
 
-    def reached(room: str) -> set[str]:
-        return rooms[room].union(*map(reached, rooms[room]))
+    def reached(package: str) -> set[str]:
+        return packages[package].union(*map(reached, packages[package]))
 
     return {
-        room: below - set().union(*map(reached, below)) if below else set[str]()
-        for room, below in rooms.items()
+        package: below - set().union(*map(reached, below)) if below else set[str]()
+        for package, below in packages.items()
     }
 
 
-def purpose(plan: Plan, room: str) -> str:
-    """Give what the docstring of a room says first, without the name that it begins with."""
-    name = room if room == plan.below else f"{plan.package}.{room}"
-    path = modules(name)[name] if room == plan.below else modules(plan.package)[name]
+def purpose(plan: Plan, package: str) -> list[str]:
+    """Give the first sentence of a docstring in lines that fit into a box.
+
+    The name of the package and markup are left out, and so are ids of rules.
+
+    Raises:
+        ValueError: If it is too long for a box.
+    """
+    name = package if package == plan.below else f"{plan.package}.{package}"
+    path = modules(name)[name] if package == plan.below else modules(plan.package)[name]
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    first = " ".join(text.partition("\n\n")[0].split()).rstrip(".")
-    first = first.replace("``", "")
-    return first.partition(": ")[2] or first
+    first = " ".join(text.partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    first = re.sub(r":\w+:|[`()]|\b[A-Z]+-[0-9]+( to [A-Z]+-[0-9]+)?", "", first).strip()
+    before, colon, after = first.partition(": ")
+    if colon and " " not in before:
+        first = after[:1].upper() + after[1:]
+    lines = wrap(first, CHARACTERS)
+    if len(lines) > MOST_LINES:
+        raise ValueError(f"{path}: the first sentence is too long for its box: {first!r}")
+    return lines
 
 
 @final
@@ -167,8 +183,8 @@ class Bend:
     """Where an arrow passes a floor on its way.
 
     Attributes:
-        source: The room that it leaves.
-        target: The room that it enters.
+        source: The package that it leaves.
+        target: The package that it enters.
         floor: The floor that it passes.
     """
 
@@ -178,29 +194,29 @@ class Bend:
 
 
 Place = str | Bend
-"""What takes room on a floor."""
+"""What takes package on a floor."""
 
 
-def ways(rooms: Mapping[str, set[str]]) -> list[list[Place]]:
+def ways(packages: Mapping[str, set[str]]) -> list[list[Place]]:
     """Give each arrow that is drawn as the places that it goes through."""
-    floor = floors(rooms)
+    floor = floors(packages)
     found: list[list[Place]] = []
-    for room, below in sorted(needed(rooms).items()):
+    for package, below in sorted(needed(packages).items()):
         for other in sorted(below):
-            between = range(floor[room] - 1, floor[other], -1)
-            found.append([room, *(Bend(room, other, at) for at in between), other])
+            between = range(floor[package] - 1, floor[other], -1)
+            found.append([package, *(Bend(package, other, at) for at in between), other])
     return found
 
 
-def in_rows(rooms: Mapping[str, set[str]]) -> list[list[Place]]:
+def in_rows(packages: Mapping[str, set[str]]) -> list[list[Place]]:
     """Give what is on each floor from the top down, near what is above it."""
-    floor = floors(rooms)
+    floor = floors(packages)
     top = max(floor.values())
     rows: list[list[Place]] = [[] for _ in range(top + 1)]
-    above: dict[Place, list[Place]] = {room: [] for room in rooms}
-    for room in sorted(rooms):
-        rows[top - floor[room]].append(room)
-    for way in ways(rooms):
+    above: dict[Place, list[Place]] = {package: [] for package in packages}
+    for package in sorted(packages):
+        rows[top - floor[package]].append(package)
+    for way in ways(packages):
         for upper, lower in pairwise(way):
             above.setdefault(lower, []).append(upper)
             if isinstance(lower, Bend):
@@ -234,16 +250,16 @@ def left_edges(rows: list[list[Place]]) -> dict[Place, float]:
 
 
 def ports(ways_: list[list[Place]], left: Mapping[Place, float], *, leaving: bool) -> list[float]:
-    """Give where along its box each arrow leaves a room, or enters one."""
+    """Give where along its box each arrow leaves a package, or enters one."""
     end, next_to_it = (0, 1) if leaving else (-1, -2)
     found: list[float] = []
     for way in ways_:
-        room = way[end]
+        package = way[end]
         alike = sorted(
-            (other for other in ways_ if other[end] == room),
+            (other for other in ways_ if other[end] == package),
             key=lambda other: (left[other[next_to_it]], str(other)),
         )
-        found.append(left[room] + BOX_WIDTH * (alike.index(way) + 1) / (len(alike) + 1))
+        found.append(left[package] + BOX_WIDTH * (alike.index(way) + 1) / (len(alike) + 1))
     return found
 
 
@@ -260,12 +276,12 @@ def picture(plan: Plan) -> str:
     """Draw a plan.
 
     Raises:
-        ValueError: If rooms import one another in a circle.
+        ValueError: If packages import one another in a circle.
     """
-    rooms = imports(plan)
-    rows = in_rows(rooms)
-    texts = {room: wrap(purpose(plan, room), CHARACTERS)[:3] for room in rooms}
-    height = {room: TITLE + LINE * len(text) + 14 for room, text in texts.items()}
+    packages = imports(plan)
+    rows = in_rows(packages)
+    texts = {package: purpose(plan, package) for package in packages}
+    height = {package: TITLE + LINE * len(text) + 14 for package, text in texts.items()}
     left, top = left_edges(rows), dict[Place, float]()
     bottom, down = dict[Place, float](), float(MARGIN)
     for row in rows:
@@ -280,7 +296,7 @@ def picture(plan: Plan) -> str:
         STYLE,
         f'<rect class="page" width="{WIDTH}" height="{whole:g}"/>',
     ]
-    found = ways(rooms)
+    found = ways(packages)
     leaves, enters = ports(found, left, leaving=True), ports(found, left, leaving=False)
     for way, leave, enter in zip(found, leaves, enters, strict=True):
         points = [(leave, bottom[way[0]])]
@@ -288,18 +304,21 @@ def picture(plan: Plan) -> str:
             middle = left[bend] + BEND_WIDTH / 2
             points += [(middle, top[bend]), (middle, bottom[bend])]
         parts.append(curve([*points, (enter, top[way[-1]])]))
-    parts += [box(room, texts[room], left[room], top[room], height[room]) for room in rooms]
+    parts += [
+        box(package, texts[package], left[package], top[package], height[package])
+        for package in packages
+    ]
     return "\n".join([*parts, "</svg>", ""])
 
 
 def box(name: str, lines: list[str], left: float, top: float, height: int) -> str:
-    """Draw a room."""
+    """Draw a package."""
     middle = left + BOX_WIDTH / 2
     text = "".join(
         f'<text x="{middle:g}" y="{top + TITLE + LINE * number:g}">{escape(line)}</text>'
         for number, line in enumerate(lines, 1)
     )
     return (
-        f'<g class="room"><rect x="{left:g}" y="{top:g}" width="{BOX_WIDTH}" height="{height}"/>'
+        f'<g class="package"><rect x="{left:g}" y="{top:g}" width="{BOX_WIDTH}" height="{height}"/>'
         f'<text class="name" x="{middle:g}" y="{top + TITLE:g}">{escape(name)}</text>{text}</g>'
     )

@@ -20,7 +20,7 @@ Place = tuple[bool, str] | None
 
 
 @final
-class Memory:
+class SeenStates:
     """The states from which rounds have begun, as the placements that led to them."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ def test_a_configuration_changes_what_it_names() -> None:
     routes = names.enter(Configure(configuration(queue("a", maxapplications="1"), queue("c"))))
 
     assert short(routes) == ["1 SetQueue", "3 Retire", "2 SetQueue", "+4 root.c"]
-    assert names.directory.queues["root.a"].config.max_applications == 1
+    assert names.registry.queues["root.a"].config.max_applications == 1
 
 
 def test_a_queue_that_vanishes_while_in_use_drains_and_goes_when_empty() -> None:
@@ -38,7 +38,7 @@ def test_a_queue_that_vanishes_while_in_use_drains_and_goes_when_empty() -> None
 def test_a_draining_queue_keeps_its_settings() -> None:
     names = Names(configuration(queue("a", maxapplications="7")))
     names.add_app("p", "a")
-    before = names.directory.queues["root.a"].config
+    before = names.registry.queues["root.a"].config
     routes = names.enter(Configure(configuration()))
 
     assert routes[-1] == TellQueue(2, SetQueue(before, draining=True))
@@ -61,7 +61,7 @@ def test_a_queue_that_comes_back_is_active_again() -> None:
     names = Names(config)
     names.add_app("p", "a")
     names.enter(Configure(configuration()))
-    before = names.directory.queues["root.a"].key
+    before = names.registry.queues["root.a"].key
     routes = names.enter(Configure(config))
 
     assert f"{before} SetQueue" in short(routes)
@@ -82,10 +82,10 @@ def test_a_child_that_drains_alone_leaves_its_parent_active() -> None:
 def test_dynamic_queues_outlast_a_configuration() -> None:
     names = Names(configuration(queue("a", parent="true")))
     names.add_app("p", "a.x")
-    made = names.directory.queues["root.a.x"].config
+    made = names.registry.queues["root.a.x"].config
     names.enter(Configure(configuration(queue("a", parent="true", properties={"x": "y"}))))
 
-    entry = names.directory.queues["root.a.x"]
+    entry = names.registry.queues["root.a.x"]
     assert (entry.config, entry.dynamic, entry.draining) == (made, True, False)
 
 
@@ -96,7 +96,7 @@ def test_a_dynamic_queue_that_a_configuration_names_is_there_to_stay() -> None:
     names.enter(RemoveApp("p"))
 
     assert names.paths() == ["root", "root.x"]
-    assert names.directory.queues["root.x"].config.max_applications == 2
+    assert names.registry.queues["root.x"].config.max_applications == 2
 
 
 def test_below_a_draining_parent_dynamic_queues_keep_it() -> None:
@@ -105,7 +105,7 @@ def test_below_a_draining_parent_dynamic_queues_keep_it() -> None:
     names.enter(Configure(configuration()))
     assert names.draining() == ["root.a"]
 
-    assert short(names.directory.complete(1)) == ["3 Retire", "2 Retire"]
+    assert short(names.registry.complete(1)) == ["3 Retire", "2 Retire"]
 
 
 def test_a_leaf_with_applications_cannot_become_a_parent() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from muster_core.admission.latest_names import LatestNames
+from muster_core.admission.completed_names import LatestNames
 
 
 def names_of(*added: str, kept: int = 3) -> LatestNames:
