@@ -1,4 +1,4 @@
-"""``muster check``: does what happens agree with what the feeds expect?"""
+"""``muster check``: compare the results of feeds with their ``expect`` events."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from muster.feeds import FeedError, read_feed
 from muster.replay import Check, Difference, Value
 
 _MOST_SHOWN: Final = 20
-"""How many items of a list are shown."""
+"""The most items of a list that are shown."""
 
 
 @final
 @attrs.frozen
 class Verdict:
-    """What there is to say about one feed.
+    """The result for one feed.
 
     Attributes:
-        name: Its name.
-        check: What was found.
-        error: Why it cannot be read, or read on, or None.
-        interrupted: Ctrl-C ended it.
+        name: The name of the feed.
+        check: The check, with its differences.
+        error: Why the feed cannot be read, or None.
+        interrupted: Whether Ctrl-C ended the check.
     """
 
     name: str

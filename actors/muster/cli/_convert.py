@@ -1,4 +1,4 @@
-"""``muster convert``: the same feed in another encoding."""
+"""``muster convert``: write a feed in another encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``muster explain``: why an ask is not running, and what would help."""
+"""``muster explain``: explain why an ask is not running, and what would help."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from muster_core.reasons import Explanation
 @final
 @attrs.frozen
 class AskName:
-    """An ask and its application, as the user names them."""
+    """The names of an ask and its application, as the user wrote them."""
 
     app: str
     ask: str
@@ -39,10 +39,10 @@ class AskName:
 def _as_ask(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> AskName | None:
-    """Read the name of an ask.
+    """Parse the name of an ask.
 
     Raises:
-        click.BadParameter: If it is none.
+        click.BadParameter: If it is not the name of an ask.
     """
     if value is None:
         return None
@@ -137,7 +137,7 @@ def command(
 
 
 def _tell_refusals(feed: str, refusals: RefusedSoFar) -> None:
-    """Say on standard error which events of the feed were refused."""
+    """Print the refused events of the feed to standard error."""
     for remark in refusals.first:
         place = f"event {remark.index}" if remark.line is None else remark.line
         complain(f"{name_of(feed)}:{place}: refused: {remark.message}")

@@ -1,4 +1,4 @@
-"""What ``muster explain`` writes for people."""
+"""The text output of ``muster explain``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import Explanation
 
 _WIDE: Final = 250
-"""The width of what does not go to a terminal, in columns, so that nothing is folded."""
+"""The width in columns of output that is not a terminal, so that nothing is folded."""
 
 _MOST_QUEUES: Final = 3
 
@@ -26,11 +26,11 @@ _MOST_EVICTED: Final = 5
 
 
 def print_answer(answer: Answer, *, searched: bool) -> None:
-    """Write what there is to say of one ask.
+    """Print the answer for one ask.
 
     Args:
-        answer: What was found.
-        searched: Whether it was looked for what would help.
+        answer: The answer.
+        searched: Whether the search for remedies ran.
     """
     click.echo(_headline(answer))
     if answer.whereabouts.before is not None:
@@ -77,7 +77,7 @@ def _headline(answer: Answer) -> str:
 
 
 def _before(hold: Hold) -> str:
-    """Say what it held before, and why no more."""
+    """Return the node that an ask held before, and why it lost the node, as text."""
     did = "It waited" if hold.waiting else "It ran"
     why = hold.reason.value.replace("_", " ")
     more = "" if hold.message is None else f" {hold.message}"
@@ -86,7 +86,7 @@ def _before(hold: Hold) -> str:
 
 
 def _clock(at_us: int) -> str:
-    """Write an instant or a duration exactly."""
+    """Return the exact text of an instant or a duration."""
     whole, rest = divmod(at_us, MICROSECONDS)
     fraction = f".{rest:06}".rstrip("0") if rest else ""
     return f"{whole}{fraction} s" if whole < 60 else f"{clock(whole)}{fraction}"
@@ -125,7 +125,7 @@ def _print_remedies(answer: Answer) -> None:
 
 
 def _evicted(remedy: Remedy) -> str:
-    """Say who has to go for it."""
+    """Return the asks that a remedy evicts, as text."""
     if not remedy.evicted:
         return ""
     names = list(remedy.evicted[:_MOST_EVICTED])
@@ -148,7 +148,7 @@ def _proof(remedy: Remedy) -> str:
 
 
 def print_overview(overview: Overview) -> None:
-    """Write what there is to say of all asks that are not running."""
+    """Print the overview of all asks that are not running."""
     number = counted(overview.count, "ask")
     click.echo(f"{_clock(overview.at_us)}: {number} not running")
     if not overview.groups:
@@ -177,7 +177,7 @@ def _print(shown: RenderableType) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDE
-    # rich has an end of its own for a closed pipe, so it does not write itself.
+    # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
         console.print(shown)
     text = "\n".join(line.rstrip() for line in capture.get().splitlines())

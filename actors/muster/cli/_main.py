@@ -1,4 +1,4 @@
-"""The command ``muster``: its options, and the way out of it."""
+"""The command ``muster``: its subcommands and exit statuses."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from muster._version import __version__
 from muster.cli._options import INTERRUPTED, UNUSABLE, complain, example
 
 PIPE_CLOSED: Final = 141
-"""The exit status when nobody reads what is written, as of a program that a signal ends."""
+"""The exit status after the reader of a pipe has closed it, as if SIGPIPE had ended the program."""
 
-# A module is imported when its command is used, or all commands are listed.
+# A module is imported only when its command is used or all commands are listed.
 _COMMANDS: Final = ("replay", "check", "explain", "compare", "validate", "convert")
 
 
 @final
 class Commands(click.Group):
-    """The commands, each in a module of its own."""
+    """The subcommands, each in a module of its own."""
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -41,7 +41,7 @@ class Commands(click.Group):
 
     @override
     def invoke(self, ctx: click.Context) -> object:
-        # Here and not around `main`, as click has an end of its own for both of them.
+        # Catch these here, not around `main`: click would handle both in its own way.
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -69,20 +69,20 @@ def muster() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and leave the process.
+    """Run the command and exit the process.
 
-    The exit status is 0 if all is fine, 1 if a difference or a refusal was found, 2 if the
+    The exit status is 0 without problems, 1 if a difference or a refusal was found, 2 if the
     arguments or a file cannot be used, 130 after Ctrl-C.
 
     Args:
-        arguments: The words after ``muster``; None for those of the process.
+        arguments: The command line after ``muster``; None for that of the process.
 
     Raises:
         SystemExit: Always, with the exit status.
     """
-    _mend_streams()
-    # A process of its own may keep what it makes: a burst of asks is not garbage, and looking
-    # at it again and again for cycles takes a quarter of the time of a large replay.
+    _prepare_streams()
+    # A short-lived process can collect garbage rarely: a burst of asks is not garbage, and
+    # frequent scans of it take a quarter of the time of a large replay.
     gc.set_threshold(100_000, 50, 100)
     status: object = UNUSABLE
     unwritable: OSError | None = None
@@ -97,13 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         status = error.exit_code
-    except OSError as error:  # such as a full disk; files that are opened fail elsewhere
+    except OSError as error:  # standard output, such as a full disk; others raise FeedError
         unwritable = error
     sys.exit(_flushed(status if isinstance(status, int) else 0, unwritable))
 
 
-def _mend_streams() -> None:
-    """Make sure that writing a text can fail only if nobody reads it."""
+def _prepare_streams() -> None:
+    """Make sure that missing streams and unencodable characters are no errors."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -111,12 +111,12 @@ def _mend_streams() -> None:
             nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - see above
             setattr(sys, name, nowhere)
         elif isinstance(stream, io.TextIOWrapper):
-            # The name of a file need not be Unicode, nor a terminal UTF-8.
+            # A file name may not be Unicode, and a terminal may not be UTF-8.
             stream.reconfigure(errors="backslashreplace")
 
 
 def _flushed(status: int, unwritable: OSError | None) -> int:
-    """Write what is left, so that the interpreter has nothing to complain of when it ends.
+    """Flush standard output, so that the interpreter reports no error when it exits.
 
     Args:
         status: The exit status so far.

@@ -1,4 +1,4 @@
-"""What several commands share: options, kinds of arguments, and ways to say something."""
+"""Options, argument types and output functions that several commands share."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ STDOUT: Final = "-"
 """The name of standard output."""
 
 FILE: Final = click.Path(allow_dash=True)
-"""The name of a file; whether it can be read or written is for who opens it to say."""
+"""The name of a file; whether it can be read or written is checked when it is opened."""
 
 
 _CLOCK: Final = re.compile(
     r"(?=\S)(?:([0-9]{1,9})d)?(?:(?:(?<=d) +)?(?<![0-9])([0-9]{1,9}):([0-5][0-9]):([0-5][0-9])"
     r"(?:\.([0-9]{1,6}))?)?"
 )
-"""A time as it is shown to people: days, hours, minutes, seconds."""
+"""A time as text output shows it: days, hours, minutes, seconds."""
 
 
 @final
 class Format(StrEnum):
-    """For whom a command writes."""
+    """The output format of a command."""
 
     TEXT = "text"
     JSON = "json"
@@ -57,9 +57,9 @@ class Format(StrEnum):
 def as_instant(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> int | None:
-    """Read an instant since the start; give microseconds.
+    """Parse an instant since the start; return microseconds.
 
-    It is written in seconds, as a duration, or as Muster shows it: ``01:30:00``,
+    The text is a number of seconds, a duration, or a time as Muster shows it: ``01:30:00``,
     ``2d 01:30:00.5`` or ``4.5 s``.
 
     Raises:
@@ -104,12 +104,12 @@ def _as_format(_context: click.Context, _parameter: click.Parameter, value: str)
 
 
 def example(command: str) -> str:
-    """Give the end of a command's help, with an example of it."""
-    return f"\b\nExample:\n  {command}"  # click leaves a paragraph alone that starts so
+    """Return the epilog of a command's help, with an example."""
+    return f"\b\nExample:\n  {command}"  # "\b": click does not rewrap this paragraph
 
 
 def name_of(source: str) -> str:
-    """Give the name of an input for messages."""
+    """Return the name of an input for messages."""
     return "standard input" if source == STDIN else source
 
 
@@ -126,20 +126,20 @@ def read_whole(source: str) -> bytes | None:
 
 
 def counted(number: int, what: str) -> str:
-    """Say how many there are of something."""
+    """Return a count with its noun, in the plural if needed."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def print_json(value: object, *, err: bool = False) -> None:
-    """Write a value as one line of JSON."""
+    """Print a value as one line of JSON."""
     click.echo(json.dumps(value, allow_nan=False), err=err)
 
 
 def complain(message: str) -> None:
-    """Say on standard error why a file cannot be used."""
+    """Print a message to standard error."""
     click.echo(message, err=True)
 
 
 def error_map(error: FeedError) -> dict[str, object]:
-    """Give for a program what is wrong with a feed."""
+    """Return the JSON form of a feed error."""
     return {"file": error.file, "line": error.line, "message": error.problem}

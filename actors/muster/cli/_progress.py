@@ -1,4 +1,4 @@
-"""The progress bar of a replay: events, virtual time, decisions a second."""
+"""The progress line of a command: events, virtual time, decisions per second."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rich.table import Table
 from muster.feeds import FeedItem, RawEvent, parse, read_feed, read_raw
 
 NARROW: Final = 72
-"""With fewer columns a terminal has no room for the bar."""
+"""The width in columns below which a terminal has no room for the bar."""
 
 
 def clock(seconds: float) -> str:
-    """Write a time for people, such as ``12.5 s`` or ``3d 04:05:06``."""
+    """Return the text of a time, such as ``12.5 s`` or ``3d 04:05:06``."""
     if seconds < 60:
         return f"{seconds:.6g} s"
     minutes, whole_seconds = divmod(round(seconds), 60)
@@ -34,7 +34,7 @@ class _Readable(Protocol):
 
 
 class Counters(Protocol):
-    """What the line tells of; it is read from another thread."""
+    """The counters that the line shows; another thread reads them."""
 
     @property
     def events(self) -> int:
@@ -43,7 +43,7 @@ class Counters(Protocol):
 
     @property
     def at_us(self) -> int:
-        """The present instant, in microseconds since the start."""
+        """The current instant, in microseconds since the start."""
         ...
 
     @property
@@ -59,11 +59,11 @@ class Counters(Protocol):
 
 @final
 class Measured:
-    """A file that is read, and how far.
+    """A file that counts the bytes read from it.
 
     Attributes:
         name: Its name.
-        size: Its length in bytes, or 0 where it has none, as a pipe.
+        size: Its length in bytes.
         done: How many bytes were read.
     """
 
@@ -74,7 +74,7 @@ class Measured:
         self._stream = stream
 
     def read(self, size: int, /) -> bytes:
-        """Give at most ``size`` bytes."""
+        """Return at most ``size`` bytes."""
         chunk = self._stream.read1(size)
         self.done += len(chunk)
         return chunk
@@ -82,13 +82,14 @@ class Measured:
 
 @final
 class Progress:
-    """A line on standard error that says how far a replay is, if that is a terminal.
+    """A line on standard error that shows progress, if standard error is a terminal.
 
     Args:
-        counters: What to tell of, such as a tally.
-        shown: False for no line, wherever standard error goes.
-        below: Draws what is below the line, and gives the instant that it shows, in microseconds,
-            for the line to tell the same: what is read is ahead of what is decided. Or None.
+        counters: The counters to show, such as a tally.
+        shown: False for no line, even on a terminal.
+        below: Draws the part below the line, or None. It also returns the instant that this part
+            shows, in microseconds, so that the line shows the same instant: reading is ahead of
+            the decisions.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Progress:
         self._files: list[Measured] = []
 
     def line(self) -> AbstractContextManager[object]:
-        """Show the line for the time of a ``with`` statement; another thread draws it."""
+        """Return a context in which the line is shown; another thread draws it."""
         if not self._shown:
             return nullcontext()
         return Live(
@@ -118,15 +119,15 @@ class Progress:
         )
 
     def read(self, feed: str) -> Iterator[FeedItem]:
-        """Read a feed so that its line knows how much is left."""
+        """Read a feed, and show on the line how much of it is read."""
         if self._measures(feed):
             return parse(self.read_raw(feed), base=Path(feed).parent)
         return read_feed(feed)
 
     def read_raw(self, file: str) -> Iterator[RawEvent]:
-        """Read what stands in a feed or a log, likewise."""
+        """Read the raw events of a feed or a log, likewise."""
         if not self._measures(file):
-            yield from read_raw(file)  # or say why it cannot be read
+            yield from read_raw(file)  # also raises the error if the file cannot be read
             return
         path = Path(file)
         with path.open("rb") as stream:

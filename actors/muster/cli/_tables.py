@@ -1,4 +1,4 @@
-"""Tables of numbers that cut nothing: what does not fit beside the rest stands below it."""
+"""Tables of numbers that cut nothing: columns that do not fit go to another table below."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rich.console import Console
 from rich.table import Table
 
 _WIDE: Final = 250
-"""The width of what does not go to a terminal, in columns, so that nothing is folded."""
+"""The width in columns of output that is not a terminal, so that nothing is folded."""
 
 _EDGES: Final = 2
 _GAP: Final = 3
-"""What a table takes besides its cells: at both ends together, and between two cells."""
+"""The width of a table besides its cells: both edges together, and the gap between two cells."""
 
 _NAME: Final = 16
-"""To how much names are folded before numbers go to another table."""
+"""The width to which names are folded before numbers go to another table."""
 
 _SHORT: Final = 6
-"""Up to how many characters a title stands in one line."""
+"""The most characters of a title that is never folded."""
 
 
 @final
@@ -32,10 +32,10 @@ class Column:
     """A column of a table.
 
     Attributes:
-        title: What stands above it.
-        cells: What stands in it.
-        footer: What stands below it.
-        folds: It has names, which may be folded; else numbers, which are never.
+        title: Its title.
+        cells: Its cells.
+        footer: Its footer.
+        folds: Whether it has names, which may be folded, not numbers, which may not.
     """
 
     title: str
@@ -45,7 +45,7 @@ class Column:
 
     @property
     def least(self) -> int:
-        """To how much it can shrink."""
+        """The smallest width to which it can shrink."""
         if self.folds:
             return min(_NAME, self.most)
         words = [self.title] if len(self.title) <= _SHORT else self.title.split()
@@ -53,19 +53,19 @@ class Column:
 
     @property
     def most(self) -> int:
-        """How much it takes if nothing is folded."""
+        """The width at which nothing is folded."""
         return max(map(cell_len, (self.title, *self.cells, self.footer)))
 
 
 Unit: TypeAlias = Sequence[Column]
-"""Columns that are not parted."""
+"""Columns that stay in one table."""
 
 
 def console_of(*, err: bool = False) -> Console:
-    """Give the terminal to write for; what is no terminal is wide, unless ``COLUMNS`` says else.
+    """Return the console to render for; it is wide if not a terminal and ``COLUMNS`` is not set.
 
     Args:
-        err: Standard error, not standard output.
+        err: Whether it is for standard error instead of standard output.
     """
     console = Console(stderr=err, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
@@ -74,13 +74,13 @@ def console_of(*, err: bool = False) -> Console:
 
 
 def tables_of(console: Console, names: Unit, units: Sequence[Unit]) -> Iterator[Table]:
-    """Make a table, or several where the terminal is narrow.
+    """Yield a table, or several if the terminal is narrow.
 
     Args:
-        console: What is written to. Print without cropping: what is too wide even alone runs
-            over the edge.
+        console: The console to render for. Print the tables without cropping: a column that is
+            too wide even alone extends beyond the edge.
         names: The columns that begin each table.
-        units: The columns of numbers; the next table goes on with those that do not fit.
+        units: The columns of numbers; those that do not fit go to the next table.
     """
     columns, beside = [*names], False
     for unit in units:
@@ -99,7 +99,7 @@ def _taken(widths: Sequence[int]) -> int:
 def _table(width: int, columns: Sequence[Column]) -> Table:
     footer = any(column.footer for column in columns)
     widths = _widths(width, columns)
-    # With a width of its own a table that is too wide is not squeezed.
+    # With an explicit width, rich does not shrink a table that is too wide.
     table = Table(box=box.SIMPLE_HEAD, show_footer=footer, pad_edge=False, width=_taken(widths))
     for column, chosen in zip(columns, widths, strict=True):
         table.add_column(
@@ -115,7 +115,7 @@ def _table(width: int, columns: Sequence[Column]) -> Table:
 
 
 def _widths(width: int, columns: Sequence[Column]) -> list[int]:
-    """Give each column what it needs, and then what it would like, from the left."""
+    """Return the widths of columns: what each needs at least, then more from the left."""
     widths = [column.least for column in columns]
     for at, column in enumerate(columns):
         spare = max(0, width - _taken(widths))

@@ -1,4 +1,4 @@
-"""``muster validate``: are these configurations good?"""
+"""``muster validate``: check configurations."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from muster_core.errors import ConfigError, Problem
 @final
 @attrs.frozen
 class Verdict:
-    """What there is to say about one file.
+    """The result for one file.
 
     Attributes:
-        name: Its name.
-        configuration: What it says, if it is good.
+        name: The name of the file.
+        configuration: The configuration, or None if it is refused or cannot be read.
         problems: Why it is refused.
         unreadable: Why it cannot be read, or None.
     """
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know of a good one."""
+        """The warnings about a valid configuration."""
         return () if self.configuration is None else self.configuration.warnings
 
 

@@ -1,8 +1,8 @@
-"""Comparing two feeds, one feed under two configurations, or two decision logs.
+"""Compare two feeds, one feed under two configurations, or two decision logs.
 
-A :class:`Comparison` takes two sides, lets both go on from instant to instant, and says where
-they first decide differently and why, and what that comes to: for queues, priorities and
-applications. ``a`` is the first of the two everywhere, ``b`` the second::
+A :class:`Comparison` advances two sides from instant to instant. It reports the first decision
+that differs and why, and the figures of both sides for queues, priorities and applications.
+Everywhere, ``a`` is the first side and ``b`` the second::
 
     sides = sides_of(read_raw("feed.yaml"), (None, read_configuration("new.yaml")))
     compared = Comparison(*sides, in_step=True).run()

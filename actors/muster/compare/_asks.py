@@ -1,4 +1,4 @@
-"""Asks as a scheduler knows them, between two batches."""
+"""Find asks in a scheduler, between two batches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from muster_core.owners.messages.asks import Ask
 
 
 def find_ask(machine: CoordinatorMachine, app: str, name: str) -> Ask | None:
-    """Give an ask that exists, wherever it is, or None."""
+    """Return an ask in any state, or None if it does not exist."""
     key = machine.registry.locate(app)
     return None if key is None else machine.view.apps[key].find(name)

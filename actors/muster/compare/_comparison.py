@@ -1,4 +1,4 @@
-"""The comparison: two sides go on together, from instant to instant."""
+"""The comparison: advance two sides together, from instant to instant."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from muster_core.decisions import Announced, Kind
 class Comparison:
     """Compares two sides.
 
-    Both go on at the same instants, so that where they part each can be asked about the
-    other's decision. The counters may be read from another thread while it goes on.
+    Both sides advance through the same instants. So at the first difference, each side can
+    still explain the other side's decision. Other threads may read the counters while it runs.
 
     Attributes:
-        at_us: The present instant, in microseconds since the start.
-        decisions: Decisions of both sides so far.
+        at_us: The current instant, in microseconds since the start.
+        decisions: How many decisions both sides have made so far.
 
     Args:
         a: One side.
         b: The other side.
-        in_step: Both have the same events, so batches end at the same places.
+        in_step: Whether both have the same events, so that batches end at the same places.
     """
 
     def __init__(self, a: Side, b: Side, *, in_step: bool = False) -> None:
@@ -55,21 +55,22 @@ class Comparison:
         )
         self._streams = Streams()
         self._refusals = RefusalBook(in_step=in_step)
-        #: When each side was last seen to do anything: timers may go off without a decision.
+        #: The last instant with an event or decision of each side: a timer that fires without
+        #: a decision does not count.
         self._ends_us = [0, 0]
         self._first: FirstDifference | None = None
         self._first_priority: FirstDifference | None = None
 
     @property
     def events(self) -> int:
-        """How many events were read on the side that is ahead."""
+        """How many events were read, on the side that has read more."""
         return max(side.events for side in self._sides)
 
     def run(self) -> Compared:
-        """Go through to the end, until no timer is left.
+        """Advance both sides to their end, until no timer is left.
 
         Raises:
-            FeedError: If a feed or a log cannot be read on.
+            FeedError: If a feed or a log cannot be read.
         """
         while True:
             next_us = [side.next_us() for side in self._sides]
@@ -87,7 +88,7 @@ class Comparison:
         return self._compared()
 
     def _act(self, acts: list[bool]) -> None:
-        """Do what happens at the present instant, batch by batch."""
+        """Process the current instant, batch by batch."""
         batches = (
             side.act(self.at_us) if acting else ()
             for side, acting in zip(self._sides, acts, strict=True)
@@ -125,7 +126,7 @@ class Comparison:
             self._first_priority = self._difference(self._streams.first_priority)
 
     def _difference(self, parting: Parting) -> FirstDifference:
-        """Say where the sides part; what comes later on one of them comes later."""
+        """Return the first difference, at the earlier of the two decisions."""
         instants = [one.at_us for one in (parting.a, parting.b) if one is not None]
         at_us = min(instants)
         return FirstDifference(

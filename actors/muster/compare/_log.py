@@ -1,4 +1,4 @@
-"""Reading decision logs, as :class:`muster.feeds.DecisionLog` writes them."""
+"""Read decision logs, as :class:`muster.feeds.DecisionLog` writes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.RELEASED: ("app", "ask", "queue", "reason"),
     Kind.APP_STATE: ("app", "queue", "state"),
 }
-"""Fields without which decisions of a kind cannot be understood."""
+"""The fields that a comparison needs, by kind of decision."""
 
 
 @final
@@ -40,23 +40,23 @@ class Logged:
 
 
 def is_decision(raw: RawEvent) -> bool:
-    """Say whether what stands in a file is a decision, and no event of a feed."""
+    """Return whether a raw value is a decision of a log, not an event of a feed."""
     value = raw.value
     return isinstance(value, dict) and "op" not in value and {"seq", "kind"} <= value.keys()
 
 
 def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[Logged]:
-    """Read a decision log, one by one, none before it is asked for.
+    """Read a decision log lazily, decision by decision.
 
     Args:
-        raws: What stands in it, from :func:`muster.feeds.read_raw`.
-        name: Its name, for errors.
+        raws: The content of the log, from :func:`muster.feeds.read_raw`.
+        name: The name of the log, for errors.
 
     Yields:
         Each decision; their numbers go up, and time does not go back.
 
     Raises:
-        FeedError: If something in it is no decision, or not in its place.
+        FeedError: If an entry is no decision, or is out of order.
     """
     seq, at_us = 0, 0
     for raw in raws:
@@ -80,7 +80,7 @@ def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[Logged]:
 
 @final
 class _UnlikeError(Exception):
-    """What stands there is no decision; the message names the field and the value."""
+    """A value is no decision; the message names the field and the value."""
 
 
 def _announced(value: Raw) -> Announced:

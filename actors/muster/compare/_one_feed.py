@@ -1,4 +1,4 @@
-"""One feed under two configurations: both sides from one reading of it."""
+"""Read one feed once for two sides with different configurations."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from muster_core.config.model import Configuration
 @final
 @attrs.frozen
 class LeftOut:
-    """A ``configure`` event that is left out, as another configuration is in force.
+    """A ``configure`` event that is left out because another configuration is in force.
 
     Attributes:
         index: Its index in the feed, from 0.
-        line: Its line, from 1, or None where there are none.
+        line: Its line, from 1, or None if the encoding has no lines.
         partition: The partition that it names, or None.
     """
 
@@ -39,20 +39,20 @@ def sides_of(
     base: Path | None = None,
     left_out: list[LeftOut] | None = None,
 ) -> tuple[FeedSide, FeedSide]:
-    """Give the two sides of one feed under two configurations.
+    """Return the two sides of one feed under two configurations.
 
-    A configuration that is given is in force from the start, and every ``configure`` of the
-    feed is left out on that side, good or not: what it would be under this configuration is
-    what is asked. The feed is read once, as both sides go on; if nothing in it can be read as an
-    event, that is a :class:`muster.feeds.FeedError` at its end.
+    A given configuration is in force from the start. Every ``configure`` event of the feed is
+    then left out on that side, valid or not, because it would replace this configuration. The
+    feed is read once, while both sides advance. If none of it can be read as an event, reading
+    its end raises a :class:`muster.feeds.FeedError`.
 
     Args:
         raws: The feed, from :func:`muster.feeds.read_raw`.
-        configurations: One for each side; None for the first: as the feed configures itself.
+        configurations: One for each side. If the first is None, the feed configures that side.
         name: The name of the feed, for errors.
-        base: The folder that ``file`` in a ``configure`` event is relative to; None for the
+        base: The folder to which ``file`` in a ``configure`` event is relative; None for the
             working folder.
-        left_out: Takes the events that are left out.
+        left_out: Gets the events that are left out.
     """
     noted: list[LeftOut] = [] if left_out is None else left_out
     mine, theirs = tee(_marked(raws, name, base, noted))
@@ -66,7 +66,7 @@ def sides_of(
 def _marked(
     raws: Iterable[RawEvent], name: str, base: Path | None, noted: list[LeftOut]
 ) -> Iterator[tuple[FeedItem, bool]]:
-    """Parse a feed, and say of each item whether it is a ``configure``."""
+    """Parse a feed; yield each item, and whether it is a ``configure``."""
 
     def seen() -> Iterator[RawEvent]:
         for raw in raws:

@@ -1,4 +1,4 @@
-"""Telling a feed from what is none."""
+"""Detect files that are not feeds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from muster.feeds import FeedError, FeedItem, Refused
 
 
 def events_of(items: Iterable[FeedItem], name: str) -> Iterator[FeedItem]:
-    """Hand a feed on, unless nothing in it is an event.
+    """Yield the items of a feed; raise an error at its end if none of them is a valid event.
 
-    An event that cannot be read is refused, and the others go on. If none can, this is no
-    feed: a configuration, maybe.
+    A single event that cannot be read is refused. If no event can be read, the file is no feed,
+    but perhaps a configuration.
 
     Args:
         items: The feed.
@@ -21,7 +21,7 @@ def events_of(items: Iterable[FeedItem], name: str) -> Iterator[FeedItem]:
         Its items.
 
     Raises:
-        FeedError: At its end, if there was something in it and all of it was refused unread.
+        FeedError: At its end, if it is not empty and all its items are refused.
     """
     first: FeedItem | None = None
     is_feed = False

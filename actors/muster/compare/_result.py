@@ -1,4 +1,4 @@
-"""What comes of a comparison: the first decision that differs, figures, and jobs."""
+"""The result of a comparison: the first decision that differs, figures, and jobs."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from muster_core.decisions import Announced
 from muster_core.snapshots import AskPlace
 
 MOST_JOBS: Final = 10
-"""How many jobs each list of :class:`JobChanges` has at the most."""
+"""The most jobs in a list of :class:`JobChanges`."""
 
 MOST_REFUSALS: Final = 10
-"""How many events each list of :class:`Refusals` has at the most."""
+"""The most events in a list of :class:`Refusals`."""
 
 MOST_PRIORITIES: Final = 10
-"""How many rows the table of priorities has at the most."""
+"""The most rows in the table of priorities."""
 
 
 @final
 @attrs.frozen
 class Elsewhere:
-    """Where the ask that a decision of one side is about is on the other side at that instant.
+    """The state that the ask of one side's decision has on the other side at that instant.
 
     Attributes:
         app: Its application.
         ask: Its name.
-        place: Where it is, or None if there is no such ask.
+        place: Its place, or None if there is no such ask.
         node: The node that it holds, or None.
-        reasons: If it is not bound, why not when the batch is over: all reasons, the dominant one
-            first, each with its code, a colon, and a sentence.
-        turn: If another ask was placed there instead because it was before it in the order: by
-            what. A code, a colon, and a sentence; None if that is not why, or not known.
+        reasons: If it is not bound, all reasons for that at the end of the batch, the dominant
+            one first; each is a code, a colon and a sentence.
+        turn: If the other side placed another ask first because of the order, the reason for that
+            order: a code, a colon and a sentence. None for another or an unknown cause.
     """
 
     app: str
@@ -48,15 +48,15 @@ class Elsewhere:
 @final
 @attrs.frozen
 class Version:
-    """What one side decided where the two differ.
+    """The decision of one side where the two differ.
 
     Attributes:
         announced: The decision.
-        index: Where it is from, by the index from 0: of a feed, the event that it is about, or
-            that brought the ask that it is about; of a decision log, its own. None if not known.
-        line: The line of that, from 1, or None where there are none.
-        elsewhere: Where its ask is on the other side; None if it is about no ask, or the
-            sides are decision logs.
+        index: In a feed, the index of the event that it is about, or that added its ask; in a
+            decision log, its own index. Both are from 0; None if not known.
+        line: The line of that event or decision, from 1, or None if there are no lines.
+        elsewhere: The state of its ask on the other side; None if it is about no ask, or the
+            other side is a decision log.
     """
 
     announced: Announced
@@ -72,10 +72,10 @@ class FirstDifference:
 
     Attributes:
         at_us: Its instant, in microseconds since the start.
-        same: How many decisions before it are the same, either of changes of ``currentPriority``
-            or of all others.
-        a: What one side decides there; None if nothing more at this instant.
-        b: What the other side decides there, likewise.
+        same: How many earlier decisions are the same: changes of ``currentPriority`` if this is
+            one, otherwise all others.
+        a: The decision of one side; None if it makes no more at this instant.
+        b: The decision of the other side, likewise.
     """
 
     at_us: int
@@ -87,26 +87,25 @@ class FirstDifference:
 @final
 @attrs.frozen
 class Figures:
-    """What became of all asks, of those of a leaf or of those of some priorities, on one side.
+    """The figures of one side: of all asks, those of a leaf, or those of some priorities.
 
     Attributes:
-        jobs: How many applications were submitted; of priorities, how many have had an ask of
-            these that was bound or is pending at the end.
-        asks_bound: Asks that were bound at least once.
-        asks_pending: Asks that are pending, parked or waiting at the end; None for a log, which
-            does not tell.
-        asks_preempted: How often an ask was taken for one of higher priority.
-        asks_reclaimed: How often an ask was taken for a queue that is guaranteed more.
-        wait: How long the asks waited that were bound, from when they came until then for the
-            first time; None for a log.
-        job_wait: How long the applications waited of which an ask was bound, from when they were
-            submitted until then; None for priorities.
-        utilisation: For each resource type of the nodes, how much of what *all* nodes offered
-            over time was used, as in :class:`muster.replay.Summary`; empty for a log and for
-            priorities.
-        makespan_s: From when the first application was submitted until an ask was bound or
-            released for the last time, in seconds; None if none was, and for priorities.
-        events_refused: Events that were refused; None for a leaf and for priorities.
+        jobs: How many applications were submitted; for priorities, how many had an ask of these
+            priorities that was bound or is pending at the end.
+        asks_bound: How many asks were bound at least once.
+        asks_pending: How many asks are pending, parked or waiting at the end; None for a log,
+            which does not say.
+        asks_preempted: How often an ask was evicted by preemption.
+        asks_reclaimed: How often an ask was evicted by reclaim.
+        wait: How long the bound asks waited until their first bind; None for a log.
+        job_wait: How long applications waited from their submission until the first bind of one
+            of their asks; None for priorities.
+        utilisation: For each resource type of the nodes, the share of the capacity of *all* nodes
+            that was used over time, as in :class:`muster.replay.Summary`; empty for a log and
+            for priorities.
+        makespan_s: The time from the first submission of an application to the last bind or
+            release of an ask, in seconds; None if there was none, and for priorities.
+        events_refused: How many events were refused; None for a leaf and for priorities.
     """
 
     jobs: int
@@ -124,20 +123,20 @@ class Figures:
 @final
 @attrs.frozen
 class Refusals:
-    """Which events are refused on one side alone, and which on both.
+    """The events that only one side refuses, and those that both refuse.
 
-    Of one feed an event is the same on both sides. Of two feeds or logs, two events of one
-    instant that are refused for the same reason count as the same. Index and line are those in
-    the feed; of a decision log, those of the decision.
+    With one feed, both sides have the same events. With two feeds or logs, two events of one
+    instant count as the same if they are refused with the same message. Index and line are those
+    of the event in the feed, or those of the decision in a decision log.
 
     Attributes:
         both: How many events both sides refuse.
-        only_a: How many the first side refuses and the second does not.
-        only_b: How many the second side refuses and the first does not.
-        first_both: The first of those that both refuse, at most :data:`MOST_REFUSALS`: what each
-            side says of it.
-        first_a: The first of those that the first side alone refuses, likewise.
-        first_b: The first of those that the second side alone refuses, likewise.
+        only_a: How many events only the first side refuses.
+        only_b: How many events only the second side refuses.
+        first_both: The first events that both refuse, at most :data:`MOST_REFUSALS`, with the
+            refusal of each side.
+        first_a: The first events that only the first side refuses, likewise.
+        first_b: The first events that only the second side refuses, likewise.
     """
 
     both: int
@@ -151,12 +150,12 @@ class Refusals:
 @final
 @attrs.frozen
 class QueueRow:
-    """What became of a leaf.
+    """The figures of a leaf on both sides.
 
     Attributes:
         queue: Its full path.
-        a: On one side.
-        b: On the other side.
+        a: The figures of one side.
+        b: The figures of the other side.
     """
 
     queue: str
@@ -167,13 +166,13 @@ class QueueRow:
 @final
 @attrs.frozen
 class PriorityRow:
-    """What became of the asks of some priorities.
+    """The figures of the asks of some priorities on both sides.
 
     Attributes:
         lowest: The lowest of these priorities.
-        highest: The highest of them.
-        a: On one side.
-        b: On the other side.
+        highest: The highest of these priorities.
+        a: The figures of one side.
+        b: The figures of the other side.
     """
 
     lowest: int
@@ -185,12 +184,12 @@ class PriorityRow:
 @final
 @attrs.frozen
 class JobTimes:
-    """How an application fared on one side.
+    """The wait and the end of an application on one side.
 
     Attributes:
         queue: The path of its queue.
-        wait_s: From when it was submitted until an ask of it was bound, in seconds; None if
-            none ever was.
+        wait_s: The time from its submission to the first bind of one of its asks, in seconds;
+            None if none was bound.
         end_s: When its last ask was released, in seconds since the start; None if it has asks
             at the end, or never had any.
     """
@@ -203,12 +202,12 @@ class JobTimes:
 @final
 @attrs.frozen
 class JobChange:
-    """How an application fares differently.
+    """An application that waits or ends differently on the two sides.
 
     Attributes:
         app: Its name.
-        a: How it fared on one side.
-        b: How it fared on the other side.
+        a: Its times on one side.
+        b: Its times on the other side.
     """
 
     app: str
@@ -219,14 +218,14 @@ class JobChange:
 @final
 @attrs.frozen
 class Movement:
-    """Which applications have less of something on the second side, and which have more.
+    """The applications that gain or lose on the second side, by their wait or by their end.
 
     Attributes:
-        gained: How many have less.
-        lost: How many have more, or have it without end.
-        most_gained: The first of them, at most :data:`MOST_JOBS`, those that gained most first;
-            of those that gained the same, the one that was submitted first.
-        most_lost: Likewise.
+        gained: How many gained: they wait less, or end earlier.
+        lost: How many lost: they wait longer, or end later or never.
+        most_gained: Those that gained most, at most :data:`MOST_JOBS`, the largest gain first;
+            of equal ones, the one that was submitted first.
+        most_lost: Those that lost most, likewise.
     """
 
     gained: int
@@ -238,20 +237,19 @@ class Movement:
 @final
 @attrs.frozen
 class JobChanges:
-    """Which applications fare better or worse.
+    """The applications that wait or end differently on the second side.
 
-    An application of one side is compared with that of the same name on the other side; of
-    several, the first with the first.
+    An application is compared with the one of the same name on the other side. If several have
+    the name, the first is compared with the first, and so on.
 
     Attributes:
         compared: How many were on both sides.
-        only_a: How many were on one side alone.
-        only_b: How many were on the other side alone.
-        refused_a: How many of those on the first side alone the second side refused when they
-            were submitted; 0 for logs, which do not tell.
-        refused_b: How many of those on the second side alone the first side refused, likewise.
-        wait: By how long they wait. One that is never bound waits without end.
-        end: By when they end. One that has asks at the end ends never.
+        only_a: How many were only on the first side.
+        only_b: How many were only on the second side.
+        refused_a: How many of ``only_a`` the second side refused; 0 for logs, which do not say.
+        refused_b: How many of ``only_b`` the first side refused, likewise.
+        wait: The changes of their waits. The wait of one that is never bound is infinite.
+        end: The changes of their ends. One that has asks at the end never ends.
     """
 
     compared: int
@@ -266,20 +264,20 @@ class JobChanges:
 @final
 @attrs.frozen
 class Compared:
-    """What comes of a comparison.
+    """The result of a comparison.
 
     Attributes:
-        decisions: How many decisions both sides have made alike until they part.
-        first: The first decision that differs, changes of ``currentPriority`` aside.
+        decisions: How many decisions of both sides are the same before the first difference.
+        first: The first decision that differs, without changes of ``currentPriority``.
         first_priority: The first change of a ``currentPriority`` that differs.
-        a: What became of everything on one side.
-        b: What became of everything on the other side.
-        queues: The same for each leaf that an application was submitted to, by path.
-        priorities: The same by priority, the highest first; empty for logs. Where there are
-            more than :data:`MOST_PRIORITIES`, neighbours are put together, about as many asks
-            in each row.
-        jobs: Which applications fare better or worse.
-        refusals: Which events are refused.
+        a: The figures of one side.
+        b: The figures of the other side.
+        queues: The figures of each leaf that was used, by path.
+        priorities: The figures by priority, the highest first; empty for logs. With more than
+            :data:`MOST_PRIORITIES` priorities, neighbours share a row, with about the same number
+            of asks in each row.
+        jobs: The applications that wait or end differently.
+        refusals: The events that are refused.
     """
 
     decisions: int
@@ -294,5 +292,5 @@ class Compared:
 
     @property
     def same(self) -> bool:
-        """Whether both sides decide the same."""
+        """Whether both sides make the same decisions."""
         return self.first is None and self.first_priority is None

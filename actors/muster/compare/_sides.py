@@ -20,14 +20,14 @@ from muster_core.decisions import Announced
 from muster_core.events import AddApp, Apply, Event, PodObject
 
 _Place = tuple[int | None, int | None]
-"""The index of something in its feed or log, and its line."""
+"""An index in a feed or log, and a line."""
 
 
 class Side(Protocol):
-    """One side of a comparison, which goes from instant to instant.
+    """One side of a comparison, which advances from instant to instant.
 
     Attributes:
-        events: How many events, or lines of a log, were read.
+        events: How many events, or decisions of a log, were read.
     """
 
     events: int
@@ -38,47 +38,48 @@ class Side(Protocol):
         ...
 
     def next_us(self) -> int | None:
-        """Give the next instant at which anything happens, in microseconds, or None."""
+        """Return the next instant at which anything happens, in microseconds, or None."""
         ...
 
     def act(self, at_us: int) -> Iterator[Sequence[Announced]]:
-        """Do what happens at the next instant; give the decisions batch by batch."""
+        """Process the next instant; yield its decisions batch by batch."""
         ...
 
     def place_of(self, announced: Announced) -> _Place:
-        """Say where a decision of the batch that was given last is from."""
+        """Return index and line of the origin of a decision of the last batch."""
         ...
 
     def apps_of(self, announced: Announced, /) -> Sequence[str]:
-        """Give the applications that the event of a refusal of that batch would have brought."""
+        """Return the applications that a refused event of the last batch would have added."""
         ...
 
     def forget_places(self) -> None:
-        """Take note that nobody will ask where decisions are from."""
+        """Free the memory that :meth:`place_of` needs; it is not called any more."""
         ...
 
     def find(self, app: str, ask: str, instead: Announced | None, /) -> Elsewhere | None:
-        """Say where an ask is now; None if nobody can say.
+        """Return the current state of an ask; None if this side does not know it.
 
         Args:
             app: Its application.
             ask: Its name.
-            instead: What was decided instead of what the other side decided about it, in the
-                batch that was given last; None if nothing more.
+            instead: The decision of this side, in the last batch, in place of the other side's
+                decision about the ask; None if this side made no more.
         """
         ...
 
 
 @final
 class FeedSide:
-    """A feed, which is replayed in virtual time.
+    """A side that replays a feed in virtual time.
 
     Attributes:
         events: How many events were read.
 
     Args:
         items: The feed; its instants never go back.
-        configuration: What is in force from the start; default: only ``root``, without limits.
+        configuration: The configuration in force from the start; by default only ``root``,
+            without limits.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class FeedSide:
         self._next = next(self._items, None)
         self._scheduler = PlainScheduler(configuration)
         self._batch: list[Announced] = []
-        #: The applications that events bring, by index: of the open batch, and of the last.
+        #: The applications that events add, by index: of the open batch, and of the last one.
         self._bringing: dict[int, Sequence[str]] = {}
         self._brought: dict[int, Sequence[str]] = {}
-        #: The positions of the events in the input, and their indexes and lines (0 is none).
+        #: The positions of the events in the input, and their indexes and lines (0: no line).
         self._entered: array[int] | None = array("q")
         self._places: tuple[array[int], array[int]] = (array("q"), array("q"))
 
@@ -102,20 +103,20 @@ class FeedSide:
         return self._scheduler.machine
 
     def next_us(self) -> int | None:
-        """Give the next instant at which anything happens, in microseconds, or None."""
+        """Return the next instant at which anything happens, in microseconds, or None."""
         due_us = self.machine.next_deadline_us()
         if self._next is None:
             return due_us
         return self._next.at_us if due_us is None else min(self._next.at_us, due_us)
 
     def act(self, at_us: int) -> Iterator[Sequence[Announced]]:
-        """Do what happens at the next instant; give the decisions batch by batch.
+        """Process the next instant; yield its decisions batch by batch.
 
         Args:
-            at_us: What :meth:`next_us` gave.
+            at_us: The instant that :meth:`next_us` returned.
 
         Raises:
-            FeedError: If the feed cannot be read on.
+            FeedError: If the feed cannot be read.
         """
         while self._next is not None and self._next.at_us == at_us:
             item = self._next
@@ -127,7 +128,7 @@ class FeedSide:
         yield self._taken()
 
     def _let_in(self, item: FeedItem) -> bool:
-        """Hand an item to the scheduler; say whether that has closed the batch."""
+        """Submit an item to the scheduler; return whether it has closed the batch."""
         let_in_plainly(self._scheduler, item)
         if isinstance(item.content, Settle | Expect):
             return True
@@ -146,7 +147,7 @@ class FeedSide:
         return self._batch
 
     def place_of(self, announced: Announced) -> _Place:
-        """Give index and line of the event that a decision is about, or that brought its ask."""
+        """Return index and line of the event that a decision is about, or that added its ask."""
         decision = announced.decision
         if decision.index is not None:
             return decision.index, decision.line
@@ -160,23 +161,23 @@ class FeedSide:
         return indexes[number], lines[number] or None
 
     def apps_of(self, announced: Announced, /) -> Sequence[str]:
-        """Give the applications that the event of a refusal of that batch would have brought."""
+        """Return the applications that a refused event of the last batch would have added."""
         index = announced.decision.index
         return () if index is None else self._brought.get(index, ())
 
     def forget_places(self) -> None:
-        """Take note that nobody will ask where decisions are from."""
+        """Free the memory that :meth:`place_of` needs; it is not called any more."""
         self._entered = None
         self._places = (array("q"), array("q"))
 
     def find(self, app: str, ask: str, instead: Announced | None, /) -> Elsewhere:
-        """Say where an ask is now, and if it is not bound, why not.
+        """Return the current state of an ask, with the reasons if it is not bound.
 
         Args:
             app: Its application.
             ask: Its name.
-            instead: What was decided instead of what the other side decided about it, in the
-                batch that was given last; None if nothing more.
+            instead: The decision of this side, in the last batch, in place of the other side's
+                decision about the ask; None if this side made no more.
         """
         found = self._scheduler.app(app)
         for one in () if found is None else found.asks:
@@ -188,7 +189,7 @@ class FeedSide:
         return Elsewhere(app, ask)
 
     def _turn(self, app: str, ask: str, instead: Announced | None) -> str | None:
-        """Say why another ask was tried before one, if that was in the last batch."""
+        """Return why another ask was tried first, if that was in the last batch, or None."""
         if instead is None or instead not in self._batch:
             return None
         undone = [decided for decided in self._batch if decided.seq >= instead.seq]
@@ -196,7 +197,7 @@ class FeedSide:
 
 
 def _apps_of(event: Event | Refused) -> Sequence[str]:
-    """Give the applications that an event may bring."""
+    """Return the applications that an event may add."""
     match event:
         case AddApp(app=app):
             return (app,)
@@ -209,10 +210,10 @@ def _apps_of(event: Event | Refused) -> Sequence[str]:
 
 @final
 class LogSide:
-    """A decision log, which is read.
+    """A side that reads a decision log.
 
     Attributes:
-        events: How many lines were read.
+        events: How many decisions were read.
 
     Args:
         decisions: The decisions, from :func:`read_decisions`.
@@ -226,21 +227,21 @@ class LogSide:
 
     @property
     def machine(self) -> None:
-        """There is none."""
+        """None: a log has no scheduler."""
         return
 
     def next_us(self) -> int | None:
-        """Give the instant of the next decision, in microseconds, or None."""
+        """Return the instant of the next decision, in microseconds, or None."""
         return None if self._next is None else self._next.announced.at_us
 
     def act(self, at_us: int) -> Iterator[Sequence[Announced]]:
-        """Give the decisions of the next instant.
+        """Yield the decisions of the next instant.
 
         Args:
-            at_us: What :meth:`next_us` gave.
+            at_us: The instant that :meth:`next_us` returned.
 
         Raises:
-            FeedError: If the log cannot be read on.
+            FeedError: If the log cannot be read.
         """
         self._present.clear()
         while self._next is not None and self._next.announced.at_us == at_us:
@@ -250,17 +251,17 @@ class LogSide:
         yield [logged.announced for logged in self._present.values()]
 
     def place_of(self, announced: Announced) -> _Place:
-        """Give index and line of a decision."""
+        """Return index and line of a decision."""
         logged = self._present[announced.seq]
         return logged.index, logged.line
 
     def apps_of(self, _announced: Announced, /) -> Sequence[str]:
-        """Nobody can say: a refusal does not name what was refused."""
+        """Return nothing: in a log, a refusal does not name what was refused."""
         return ()
 
     def forget_places(self) -> None:
-        """Take note that nobody will ask where decisions are from."""
+        """Do nothing: a log keeps no places."""
 
     def find(self, _app: str, _ask: str, _instead: Announced | None, /) -> None:
-        """Nobody can say where an ask is."""
+        """Return None: a log does not know the state of an ask."""
         return

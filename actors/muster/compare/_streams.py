@@ -1,4 +1,4 @@
-"""Two streams of decisions, compared as they come: the first place where they part."""
+"""Compare two streams of decisions as they come, and find their first difference."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from muster_core.decisions import Announced, Decision, Kind
 @final
 @attrs.frozen
 class Parting:
-    """Where two streams part.
+    """The first difference of two streams.
 
     Attributes:
-        same: How many decisions before are the same.
+        same: How many earlier decisions are the same.
         a: The next decision of one stream, or None if it has none at this instant.
         b: The next decision of the other stream, likewise.
     """
@@ -29,18 +29,19 @@ class Parting:
 
 @final
 class _Stream:
-    """One side's decisions, without what merely speaks of a configuration."""
+    """Selects the decisions of one side that count: not those about a configuration."""
 
     def __init__(self) -> None:
         self._config_index: int | None = None
-        #: The last decision was of a configuration, or there was none yet.
+        #: Whether the last decision was about a configuration, or there was none yet.
         self._after_config = True
 
     def counts(self, decision: Decision) -> bool:
-        """Say whether a decision counts; to be asked of each in its turn.
+        """Return whether a decision counts; call it for each decision in order.
 
-        A configuration that comes into force says so, and then gives its warnings, with the
-        index of the same event; one that is in force from the start gives them before all else.
+        When a configuration comes into force, a decision reports it, and its warnings follow
+        with the index of the same event. One that is in force from the start has its warnings
+        before all other decisions.
         """
         if decision.kind is Kind.CONFIG:
             self._after_config, self._config_index = True, decision.index
@@ -57,11 +58,11 @@ class _Stream:
 
 @final
 class _Race:
-    """Two streams of decisions that are alike until they part.
+    """Two streams of decisions that are the same up to their first difference.
 
     Attributes:
         same: How many decisions are the same so far.
-        parting: Where they part, if they do.
+        parting: Their first difference, or None.
     """
 
     def __init__(self) -> None:
@@ -70,12 +71,12 @@ class _Race:
         self._open: tuple[deque[Announced], deque[Announced]] = (deque(), deque())
 
     def add(self, side: int, announced: Announced) -> None:
-        """Take a decision of side 0 or 1; nothing is kept of what comes after the parting."""
+        """Add a decision of side 0 or 1; after the first difference, do nothing."""
         if self.parting is None:
             self._open[side].append(announced)
 
     def compare(self, *, is_all: bool) -> None:
-        """Compare what there is; see :meth:`Streams.compare`."""
+        """Compare the decisions added so far; see :meth:`Streams.compare`."""
         a, b = self._open
         while a and b and is_same(a[0], b[0]):
             a.popleft()
@@ -89,9 +90,9 @@ class _Race:
 
 @final
 class Streams:
-    """Compares the decisions of two sides, changes of ``currentPriority`` apart from the others.
+    """Compares the decisions of two sides; changes of ``currentPriority`` separately.
 
-    Nothing is kept but what one side has announced ahead of the other.
+    It keeps only the decisions that one side has made ahead of the other.
     """
 
     def __init__(self) -> None:
@@ -101,21 +102,21 @@ class Streams:
 
     @property
     def first(self) -> Parting | None:
-        """Where the decisions part, if they do."""
+        """The first difference of the other decisions, or None."""
         return self._decisions.parting
 
     @property
     def first_priority(self) -> Parting | None:
-        """Where the changes of ``currentPriority`` part, if they do."""
+        """The first difference of the changes of ``currentPriority``, or None."""
         return self._priorities.parting
 
     @property
     def same(self) -> int:
-        """How many decisions of both kinds are the same, until they part."""
+        """How many decisions of both kinds are the same before their first difference."""
         return self._decisions.same + self._priorities.same
 
     def feed(self, side: int, decisions: Sequence[Announced]) -> None:
-        """Take what side 0 or 1 has decided."""
+        """Add decisions of side 0 or 1."""
         stream = self._sides[side]
         for announced in decisions:
             if stream.counts(announced.decision):
@@ -123,17 +124,18 @@ class Streams:
                 (self._priorities if is_priority else self._decisions).add(side, announced)
 
     def compare(self, *, is_all: bool) -> None:
-        """Compare what there is.
+        """Compare the decisions added so far.
 
         Args:
-            is_all: Nothing more comes of this instant: what only one side has is a difference.
+            is_all: Whether the instant is complete, so that a decision that only one side has
+                is a difference.
         """
         self._decisions.compare(is_all=is_all)
         self._priorities.compare(is_all=is_all)
 
 
 def is_same(one: Announced, other: Announced) -> bool:
-    """Say whether two decisions of one instant are the same but for their places in log and feed."""
+    """Return whether two decisions of one instant are the same, apart from index and line."""
     mine, theirs = one.decision, other.decision
     return mine == theirs or attrs.evolve(mine, index=None, line=None) == attrs.evolve(
         theirs, index=None, line=None

@@ -1,4 +1,4 @@
-"""Why one ask was tried before another when a node was chosen."""
+"""Why an ask was tried before another one."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _UNDOABLE: Final = _PLACEMENTS | {
 def why_first(
     scheduler: PlainScheduler, undone: Sequence[Announced], app: str, ask: str
 ) -> str | None:
-    """Say why another ask was placed before one was tried.
+    """Return why another ask was placed before the given one was tried.
 
-    When a batch is over what it has placed is no competitor any more, and the nodes are
-    taken. So in a copy of the scheduler the binds from that decision on are undone, and
-    nobody is let on a node; then both asks are pending as they were.
+    After a batch, the asks that it placed no longer compete, and the nodes are taken. So this
+    works on a copy of the scheduler: it undoes the binds from that decision on, and makes all
+    nodes unschedulable. Both asks are then pending, as they were.
 
     Args:
-        scheduler: The scheduler, between two batches; it stays as it is.
-        undone: The decisions of the last batch, from the one that placed the other ask on.
-        app: The application of the ask that was not placed then.
+        scheduler: The scheduler, between two batches; it does not change.
+        undone: The decisions of the last batch, from the one that placed the other ask.
+        app: The application of the ask that was not placed.
         ask: Its name.
 
     Returns:
-        The code, a colon, and who is before it and by what; None if the other ask was not
-        before it, or the batch has done what cannot be undone so.
+        The code, a colon, and a sentence that names the other ask and what puts it first; None
+        if the other ask was not before it, or the batch has decisions that cannot be undone.
     """
     placed = undone[0].decision
     if placed.kind not in _PLACEMENTS or {one.decision.kind for one in undone} - _UNDOABLE:
@@ -61,7 +61,7 @@ def why_first(
 
 
 def _named(decisions: Sequence[Announced], kind: Kind) -> list[tuple[str, str]]:
-    """Give the asks that decisions of a kind are about."""
+    """Return the asks of all decisions of a kind."""
     return [
         (one.decision.app, one.decision.ask)
         for one in decisions

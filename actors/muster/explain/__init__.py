@@ -1,7 +1,7 @@
-"""Why an ask of a feed is not running at an instant, and what would help.
+"""Explain why an ask of a feed is not running at an instant, and what would help.
 
-Nothing is guessed: the feed is replayed up to the instant, and whatever is said to help was
-tried on a copy of the state, by letting the events in that a user would add to the feed.
+Nothing is guessed: the feed is replayed up to the instant. Every remedy was tried on a copy of
+the state, with the events that a user would add to the feed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answers: why an ask is not running, or is, and what would help."""
+"""The answers: why an ask is not running, and what would help."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from muster.feeds import FeedItem, Refused
 from muster_core.reasons import Code, Explanation
 
 _TOLD: Final = 10
-"""How many names of asks are told where one is unknown."""
+"""How many names of asks a message lists if an ask is unknown."""
 
 
 @final
 @attrs.frozen
 class Answer:
-    """Why an ask is not running at an instant, or that it is, and what would help.
+    """The state of an ask at an instant, why it is not running, and what would help.
 
     Attributes:
         app: Its application.
         ask: Its name.
         at_us: The instant, in microseconds since the start.
-        whereabouts: What it is then, and since when.
+        whereabouts: Its state at the instant, and since when.
         refusals: The events of the feed that were refused up to then.
-        explanation: Why it is not running; None if it is bound, is over or never came.
-        remedies: What would get it bound at once, each alone.
-        trials: How many copies of the state were tried for that.
-        exhausted: Whether the search was cut short, as the state is so large.
+        explanation: Why it is not running; None if it is bound, has ended or was never added.
+        remedies: The changes each of which, alone, would get it bound at once.
+        trials: How many trials the search for remedies made.
+        exhausted: Whether the search stopped early because the state is large.
     """
 
     app: str
@@ -56,7 +56,7 @@ class Answer:
 def explain(
     items: Iterable[FeedItem], app: str, ask: str, *, at_us: int | None = None, search: bool = True
 ) -> Answer:
-    """Say why an ask of a feed is not running at an instant, and what would help.
+    """Explain why an ask of a feed is not running at an instant, and what would help.
 
     Args:
         items: The feed; its instants never go back.
@@ -64,10 +64,10 @@ def explain(
         ask: The name of the ask.
         at_us: The instant, in microseconds since the start, its batch included; None for the
             instant of the last event.
-        search: Whether to look for what would help.
+        search: Whether to search for remedies.
 
     Raises:
-        FeedError: If the feed cannot be read on.
+        FeedError: If the feed cannot be read.
     """
     history = History(app, ask)
     moment = replay_until(items, at_us, history)
@@ -94,7 +94,7 @@ def explain(
 
 
 def _later(history: History, moment: Moment) -> Whereabouts:
-    """Look for the ask in what follows; else say what there is instead."""
+    """Look for the ask in the rest of the feed; if it is not there, name the known asks."""
     for item in moment.later:
         if history.brought(item) is not None:
             return Whereabouts(Fate.LATER, item.at_us, index=item.index, line=item.line)
@@ -120,7 +120,7 @@ def _unread(history: History) -> str:
 
 
 def _remedies(case: Case) -> Iterator[Remedy]:
-    """Try everything that might help."""
+    """Try all kinds of remedies; yield those that work."""
     found = False
     for remedy in chain(
         order_remedies(case),
@@ -138,14 +138,14 @@ def _remedies(case: Case) -> Iterator[Remedy]:
 @final
 @attrs.frozen
 class PendingGroup:
-    """The asks that are not running for the same dominant reason.
+    """The asks that are not running and have the same dominant reason.
 
     Attributes:
         code: The reason.
-        count: How many there are.
-        queues: How many there are in each queue, by path, the most first.
-        examples: Some of them with the reason in words, those that have waited longest first.
-        longest_us: How long the one has waited that has waited longest, in microseconds.
+        count: How many asks have it.
+        queues: Queue paths, each with its number of asks, the largest number first.
+        examples: Some of the asks with the reason in words; the longest wait comes first.
+        longest_us: The longest wait, in microseconds.
     """
 
     code: Code
@@ -162,8 +162,8 @@ class Overview:
 
     Attributes:
         at_us: The instant, in microseconds since the start.
-        groups: All that are pending, parked or waiting, by their dominant reason, the reason
-            of most of them first.
+        groups: The pending, parked and waiting asks by dominant reason, the largest group
+            first.
         refusals: The events of the feed that were refused up to then.
     """
 
@@ -179,7 +179,7 @@ class Overview:
 
 @final
 class _Pile:
-    """The asks of one reason, while they are counted."""
+    """The asks of one dominant reason, while they are counted."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -207,16 +207,16 @@ class _Pile:
 def explain_all(
     items: Iterable[FeedItem], *, at_us: int | None = None, examples: int = 3
 ) -> Overview:
-    """Group all asks of a feed that are not running at an instant by the dominant reason.
+    """Group all asks of a feed that are not running at an instant by dominant reason.
 
     Args:
         items: The feed; its instants never go back.
         at_us: The instant, in microseconds since the start, its batch included; None for the
             instant of the last event.
-        examples: How many asks to give for each reason.
+        examples: How many examples each group has.
 
     Raises:
-        FeedError: If the feed cannot be read on.
+        FeedError: If the feed cannot be read.
     """
     moment = replay_until(items, at_us)
     piles: dict[Code, _Pile] = {}

@@ -1,4 +1,4 @@
-"""What became of an ask, from the events and decisions up to an instant."""
+"""The history of one ask, from the events and decisions up to an instant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muster_core.snapshots import AskPlace, AskSnapshot
 
 @final
 class Fate(StrEnum):
-    """What an ask is at an instant."""
+    """The state of an ask at an instant, or how it ended."""
 
     PENDING = "pending"
     PARKED = "parked"
@@ -37,11 +37,11 @@ class Hold:
 
     Attributes:
         node: The node.
-        from_us: When it got it, in microseconds.
-        until_us: When it lost it, in microseconds.
-        waiting: Whether it only waited there for its gang.
-        reason: Why it lost it.
-        message: More of that, where it is known: for whom.
+        from_us: When the ask got it, in microseconds.
+        until_us: When the ask lost it, in microseconds.
+        waiting: Whether the ask only waited there for its gang.
+        reason: Why the ask lost it.
+        message: The message of the release, such as the ask it was evicted for, or None.
     """
 
     node: str
@@ -55,19 +55,19 @@ class Hold:
 @final
 @attrs.frozen
 class Whereabouts:
-    """What an ask is at an instant, and since when.
+    """The state of an ask at an instant, and since when.
 
     Attributes:
-        fate: What it is.
-        since_us: When that began, in microseconds; of one that comes only later when it does.
-            None if it is unknown.
+        fate: Its state, or how it ended.
+        since_us: When that began, in microseconds; for ``LATER``, when the ask is added. None
+            if it is unknown.
         node: The node that it holds, or held when it ended.
         queue: The path of its queue.
         message: Why it, or its application, was refused.
-        code: The code that says as much, where there is one.
-        index: The index of the event that brought it, or was refused, from 0.
-        line: Its line, from 1, or None where there are none.
-        before: The node that it held last, if it lost one and has none.
+        code: The code of that reason, if there is one.
+        index: The index of the event that added it, or was refused, from 0.
+        line: The line of that event, from 1, or None if the encoding has no lines.
+        before: The node that it lost last, if it has none now.
     """
 
     fate: Fate
@@ -84,7 +84,7 @@ class Whereabouts:
 @final
 @attrs.frozen
 class _Arrival:
-    """An event that brings the ask, or its application if ``ask`` is None."""
+    """An event that adds the ask, or its application if ``ask`` is None."""
 
     item: FeedItem
     ask: AddAsk | None
@@ -100,11 +100,11 @@ class _Refusal:
 
 
 _UNREAD: Final = 3
-"""How many events that are none are remembered."""
+"""How many invalid events are kept."""
 
 _OVER: Final = {Reason.COMPLETED: Fate.COMPLETED, Reason.REMOVED: Fate.REMOVED}
 
-# What the directory says when it turns an application away.
+# Parts of the messages with which the directory refuses an application.
 _CAUSES: Final = (
     (" does not admit ", Code.USER_NOT_ALLOWED),
     (" is draining and takes no new application", Code.DRAINING),
@@ -121,8 +121,8 @@ class History:
 
     Attributes:
         app: Its application.
-        event: The event that brought it, as if it had come alone under its own name.
-        unread: The first events that are none, of which nobody knows what they would have brought.
+        event: The event that added it, reduced to this one ask under its own name.
+        unread: The first invalid events: any of them may have been meant to add the ask.
     """
 
     def __init__(self, app: str, ask: str) -> None:
@@ -133,13 +133,13 @@ class History:
         self._came: FeedItem | None = None
         self._refusals: list[_Refusal] = []
         self._end: Announced | None = None
-        #: When the ask got the node that it holds, or lost the one that it held.
+        #: When the ask got the node that it holds, or lost its last one.
         self._moved_us = 0
         self._waited = False
         self._before: Hold | None = None
 
     def saw(self, item: FeedItem) -> None:
-        """Take note of an event that was let in."""
+        """Record an event that was submitted."""
         match item.content:
             case AddApp(app=self.app):
                 self._open.append(_Arrival(item, None))
@@ -152,7 +152,7 @@ class History:
                     self._open.append(_Arrival(item, ask, isinstance(item.content, Apply)))
 
     def brought(self, item: FeedItem) -> AddAsk | None:
-        """Give the ask as it comes by itself, if an event brings it."""
+        """Return the event that adds only the ask, if an item adds it; otherwise None."""
         match item.content:
             case AddAsk() as event:
                 asks: Iterable[AddAsk | None] = (event,)
@@ -167,7 +167,7 @@ class History:
         return None
 
     def heard(self, batch: Sequence[Announced]) -> None:
-        """Take note of what was announced of the events so far."""
+        """Apply the decisions about the events recorded so far."""
         refused = {
             announced.decision.index: announced.decision
             for announced in batch
@@ -203,7 +203,7 @@ class History:
                 pass
 
     def _lost(self, announced: Announced, decision: Decision) -> None:
-        """Take note of the node that it held, unless that was for no time at all."""
+        """Record the node that the ask lost, unless it got and lost it at the same instant."""
         if decision.node is None or decision.reason is None or announced.at_us == self._moved_us:
             return
         self._before = Hold(
@@ -218,12 +218,12 @@ class History:
     def whereabouts(
         self, seen: AskSnapshot | None, queue: str | None, since_us: int | None
     ) -> Whereabouts:
-        """Say what the ask is.
+        """Return the state of the ask.
 
         Args:
-            seen: The ask as its application shows it, or None.
-            queue: The path of the queue of the application, if that is there.
-            since_us: Since when it has been pending, in microseconds, or None if it is not.
+            seen: The ask in the snapshot of its application, or None.
+            queue: The path of the queue of its application, or None if there is none.
+            since_us: When the ask became pending, in microseconds, or None if it is not.
         """
         came = self._came
         index, line = (None, None) if came is None else (came.index, came.line)
@@ -243,7 +243,7 @@ class History:
         return self._refused() or Whereabouts(Fate.UNKNOWN)
 
     def _refused(self) -> Whereabouts | None:
-        """Tell the refusal of the ask; with that of its application if this is the cause."""
+        """Return the refusal of the ask, with that of its application if this is the cause."""
         own = next((one for one in reversed(self._refusals) if not one.of_app), None)
         if own is None:
             return None
@@ -264,7 +264,7 @@ class History:
 
 
 def _names(event: AddAsk, name: str) -> bool:
-    """Say whether an event brings an ask of this name; it may bring millions."""
+    """Return whether an event adds an ask of this name, without listing all its names."""
     if event.count is None:
         return event.ask == name
     stem, _, number = name.rpartition("-")

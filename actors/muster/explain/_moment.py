@@ -1,4 +1,4 @@
-"""A feed up to an instant."""
+"""Replay a feed up to an instant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
 
 _TOLD: Final = 10
-"""How many refusals are kept in full."""
+"""How many refusals are kept with their messages."""
 
 
 @final
@@ -25,9 +25,9 @@ class RefusedSoFar:
     """The events that were refused up to an instant.
 
     Attributes:
-        events: How many events there were; what only ends a batch or checks is none.
+        events: How many events there were, without ``settle`` and ``expect``.
         count: How many of them were refused.
-        first: Why the first ones were.
+        first: The first refusals, with their messages.
     """
 
     events: int = 0
@@ -36,11 +36,11 @@ class RefusedSoFar:
 
     @property
     def all(self) -> bool:
-        """Whether there were events, and every one was refused."""
+        """Whether there were events and all of them were refused."""
         return 0 < self.events == self.count
 
     def then(self, batch: Sequence[Announced]) -> RefusedSoFar:
-        """Add those among what was announced."""
+        """Return these refusals and those in ``batch``."""
         kinds = (announced.decision for announced in batch)
         refused = [decision for decision in kinds if decision.kind is Kind.REJECTED]
         if not refused:
@@ -52,13 +52,13 @@ class RefusedSoFar:
 @final
 @attrs.frozen
 class Moment:
-    """The end of the batch of an instant.
+    """The state at the end of the batch of an instant.
 
     Attributes:
         scheduler: The scheduler, between two batches.
         at_us: The instant, in microseconds since the start.
-        refusals: The events that were refused up to it.
-        later: What the feed goes on with, not read yet.
+        refusals: The events that were refused up to the instant.
+        later: The rest of the feed, not read yet.
     """
 
     scheduler: PlainScheduler
@@ -75,10 +75,10 @@ def replay_until(
     Args:
         items: The feed; its instants never go back.
         at_us: The instant, in microseconds since the start; None for that of the last event.
-        history: Follows an ask.
+        history: Gets the events and decisions, or None.
 
     Raises:
-        FeedError: If the feed cannot be read on before that.
+        FeedError: If the feed cannot be read up to the instant.
     """
     scheduler = PlainScheduler()
     rest = iter(items)
@@ -97,12 +97,12 @@ def replay_until(
     scheduler.settle(end_us)
     refusals = refusals.then(_heard(scheduler, history))
     if history is not None:
-        history.heard(())  # Nothing may have been announced of the last batch.
+        history.heard(())  # The last batch may have no decisions.
     return Moment(scheduler, end_us, attrs.evolve(refusals, events=events), rest)
 
 
 def _heard(scheduler: PlainScheduler, history: History | None) -> Sequence[Announced]:
-    """Hand on what was announced, and have none of it kept: a feed may be long."""
+    """Take the new decisions from the scheduler, and pass them to the history."""
     announced = scheduler.announced
     if announced:
         if history is not None:

@@ -1,8 +1,7 @@
-"""Trials: what would be, if these events came now.
+"""Trials: submit events to copies of a state, and see whether an ask is bound.
 
-The core is pure, so its state can be copied, events be let into the copy, and what becomes of
-the ask be looked at. The events are read as a feed is read: what was tried is what a user who
-puts them into the feed will get.
+The core is pure, so its state can be copied. The events are parsed like those of a feed: a user
+who adds them to the feed gets the same result.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
 
 MOST: Final = 1_000
-"""How many trials are made at the most, for however small a state."""
+"""The most trials, however small the state is."""
 
 _LEAST: Final = 30
-"""How many are allowed for however large a state."""
+"""How many trials are allowed, however large the state is."""
 
 _BYTES: Final = 500_000_000
-"""How much is copied at the most, beyond that."""
+"""How many bytes all trials may copy, if that is more than :data:`_LEAST` trials."""
 
 _TO_OTHERS: Final = {Reason.RECLAIMED, Reason.PREEMPTED, Reason.DEADLOCK}
 
 
 @final
 class Trials:
-    """Copies of a state, in which something else happens.
+    """Tries events on copies of a state.
 
     Args:
-        scheduler: The scheduler, between two batches; it stays as it is.
+        scheduler: The scheduler, between two batches; it does not change.
         at_us: The instant of the trials, in microseconds.
         app: The application of the ask that is to be bound.
         ask: Its name.
-        most: How many trials are made at the most; fewer of a large state.
+        most: The most trials; fewer if the state is large.
     """
 
     def __init__(
@@ -49,33 +48,33 @@ class Trials:
         self._at_us = at_us
         self._app, self._ask = app, ask
         self._left = min(most, max(_LEAST, _BYTES // len(self._state)))
-        #: How many were made.
+        #: How many trials were made.
         self.made = 0
 
     @property
     def exhausted(self) -> bool:
-        """Whether no more are made, as they would take too long."""
+        """Whether no more trials are allowed, because they would take too long."""
         return self.made >= self._left
 
     def copy(self) -> PlainScheduler:
-        """Give a copy of the state, which is nobody else's."""
+        """Return a new copy of the state."""
         copied = pickle.loads(self._state)
         assert isinstance(copied, PlainScheduler)
         return copied
 
     def put_first(self, events: Sequence[Written]) -> tuple[Written, ...]:
-        """Give events as they are to be put into the feed: as a batch of their own."""
+        """Return events as a user adds them to the feed: in a batch of their own."""
         return (settle(self._at_us), *events)
 
     def after(self, events: Sequence[Written]) -> PlainScheduler | None:
-        """Let events into a copy.
+        """Submit events to a copy.
 
         Args:
-            events: The events, as they would stand in a feed.
+            events: The events, as written in a feed.
 
         Returns:
             The copy after their batch; None if one of them is refused, or no more trials are
-            made.
+            allowed.
         """
         if self.exhausted:
             return None
@@ -92,23 +91,23 @@ class Trials:
         return None if Kind.REJECTED in kinds else scheduler
 
     def node_after(self, events: Sequence[Written]) -> str | None:
-        """Say on which node the ask is bound at once if these events come; None if it is not."""
+        """Return the node on which the ask is bound at once after these events, or None."""
         scheduler = self.after(events)
         return None if scheduler is None else node_of(scheduler, self._app, self._ask)
 
     def bind(self, events: Sequence[Written]) -> bool:
-        """Say whether the ask is bound at once if these events come."""
+        """Return whether the ask is bound at once after these events."""
         return self.node_after(events) is not None
 
 
 def evicted_in(scheduler: PlainScheduler) -> tuple[str, ...]:
-    """Give the asks that lost their nodes to others in a trial, as ``app/ask``."""
+    """Return the asks that lost their nodes to other asks in a trial, as ``app/ask``."""
     lost = (announced.decision for announced in scheduler.announced)
     return tuple(f"{one.app}/{one.ask}" for one in lost if one.reason in _TO_OTHERS)
 
 
 def node_of(scheduler: PlainScheduler, app: str, ask: str) -> str | None:
-    """Give the node on which an ask is bound, or None."""
+    """Return the node on which an ask is bound, or None."""
     found = scheduler.app(app)
     for one in () if found is None else found.asks:
         if one.name == ask and one.place is AskPlace.BOUND:

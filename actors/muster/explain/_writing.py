@@ -1,4 +1,4 @@
-"""Events as they stand in a feed, made of what the machines know."""
+"""Write events in the form of a feed, from objects of the core."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from muster_core.values.gang_names import DEFAULT_NAMESPACE
 from muster_core.values.quantities import format_quantity, parse_duration
 
 Written: TypeAlias = dict[str, Raw]
-"""An event as it stands in a feed."""
+"""An event as written in a feed."""
 
 _MARK: Final = "gang.scheduling.koordinator.sh"
 
 
 def quantity(name: str, amount: int) -> int | str:
-    """Write an amount of a resource type as briefly as a feed allows."""
+    """Return an amount of a resource type in its shortest form in a feed."""
     text = format_quantity(name, amount)
     return int(text) if text.isdigit() else text
 
 
 def amounts(resources: Mapping[str, int]) -> Written:
-    """Write amounts of several types."""
+    """Return amounts of several types in their shortest form in a feed."""
     return {name: quantity(name, amount) for name, amount in resources.items()}
 
 
 def duration(length_us: int) -> int | float | str:
-    """Write an instant or a duration: in seconds, if that says exactly as much."""
+    """Return an instant or a duration: in seconds if that is exact, else in microseconds."""
     written = seconds(length_us)
     if isinstance(written, int) or parse_duration(written) == length_us:
         return written
@@ -39,7 +39,7 @@ def duration(length_us: int) -> int | float | str:
 
 
 def span(length_us: int) -> str:
-    """Write a duration as a property has it: with its unit, as briefly as that is exact."""
+    """Return a duration for a property, with the largest unit that is exact."""
     for unit, name in ((1_000_000, "s"), (1_000, "ms")):
         if length_us % unit == 0:
             return f"{length_us // unit}{name}"
@@ -47,12 +47,12 @@ def span(length_us: int) -> str:
 
 
 def settle(at_us: int) -> Written:
-    """Write the event that closes the batch of an instant, so that what follows is the next one."""
+    """Return the event that closes the batch of an instant; later events form the next one."""
     return {"op": "settle", "at": duration(at_us)}
 
 
 def add_ask(event: AddAsk) -> Written:
-    """Write an ask that comes."""
+    """Return the event that adds an ask."""
     written: Written = {"op": "add_ask", "app": event.app, "ask": event.ask}
     written["resources"] = amounts(event.resources)
     for name in ("priority", "priority_class", "count", "node"):
@@ -72,7 +72,7 @@ def add_ask(event: AddAsk) -> Written:
 
 
 def _marks(says: GangFields) -> Written:
-    """Write what annotations on a member say of its gang."""
+    """Return the annotations that define the gang of a member."""
     marks: Written = {}
     if says.min_member is not None:
         marks[f"{_MARK}/min-available"] = str(says.min_member)
@@ -88,7 +88,7 @@ def _marks(says: GangFields) -> Written:
 
 
 def add_gang(gang: str, definition: GangDefinition) -> Written:
-    """Write a gang that is defined."""
+    """Return the event that defines a gang."""
     written: Written = {"op": "add_gang", "gang": gang, "min_member": definition.min_member}
     if definition.total != definition.min_member:
         written["total"] = definition.total
@@ -101,7 +101,7 @@ def add_gang(gang: str, definition: GangDefinition) -> Written:
 
 
 def pod_group(gang: str, definition: GangDefinition) -> Written:
-    """Write the object that gives a gang another definition, and leaves its state alone."""
+    """Return the event that changes the definition of a gang, and not its state."""
     namespace, _, name = gang.rpartition("/")
     marks: Written = {
         f"{_MARK}/total-number": str(definition.total),

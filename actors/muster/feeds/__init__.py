@@ -1,7 +1,7 @@
-"""Feeds: reading them in three encodings, converting between these, writing decision logs.
+"""Feeds: read them in three encodings, convert between encodings, and write decision logs.
 
-A feed is read lazily, event by event, so one larger than memory replays. An event that makes
-no sense becomes a :class:`Refused` item; bytes that make no sense raise :class:`FeedError`.
+A feed is read lazily, event by event, so it may be larger than memory. An invalid event
+becomes a :class:`Refused` item; bytes that cannot be read raise :class:`FeedError`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``configure``: a configuration written in the feed, or in a file beside it."""
+"""``configure``: load a configuration that is written in the feed or in a file."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _TEXTS: Final = frozenset({"adminacl", "checksum", "name", "submitacl"})
 _MAPS_OF_TEXTS: Final = frozenset(
     {"capability", "guaranteed", "max", "properties", "resourceweights"}
 )
-"""Where ``null`` and ``~`` in a configuration are texts as they stand."""
+"""The fields of a configuration in which ``null`` and ``~`` are texts."""
 
 
 @final
 @attrs.frozen
 class Origin:
-    """Where an event comes from.
+    """The place that an event comes from.
 
     Attributes:
-        base: The folder that names of files are relative to.
+        base: The folder to which file names are relative.
         line: The line of the event, or None.
     """
 
@@ -52,7 +52,7 @@ def _parse_config(value: Raw) -> Raw:
 
 
 def _config_normal(value: Raw, *, is_text: bool = False, has_texts: bool = False) -> Raw:
-    """Give a configuration with its texts as they stand; see :func:`_node`."""
+    """Return a configuration with its texts as written; see :func:`_node`."""
     match value:
         case Plain():
             return None if is_null(value) and not (is_text and value) else str(value)
@@ -78,14 +78,15 @@ CONFIGURE_FIELDS: Final = (
     field("file", NAME, "the name of a configuration file, relative to the feed"),
     field("partition", NAME, "which partition runs; default: `default`, or the only one"),
 )
-"""The fields of ``configure``; it has ``config`` or ``file``."""
+"""The fields of ``configure``; an event has either ``config`` or ``file``."""
 
 
 def configure(values: Values, origin: Origin) -> Configure:
-    """Load the configuration that a ``configure`` event brings.
+    """Load the configuration of a ``configure`` event.
 
     Raises:
-        FieldError: If there is not exactly one, or it is refused.
+        FieldError: If the event does not have exactly one of ``config`` and ``file``, or
+            the configuration is refused.
     """
     partition = values.get("partition")
     assert partition is None or isinstance(partition, str)
@@ -100,7 +101,7 @@ def configure(values: Values, origin: Origin) -> Configure:
 
 
 def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
-    # Messages have the name as it is written, so that a feed says the same wherever it lies.
+    # Messages show the name as written, so that they do not depend on the folder of the feed.
     try:
         return parse_configuration((base / name).read_bytes(), file=name, partition=partition)
     except ConfigError as error:
@@ -118,14 +119,14 @@ def _inline(written: Raw, line: int | None, partition: str | None) -> Configurat
 
 
 def _said(problem: Problem, event_line: int | None) -> str:
-    """Write a problem with the path that it has in the event."""
+    """Return the message of a problem, with its path in the event."""
     path = ".".join(part for part in ("config", problem.path) if part)
     place = "" if problem.line in {None, event_line} else f" (line {problem.line})"
     return f"{path}: {problem.message}{place}"
 
 
 def _node(value: Raw, line: int | None, order: Iterator[int]) -> Node:
-    """Make the document of a raw value; what knows its own line keeps it."""
+    """Build a configuration node from a raw value; a value with a line of its own keeps it."""
     place = next(order)
     if isinstance(value, Block | Series | Located):
         line = value.line

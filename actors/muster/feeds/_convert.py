@@ -1,9 +1,9 @@
-"""Converting a feed between encodings, one event at a time, without loss of meaning.
+"""Convert a feed from one encoding to another, one event at a time, without loss of meaning.
 
-What YAML leaves to the field (a number, a boolean, a text) is decided here by the table of
-operations, so that the feed replays the same. What would be refused is still refused
-afterwards, and at the same time. ``file`` in a ``configure`` event stays as it is, relative
-to the feed: whoever moves the feed moves the file.
+In YAML the field decides whether a plain scalar is a number, a boolean or a text. The table
+of operations decides it here, so the converted feed replays the same. An event that would
+be refused is still refused, at the same instant. ``file`` in a ``configure`` event does not
+change and is relative to the feed: if you move the feed, move the file, too.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ def convert(
         source: A path, ``-`` for standard input, or a stream of bytes.
         target: A path, ``-`` for standard output, or a stream of bytes. A name that ends in
             ``.gz`` is compressed.
-        source_encoding: How the source is written; None to find out.
-        target_encoding: How to write; None to take it from the name, or JSON Lines for
-            what has none.
+        source_encoding: The encoding of the source; None to detect it.
+        target_encoding: The encoding to write; None to take it from the name of the target,
+            or JSON Lines if the target has no name.
 
     Returns:
         The number of events.
 
     Raises:
-        FeedError: If the source cannot be opened or read on, or the target cannot be
-            written, or its name does not say how. A file stays as it was then.
+        FeedError: If the source cannot be opened or read, or the target cannot be written,
+            or its name does not tell its encoding. An existing file is then unchanged.
     """
     encode = ENCODERS[target_encoding or target_encoding_of(target)]
     _check_apart(source, target)
     events = 0
     raws = read_raw(source, encoding=source_encoding)
-    first = next(raws, None)  # a source that is not there must not cost the target its content
+    first = next(raws, None)  # before the target is opened: a missing source must not empty it
     with Output(target, whole=True) as output:
         if first is not None:
             output.write(encode(normal(first)))
@@ -65,10 +65,10 @@ def convert(
 
 
 def target_encoding_of(target: Target) -> Encoding:
-    """Say how to write to a target.
+    """Return the encoding in which to write to a target.
 
     Raises:
-        FeedError: If its name does not say.
+        FeedError: If its name does not tell it.
     """
     if not isinstance(target, (str, os.PathLike)) or target == "-":
         return Encoding.JSON_LINES
@@ -91,7 +91,7 @@ def _check_apart(source: Source, target: Target) -> None:
 
 
 def normal(raw: RawEvent) -> Raw:
-    """Give an event in the form that every encoding can write."""
+    """Return an event in the form that every encoding can write."""
     value = raw.value
     if raw.problem is not None:
         return _refused(raw)
@@ -103,7 +103,7 @@ def normal(raw: RawEvent) -> Raw:
 
 
 def _refused(raw: RawEvent) -> Raw:
-    """Give an event that is refused for the same reason, at the same time."""
+    """Return an event that is refused for the same reason, at the same instant."""
     made: dict[str, Raw] = {OP.name: f"refused: {raw.problem}"}
     if isinstance(raw.value, dict) and AT.name in raw.value:
         at = AT.kind.normal(raw.value[AT.name])

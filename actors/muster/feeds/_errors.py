@@ -1,11 +1,11 @@
-"""The error of a feed that cannot be read on.
+"""The error for a feed that cannot be opened or read.
 
 ::
 
     MusterError
-    └── FeedError       the bytes that follow make no sense any more: mend or replace the feed
+    └── FeedError       the rest of the feed cannot be read: correct or replace the feed
 
-A single event that makes no sense is no error: it is refused, and the feed goes on.
+A single invalid event is no error: it is refused, and the feed goes on.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from muster_core.errors import MusterError
 
 @final
 class FeedError(MusterError):
-    """A feed cannot be opened, or cannot be read beyond some place.
+    """A feed cannot be opened, or cannot be read beyond a certain place.
 
-    Every event before that place was good, and has been given out.
+    All events before that place have been yielded.
 
     Attributes:
-        file: The name of the feed, as it was given.
-        line: The line of the bad place, from 1, or None where lines are not known.
-        problem: What is wrong.
+        file: The name of the feed, as the caller wrote it.
+        line: The line of the error, from 1, or None if it is not known.
+        problem: The error.
     """
 
     def __init__(self, file: str, problem: str, line: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""``expect``: what a feed says must be so, in typed form. To compare is for who knows the state."""
+"""``expect``: the state that a feed expects, in typed form. Nothing is compared here."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""A field that ``expect`` does not name, where null is something that it may name."""
+"""The value of a field that ``expect`` does not name, if null is a value that it may name."""
 
 
 @final
 @attrs.frozen
 class ExpectedQueue:
-    """What must be so of a queue; None and :data:`UNSET`: not compared.
+    """The expected state of a queue; None and :data:`UNSET` are not compared.
 
     Attributes:
-        priority: Its priority, or null if it must have none.
-        allocated: What is allocated below it, all types.
-        pending: What is pending below it, all types.
+        priority: Its priority; None if it must have none.
+        allocated: The resources allocated in it, of all types.
+        pending: The resources pending in it, of all types.
         share: Its fair share; ``math.inf`` for an infinite one.
         state: ``active`` or ``draining``.
-        exists: Whether it must be there at all.
+        exists: Whether it must exist.
     """
 
     priority: int | Literal[Unset.UNSET] | None = UNSET
@@ -53,11 +53,11 @@ class ExpectedQueue:
 @final
 @attrs.frozen
 class ExpectedApp:
-    """What must be so of an application; None and :data:`UNSET`: not compared.
+    """The expected state of an application; None and :data:`UNSET` are not compared.
 
     Attributes:
         state: Its state, such as ``Running``.
-        priority: Its priority, or null if nothing of it must be pending.
+        priority: Its priority; None if none of its asks must be pending.
     """
 
     state: str | None = None
@@ -67,7 +67,7 @@ class ExpectedApp:
 @final
 @attrs.frozen
 class ExpectedGang:
-    """What must be so of a gang; None: not compared.
+    """The expected state of a gang; None is not compared.
 
     Attributes:
         waiting: How many members wait.
@@ -87,7 +87,7 @@ class ExpectedGang:
 @final
 @attrs.frozen
 class Expect:
-    """What must be so now; None: not compared. Asks are written ``app/ask``.
+    """The expected state; None is not compared. Asks are written ``app/ask``.
 
     Attributes:
         order: The asks bound since the last ``expect``, in order.
@@ -95,15 +95,15 @@ class Expect:
         waiting: Exactly the waiting asks.
         pending: Exactly the pending asks.
         parked: Exactly the parked asks.
-        placed: The nodes of some bound asks.
-        queues: Some queues, by their paths as written.
+        placed: The nodes of some asks.
+        queues: Some queues, by path as written.
         apps: Some applications, by name.
-        gangs: Some gangs, by their names as written.
+        gangs: Some gangs, by name as written.
         preempted: The victims of preemption since the last ``expect``, in order.
         reclaimed: The victims of reclaim since the last ``expect``, in order.
-        rejected: Parts of the messages of the refusals since the last ``expect``.
-        warnings: Parts of the warnings since the last ``expect``.
-        reasons: Parts of the reasons for which some asks are pending.
+        rejected: A part of the message of each refusal since the last ``expect``, in order.
+        warnings: A part of each warning since the last ``expect``, in order.
+        reasons: A part of a reason why an ask is pending, for some asks.
     """
 
     order: tuple[str, ...] | None = None
@@ -138,7 +138,7 @@ QUEUE_FIELDS: Final = (
     field("state", one_of("active", "draining"), "whether it drains"),
     field("exists", BOOLEAN, "whether there is such a queue"),
 )
-"""What can be expected of a queue."""
+"""The fields of an expected queue."""
 
 APP_FIELDS: Final = (
     field(
@@ -148,7 +148,7 @@ APP_FIELDS: Final = (
     ),
     field("priority", _PRIORITY, "the highest priority of its pending asks; null: none is pending"),
 )
-"""What can be expected of an application."""
+"""The fields of an expected application."""
 
 GANG_FIELDS: Final = (
     field("waiting", TALLY, "how many members wait"),
@@ -157,7 +157,7 @@ GANG_FIELDS: Final = (
     field("timed_out", BOOLEAN, "whether it is marked as timed out"),
     field("cycle_valid", BOOLEAN, "whether its schedule cycle is valid"),
 )
-"""What can be expected of a gang."""
+"""The fields of an expected gang."""
 
 EXPECT_FIELDS: Final[tuple[Field, ...]] = (
     field("order", _ASKS, "the asks bound since the last `expect`, in order"),

@@ -1,4 +1,4 @@
-"""What a feed comes to: a sequence of items, each at its instant."""
+"""Items: the events of a feed in typed form, each with its instant."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from muster_core.events import Event
 @final
 @attrs.frozen
 class Settle:
-    """The batch is closed, and the rounds run."""
+    """An event that closes the batch, so that the rounds run."""
 
 
 @final
 @attrs.frozen
 class Refused:
-    """What stands there is no event; the state is as if it had not come.
+    """An event that is invalid; it does not change the state.
 
     Attributes:
-        message: Names the field as it is written, and the offending value.
+        message: Names the field as written, and the invalid value.
     """
 
     message: str
 
 
 Content: TypeAlias = Event | Settle | Expect | Refused
-"""What an item can be."""
+"""The content of an item."""
 
 
 @final
@@ -39,9 +39,9 @@ class FeedItem:
 
     Attributes:
         index: Its index in the feed, from 0.
-        line: Its line in the feed, from 1, or None where there are none.
-        at_us: Its instant, in microseconds since the start; never before the one before it.
-        content: What it is.
+        line: Its line in the feed, from 1, or None if the encoding has no lines.
+        at_us: Its instant, in microseconds since the start; not before that of the previous item.
+        content: The event itself.
     """
 
     index: int

@@ -26,7 +26,7 @@ _ENCODERS: Final[Mapping[Encoding, Callable[[object], bytes]]] = {
 class DecisionLog:
     """Writes a decision log; the same decisions give the same bytes.
 
-    To be used in a ``with`` statement, or to be closed.
+    Use it in a ``with`` statement, or call :meth:`close`.
     """
 
     def __init__(self, target: Target, *, encoding: Encoding | None = None) -> None:
@@ -39,7 +39,7 @@ class DecisionLog:
                 ends in ``.msgpack`` or ``.mp``, otherwise JSON Lines.
 
         Raises:
-            FeedError: If it cannot be opened, or is to be YAML.
+            FeedError: If it cannot be opened, or its encoding is YAML.
         """
         name = str(Path(target)) if isinstance(target, (str, os.PathLike)) else ""
         encode = _ENCODERS.get(encoding or encoding_of(name) or Encoding.JSON_LINES)
@@ -52,17 +52,17 @@ class DecisionLog:
         """Write the decisions of one batch.
 
         Raises:
-            BrokenPipeError: If the reader of a pipe has gone.
+            BrokenPipeError: If the reader has closed the pipe.
             FeedError: If they cannot be written for another reason.
         """
         encode = self._encode
         self._output.write(b"".join([encode(announced.as_map()) for announced in batch]))
 
     def write_in_steps(self, batch: Sequence[Announced]) -> Steps[None]:
-        """Do what :meth:`write` does, with a pause wherever others may run.
+        """Do what :meth:`write` does in steps, between which other tasks may run.
 
         Raises:
-            BrokenPipeError: If the reader of a pipe has gone.
+            BrokenPipeError: If the reader has closed the pipe.
             FeedError: If they cannot be written for another reason.
         """
         for piece in in_pieces(batch):
@@ -70,10 +70,10 @@ class DecisionLog:
             yield
 
     def close(self) -> None:
-        """Write what is left, and close the log.
+        """Write the decisions that are still buffered, and close the log.
 
         Raises:
-            BrokenPipeError: If the reader of a pipe has gone.
+            BrokenPipeError: If the reader has closed the pipe.
             FeedError: If it cannot be written for another reason.
         """
         self._output.close()

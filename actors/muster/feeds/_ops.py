@@ -1,6 +1,6 @@
-"""The table of operations: every ``op`` of a feed, its fields, and what it becomes.
+"""The table of operations: every ``op`` of a feed, its fields, and the event it becomes.
 
-The one place that knows the form of events; the reference in the documentation is made of it.
+Only this module knows the form of events; the reference documentation is generated from it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Op:
     """One operation.
 
     Attributes:
-        name: What stands in ``op``.
+        name: The value of ``op``.
         doc: What it does, for the reference.
         fields: Its fields by name, without ``op`` and ``at``.
         build: Makes the content of an item. Raises :class:`FieldError`.
@@ -74,7 +74,7 @@ def _op(
 
 
 def _made(make: Callable[..., Content]) -> Callable[[Values, Origin], Content]:
-    """Make the typed event whose attributes are the fields."""
+    """Return a function that makes the typed event whose attributes are the fields."""
     return lambda values, _origin: make(**values)
 
 
@@ -93,11 +93,11 @@ def _add_gang(values: Values, _origin: Origin) -> Content:
     return AddGang(cast("str", values["gang"]), Spoken(fields, places).fields)
 
 
-# -- kinds that one operation has for itself ------------------------------------------------
+# -- kinds of a single operation --------------------------------------------------------------
 
 _TIMES: Final = integer(LEAST, SPOILT_LIMIT, f"{LEAST} … {SPOILT_LIMIT}")
 
-# -- fields that several operations have ----------------------------------------------------
+# -- fields of several operations -------------------------------------------------------------
 
 OP: Final = field("op", NAME, "the operation", required=True)
 AT: Final = field(
@@ -266,4 +266,4 @@ _TABLE: Final = (
 )
 
 OPS: Final[Mapping[str, Op]] = {op.name: op for op in _TABLE}
-"""Every operation by its name, in the order of the reference."""
+"""Every operation by name, in the order of the reference."""

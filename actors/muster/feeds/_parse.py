@@ -1,4 +1,4 @@
-"""Typed parsing: from raw events to items, each at its instant."""
+"""Parse raw events into typed items, each with its instant."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from muster.feeds._items import Content, FeedItem, Refused
 from muster.feeds._ops import AT, OP, OPS, Op
 
 _MOST_PROBLEMS: Final = 10
-"""How many problems of one event are told."""
+"""How many problems of one event its message names."""
 
 
 def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[FeedItem]:
-    """Read a feed, item by item, none before it is asked for.
+    """Read a feed lazily, item by item.
 
-    A ``file`` of a ``configure`` event is relative to the feed, or to the working folder
-    if the feed has no place.
+    ``file`` in a ``configure`` event is relative to the folder of the feed, or to the working
+    folder if the feed is a stream.
 
     Args:
         source: A path, ``-`` for standard input, or a stream of bytes, which stays open.
-        encoding: How it is written; None to find out from its name and its first bytes.
+        encoding: Its encoding; None to detect it from its name and its first bytes.
 
     Yields:
-        Each event, also those that are refused.
+        Each event, refused ones included.
 
     Raises:
-        FeedError: If the feed cannot be opened, or cannot be read on.
+        FeedError: If the feed cannot be opened, or a later part of it cannot be read.
     """
     feed = Input(source)
     try:
@@ -43,11 +43,11 @@ def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[F
 
 
 def parse(raws: Iterable[RawEvent], *, base: Path | None = None) -> Iterator[FeedItem]:
-    """Make items of raw events.
+    """Parse raw events into items.
 
     Args:
         raws: The raw events, in order.
-        base: The folder that ``file`` in a ``configure`` event is relative to; None for
+        base: The folder to which ``file`` in a ``configure`` event is relative; None for
             the working folder.
 
     Yields:
@@ -61,7 +61,7 @@ def parse(raws: Iterable[RawEvent], *, base: Path | None = None) -> Iterator[Fee
 
 
 def _instant(value: Raw, now_us: int, problems: list[FieldError]) -> int:
-    """Give the instant of an event: its own, if that is good, whatever else it says."""
+    """Return the instant of an event: its ``at`` if that is valid, else ``now_us``."""
     written = value.get(AT.name) if isinstance(value, dict) else None
     if is_null(written):
         return now_us

@@ -1,8 +1,8 @@
-"""Feeds driven through a scheduler: replaying them, and checking what they expect.
+"""Replay feeds, and compare the results with what the feeds expect.
 
-Nothing is decided here. The driver hands every event of a feed to the scheduler at its
-instant; a :class:`Census` listens and follows what is there, a :class:`Tally` counts, a
-:class:`Check` compares what is with what the feed expects.
+Nothing is decided here. :func:`replay` submits every event of a feed to a scheduler at its
+instant. A :class:`Census` tracks nodes and asks, a :class:`Tally` counts what happens, and a
+:class:`Check` compares the state with what the feed expects.
 """
 
 from __future__ import annotations

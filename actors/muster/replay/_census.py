@@ -1,7 +1,7 @@
-"""What is there while a replay goes on: nodes, and asks with where they are.
+"""The census of a replay: which nodes and asks exist, and where each ask is.
 
-What an event brings is in the feed, what became of it in the decisions, so a census listens to
-both, and tells a listener of every change. It keeps what is alive, and nothing of what has been.
+The feed says what an event adds, and the decisions say what became of it. So a census reads
+both, and reports every change to a listener. It keeps only what exists, and no history.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from muster_core.values.application_states import AppState
 
 _Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delete
 Key: TypeAlias = tuple[str, str]
-"""The name of an application, and that of an ask of it."""
+"""The names of an application and of an ask of it."""
 
 GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
 """The reasons after which a released ask is not pending again."""
@@ -39,17 +39,17 @@ GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
 @final
 @attrs.define(eq=False)
 class LiveAsk:
-    """An ask that is there.
+    """An ask that exists.
 
     Attributes:
         key: Its application and its name.
         queue: The full path of its queue.
-        resources: What it asks for or holds.
-        came_us: When it came, in microseconds; None once it has been bound.
-        gang: The gang that it is a member of, or None; known when it gets a node.
+        resources: The resources that it asks for or holds.
+        came_us: When it was added, in microseconds; None once it has been bound.
+        gang: Its gang, or None; known for certain when it gets a node.
         node: The node that it holds, or None.
-        held_us: Since when it has held the node, in microseconds.
-        bound_us: Since when it has been bound there, in microseconds, or None.
+        held_us: When it got the node, in microseconds.
+        bound_us: When it was bound there, in microseconds, or None.
     """
 
     key: Key
@@ -63,42 +63,42 @@ class LiveAsk:
 
 
 class Listener(Protocol):
-    """Who is told of every change; instants are in microseconds and never go back."""
+    """Receives every change; instants are in microseconds and never go back."""
 
     def node(self, at_us: int, name: str, capacity: Resources | None, /) -> None:
-        """A node has a capacity now; None if it has gone."""
+        """A node has a new capacity; None if it was removed."""
 
     def job(self, queue: str, /) -> None:
         """An application was submitted to a queue."""
 
     def pending(self, at_us: int, ask: LiveAsk, /) -> None:
-        """An ask is pending now, or parked: it has come, or was released (see :meth:`left`)."""
+        """An ask is now pending or parked: it was added, or lost its node (see :meth:`left`)."""
 
     def taken(self, at_us: int, ask: LiveAsk, /) -> None:
-        """An ask is not pending any longer: it gets a node, or has gone."""
+        """An ask is no longer pending: it gets a node, or was removed."""
 
     def held(self, at_us: int, ask: LiveAsk, /) -> None:
-        """An ask holds a node now, waiting or bound."""
+        """An ask now holds a node, waiting or bound."""
 
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None, /) -> None:
-        """An ask that holds a node is bound now; ``wait_us`` is None if it was bound before."""
+        """An ask that holds a node is now bound; ``wait_us`` is None if it was bound before."""
 
     def left(self, at_us: int, ask: LiveAsk, reason: Reason | None, /) -> None:
-        """An ask has lost its node; it still says which and since when."""
+        """An ask has lost its node; its attributes still name the node and the instants."""
 
     def priority(self, at_us: int, queue: str, value: int | None, /) -> None:
-        """A queue has another ``currentPriority``."""
+        """A queue has a new ``currentPriority``."""
 
 
 @final
 class Census:
-    """Follows what is there.
+    """Tracks which nodes and asks exist.
 
     Args:
-        listener: Who is told.
+        listener: Receives every change.
 
     Attributes:
-        unbound: The asks that are pending or parked, those that came first in front.
+        unbound: The asks that are pending or parked; the longest pending come first.
         holding: The asks that hold a node, waiting or bound.
     """
 
@@ -106,11 +106,12 @@ class Census:
         self.unbound: dict[Key, LiveAsk] = {}
         self.holding: dict[Key, LiveAsk] = {}
         self._listener = listener
-        #: Events that were let in and whose batch has not been announced yet.
+        #: The events whose batch has not been announced yet, each with its instant and index.
         self._open: deque[tuple[int, int, _Counted]] = deque()
-        #: Asks that came while another one had their name, in this batch.
+        #: The asks that were added while another ask had their name, in this batch.
         self._next: dict[Key, deque[LiveAsk]] = {}
-        #: What pods ask for of which it cannot be told when they came whether they are new.
+        #: The requests of Pods that were applied while an ask had their name. Only the
+        #: decisions tell whether such a Pod is new.
         self._pods: dict[Key, Resources] = {}
         #: The queue of each application that has not completed.
         self._queues: dict[str, str] = {}
@@ -121,16 +122,16 @@ class Census:
         assert not self.unbound.keys() & self.holding.keys()
         assert all(ask.node is None for ask in self.unbound.values())
         assert all(ask.node is not None for ask in self.holding.values())
-        # What waits for a name waits for one that is taken.
+        # An ask waits for its name only while another ask has it.
         assert self._next.keys() <= self.unbound.keys() | self.holding.keys()
 
     def saw(self, item: FeedItem) -> None:
-        """Take note of an item that is about to be let in."""
+        """Record an item that is about to be submitted."""
         if isinstance(item.content, _Counted):
             self._open.append((item.at_us, item.index, item.content))
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take note of the decisions of a batch."""
+        """Apply the decisions of a batch."""
         at_us = batch[0].at_us
         decisions = [announced.decision for announced in batch]
         new = {
@@ -147,10 +148,10 @@ class Census:
                 self._queues.pop(decision.app or "", None)
 
     def catch_up(self, until_us: int, refused: AbstractSet[int | None] = frozenset()) -> None:
-        """Follow the events of a batch, and those of earlier ones that led to no decision.
+        """Apply the events of a batch, and those of earlier batches that led to no decision.
 
-        The adds of a batch are followed before its decisions. That is what ``_next`` is for: a name
-        that is released and asked for again in one batch.
+        The adds of a batch are applied before its decisions. So a name that is released and
+        added again in one batch has two asks for a moment; ``_next`` holds the second one.
         """
         while self._open and self._open[0][0] <= until_us:
             at_us, index, event = self._open.popleft()
@@ -184,7 +185,8 @@ class Census:
                     if capacity is not None:
                         self._listener.node(at_us, node, capacity)
                 case PodObject(app=app, name=name, ask=AddAsk() as ask):
-                    if self._knows((app, name)):  # Or it ends in this batch, and comes again.
+                    if self._knows((app, name)):
+                        # It changes, or ends in this batch and is added again.
                         self._pods[app, name] = ask.resources
                     else:
                         self._add(ask, at_us)
@@ -226,7 +228,7 @@ class Census:
         ask = self.holding.get(key)
         if ask is None:
             ask = self.unbound.pop(key, None)
-            if ask is None:  # a pod that was taken for one that is there
+            if ask is None:  # a new Pod that looked like a change of an existing one
                 ask = LiveAsk(key, decision.queue or "root", self._pods.pop(key), at_us)
                 self._listener.pending(at_us, ask)
             self._listener.taken(at_us, ask)

@@ -1,4 +1,4 @@
-"""The check: a feed is replayed, and at every ``expect`` what is is compared with it."""
+"""The check: replay a feed, and compare the state with every ``expect``."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from muster.replay._summary import Remark
 
 @final
 class Check:
-    """A check of one feed, with what was found so far.
+    """A check of one feed, with the differences found so far.
 
     Attributes:
-        events: Items read.
-        expects: ``expect`` events compared.
-        differences: What is not as expected, in the order in which it was found.
+        events: How many items were read.
+        expects: How many ``expect`` events were compared.
+        differences: The differences, in the order in which they were found.
     """
 
     def __init__(self) -> None:
@@ -39,15 +39,15 @@ class Check:
         self._record = Record()
 
     async def run(self, items: Iterable[FeedItem]) -> None:
-        """Replay the feed and compare.
+        """Replay the feed, and compare the state with every ``expect``.
 
         Args:
             items: The feed; its instants never go back.
 
         Raises:
-            FeedError: If the feed cannot be read on; what was found before is there.
-            RefusedError: If the instant of a ``settle`` or ``expect`` is before the one
-                before it.
+            FeedError: If the feed cannot be read; earlier differences are kept.
+            RefusedError: If the instant of a ``settle`` or ``expect`` is before that of an
+                earlier event.
             BrokenSchedulerError: If the scheduler fails, which is a bug.
         """
         async with open_simulation(journal=self._record) as scheduler:

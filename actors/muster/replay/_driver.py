@@ -1,4 +1,4 @@
-"""The driver: it hands the events of a feed to a scheduler, each at its instant."""
+"""The driver: submit the events of a feed to a scheduler, each at its instant."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ from muster_core.errors import RefusedError
 
 
 class Watcher(Journal, Protocol):
-    """Who watches a replay without changing what is decided; a journal that sees the items too."""
+    """A journal that also gets the items of a replay, and can look at the scheduler.
+
+    It does not change what is decided.
+    """
 
     def saw(self, item: FeedItem, /) -> None:
-        """Take note of an item that is about to be let in."""
+        """Record an item that is about to be submitted."""
 
     def due_us(self) -> int | None:
-        """Give the instant at the end of which it wants to look at the scheduler, or None.
+        """Return the instant at the end of which it must look at the scheduler, or None.
 
-        It is asked between two instants of the feed; one that is over means the present one.
+        It is called between two instants of the feed; an instant in the past means now.
         """
 
     async def look(self, scheduler: Simulation, at_us: int, /) -> None:
-        """Look at the scheduler at rest: no batch is open at ``at_us``, in microseconds."""
+        """Look at the scheduler while no batch is open, at ``at_us`` in microseconds."""
 
     async def look_at_end(self, scheduler: Simulation, at_us: int, /) -> None:
-        """Look at it for the last time; this does not come after a cancellation."""
+        """Look at the scheduler for the last time; not called after a cancellation."""
 
 
 @final
 class Journals:
-    """Several journals as one; each takes every batch, in their order."""
+    """Several journals as one; each gets every batch, in their order."""
 
     def __init__(self, journals: Sequence[Journal]) -> None:
         self._journals = tuple(journals)
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Hand a batch on."""
+        """Pass a batch to every journal."""
         for journal in self._journals:
             journal.write(batch)
 
@@ -56,25 +59,26 @@ async def replay(
 ) -> bool:
     """Replay a feed in virtual time.
 
-    An item is read when its turn comes, so the feed may be larger than the memory. After
-    the last one time goes on until no timer is left.
+    Items are read one by one, so the feed may be larger than memory. After the last item,
+    time continues until no timer is left.
 
     Args:
         items: The feed; its instants never go back.
-        journals: What every batch of decisions is written to, before ``tally`` counts it.
-        watchers: Who else takes every batch, and looks at the scheduler now and then.
-        tally: Counts what happens; after a cancellation it holds what was done until then.
-        until_us: The instant at which to end, in microseconds since the start: later
-            events are not read, timers that are due then still go off.
-        strict: Stop at the first event that is refused, or is none.
+        journals: Get every batch of decisions, before ``tally`` counts it.
+        watchers: Get every batch and item, and look at the scheduler when they are due.
+        tally: Counts what happens; after a cancellation it holds the counts until then.
+        until_us: The instant at which to end, in microseconds since the start. Later events
+            are not submitted; timers that are due at this instant still fire.
+        strict: Stop at the first event that is invalid or refused.
 
     Returns:
-        False if it stopped because of ``strict``, with the batch of the refused event ended.
+        False if it stopped because of ``strict``; the batch of the refused event is complete.
 
     Raises:
-        FeedError: If the feed cannot be read on; what was read is carried out first.
-        KeyboardInterrupt: If ``items`` raises it; what was read is carried out first.
-        RefusedError: If the instant of a ``settle`` or ``expect`` is before the one before it.
+        FeedError: If the feed cannot be read; the events read before are processed first.
+        KeyboardInterrupt: If ``items`` raises it; the events read before are processed first.
+        RefusedError: If the instant of a ``settle`` or ``expect`` is before that of an
+            earlier event.
         BrokenSchedulerError: If the scheduler fails, which is a bug.
     """
     tally = Tally() if tally is None else tally
@@ -82,7 +86,7 @@ async def replay(
         watched = _Watched(scheduler, watchers)
         try:
             went_through = await _let_all_in(watched, items, tally, until_us, strict=strict)
-        except (FeedError, KeyboardInterrupt):  # nothing but reading raises the second one here
+        except (FeedError, KeyboardInterrupt):  # only reading raises KeyboardInterrupt here
             await scheduler.settle()
             tally.end()
             await watched.end(tally.at_us)
@@ -99,9 +103,9 @@ async def replay(
 
 @final
 class _Watched:
-    """A scheduler with those who watch it.
+    """A scheduler with its watchers.
 
-    Looking closes no batch that would have stayed open: it is done between two instants.
+    A look closes no batch that would stay open without it: it happens between two instants.
     """
 
     def __init__(self, scheduler: Simulation, watchers: Sequence[Watcher]) -> None:
@@ -110,7 +114,7 @@ class _Watched:
         self._now_us = 0
 
     async def pass_to(self, item: FeedItem) -> None:
-        """Let time pass until an item, which is let in next."""
+        """Advance to the instant of the next item, and show the item to the watchers."""
         if not self._watchers:
             return
         if item.at_us > self._now_us:
@@ -121,7 +125,7 @@ class _Watched:
             watcher.saw(item)
 
     async def pass_timers(self, until_us: int | None) -> None:
-        """Let time pass as long as timers are left, and somebody wants to look."""
+        """Advance while timers are left and a watcher is due."""
         if not self._watchers:
             return
         await self.scheduler.finish(self._now_us)
@@ -132,7 +136,7 @@ class _Watched:
             await self._look(due_us)
 
     async def end(self, at_us: int) -> None:
-        """Let everybody look for the last time."""
+        """Let every watcher look for the last time."""
         for watcher in self._watchers:
             await watcher.look_at_end(self.scheduler, at_us)
 
@@ -157,10 +161,10 @@ async def _let_all_in(
     *,
     strict: bool,
 ) -> bool:
-    """Let in every item, up to the one after ``until_us`` or the first refusal if ``strict``.
+    """Submit all items up to ``until_us``, or up to the first refusal if ``strict``.
 
     Returns:
-        False if there was such a refusal.
+        False if ``strict`` and an item was refused.
     """
     for item in items:
         if until_us is not None and item.at_us > until_us:
@@ -173,10 +177,10 @@ async def _let_all_in(
 
 
 async def _enter(scheduler: Simulation, item: FeedItem, *, strict: bool) -> bool:
-    """Let an item in; an ``expect`` only closes the batch, as comparing is for ``check``.
+    """Submit an item; an ``expect`` only closes the batch: :class:`Check` compares.
 
     Returns:
-        False if it was refused and ``strict`` asks to know.
+        False if ``strict`` and the item was refused.
     """
     if isinstance(item.content, Expect) or not strict:
         await let_in(scheduler, item)
@@ -192,7 +196,7 @@ async def _enter(scheduler: Simulation, item: FeedItem, *, strict: bool) -> bool
 
 
 async def let_in(scheduler: Simulation, item: FeedItem) -> None:
-    """Hand an item to a scheduler, without waiting for what becomes of an event."""
+    """Submit an item to a scheduler, without waiting for the outcome of an event."""
     match item.content:
         case Settle() | Expect():
             await scheduler.settle(item.at_us)

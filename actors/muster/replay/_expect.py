@@ -1,6 +1,6 @@
-"""Comparing what is with what an ``expect`` names. EXPECT-1 to EXPECT-14.
+"""Compare the state with an ``expect``. EXPECT-1 to EXPECT-14.
 
-A value in a difference is as one would write it in a feed, made of what JSON knows.
+A value in a difference is a JSON value, as it would be written in a feed.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from muster_core.values.gang_names import canonical_gang
 from muster_core.values.quantities import format_quantity
 
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
-"""What was expected, or found."""
+"""An expected or found value."""
 
 UNKNOWN: Final = "unknown"
-"""What is found instead of something that does not exist."""
+"""The found value for something that does not exist."""
 
 NOTHING: Final = "nothing"
-"""What is expected or found in a list that is shorter than the other one."""
+"""The expected or found value beyond the end of the shorter list."""
 
 
 @final
 @attrs.frozen
 class Found:
-    """A field that is not as expected.
+    """A field whose value is not the expected one.
 
     Attributes:
         field: The field of the ``expect``, such as ``queues.root.a.share``.
-        expected: What it names.
-        found: What is.
+        expected: The expected value.
+        found: The found value.
     """
 
     field: str
@@ -53,12 +53,12 @@ class Difference:
     """A difference, with its place in the feed.
 
     Attributes:
-        index: The index of the event, from 0: of the ``expect``, or of a refused one
-            that no ``expect`` covers.
-        line: Its line, from 1, or None where there are none.
+        index: The index of the event, from 0: the ``expect``, or a refused event that no
+            ``expect`` names.
+        line: Its line, from 1, or None if the encoding has no lines.
         field: The field, as in :class:`Found`.
-        expected: What is expected.
-        found: What is.
+        expected: The expected value.
+        found: The found value.
     """
 
     index: int
@@ -69,17 +69,17 @@ class Difference:
 
 
 def asks_of(snapshot: Snapshot) -> dict[str, AskSnapshot]:
-    """Give every ask by its ``app/ask``."""
+    """Return all asks by ``app/ask``."""
     return {f"{app.name}/{ask.name}": ask for app in snapshot.apps.values() for ask in app.asks}
 
 
 def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Found]:
-    """Compare everything but ``reasons``, and the refusals that are not named.
+    """Compare all fields except ``reasons`` and ``rejected``.
 
     Args:
-        expect: What is expected.
-        snapshot: What is.
-        record: What was decided since the last ``expect``.
+        expect: The expected values.
+        snapshot: The state.
+        record: The decisions since the last ``expect``.
 
     Yields:
         The differences, in the order of the fields in the specification.
@@ -114,7 +114,7 @@ def compare_refusals(
     """Compare the refusals since the last ``expect``.
 
     Yields:
-        The differences; with the refusal, if it is one that is not expected.
+        The differences, each with the refusal if no text of the ``expect`` covers it.
     """
     parts = expect.rejected or ()
     for number, refusal in enumerate(refusals[len(parts) :], len(parts)):
@@ -127,13 +127,14 @@ def compare_refusals(
 def compare_reason(
     name: str, part: str, explanation: Explanation | None, place: str
 ) -> Iterator[Found]:
-    """Compare why an ask is not running.
+    """Compare the reasons why an ask is not running.
 
     Args:
         name: The ask, as ``app/ask``.
-        part: What one of the reasons is expected to contain, each a code, a colon and a sentence.
-        explanation: All reasons, or None if it is bound or unknown.
-        place: Where it is, if it is bound or unknown.
+        part: The text that one of the reasons must contain; a reason is a code, a colon and a
+            sentence.
+        explanation: All reasons, or None if the ask is bound or unknown.
+        place: The place of the ask if it is bound or unknown.
     """
     if explanation is None:
         yield Found(f"reasons.{name}", part, place)
@@ -144,7 +145,7 @@ def compare_reason(
 
 
 def place_of(ask: AskSnapshot | None) -> str:
-    """Say where an ask is: ``bound``, ``pending``, …, or that it is unknown."""
+    """Return the place of an ask: ``bound``, ``pending``, …, or :data:`UNKNOWN`."""
     return UNKNOWN if ask is None else ask.place.value
 
 
@@ -159,7 +160,7 @@ def _in_order(field: str, wanted: Sequence[str] | None, found: Sequence[str]) ->
 
 
 def _in_parts(field: str, parts: Sequence[str] | None, found: Sequence[str]) -> Iterator[Found]:
-    """Compare texts with parts of them, in order and number."""
+    """Compare texts with their expected parts, in order and number."""
     if parts is None:
         return
     for number in range(max(len(parts), len(found))):
@@ -271,5 +272,5 @@ def _written(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def unexpected(refusals: Iterable[Remark]) -> Iterator[tuple[Remark, Found]]:
-    """Give the refusals after the last ``expect``, which nothing covers."""
+    """Yield the refusals after the last ``expect`` as differences."""
     return ((refusal, Found("rejected", NOTHING, refusal.message)) for refusal in refusals)

@@ -1,4 +1,4 @@
-"""Items of a feed for a scheduler without tasks, for those who only look at what is decided."""
+"""Submit the items of a feed to a scheduler without tasks, for code that needs only decisions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from muster_core.coordinator.plain import PlainScheduler
 
 
 def let_in_plainly(scheduler: PlainScheduler, item: FeedItem) -> None:
-    """Hand an item to a scheduler; an ``expect`` only closes the batch, as a ``settle`` does."""
+    """Submit an item to a scheduler; an ``expect`` only closes the batch, as a ``settle`` does."""
     match item.content:
         case Settle() | Expect():
             scheduler.settle(item.at_us)

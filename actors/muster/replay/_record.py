@@ -1,4 +1,4 @@
-"""What was decided since the last ``expect``, as far as one can be compared with it."""
+"""The decisions since the last ``expect`` that an ``expect`` can name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from muster_core.decisions import Announced, Decision, Kind, Reason
 @final
 @attrs.define
 class Record:
-    """What was decided; it is a journal.
+    """A journal of the decisions that an ``expect`` can name.
 
     Attributes:
-        bound: The asks bound, as ``app/ask``, in order.
-        refusals: The events refused, in order.
+        bound: The bound asks, as ``app/ask``, in order.
+        refusals: The refused events, in order.
         warnings: The warnings, in order.
         preempted: The victims of preemption, as ``app/ask``, in order.
         reclaimed: The victims of reclaim, likewise.
@@ -31,7 +31,7 @@ class Record:
     reclaimed: list[str] = attrs.field(factory=list[str])
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take note of a batch."""
+        """Record the decisions of a batch."""
         for announced in batch:
             self._note(announced.decision)
 
@@ -52,7 +52,7 @@ class Record:
                 pass
 
     def start_anew(self) -> Record:
-        """Forget everything; give what there was."""
+        """Clear this record; return its content as a new one."""
         before = attrs.evolve(self)
         self.bound, self.refusals, self.warnings = [], [], []
         self.preempted, self.reclaimed = [], []

@@ -14,12 +14,12 @@ from muster_core.decisions import Decision
 @final
 @attrs.frozen
 class Remark:
-    """What there was to say of an event: why it was refused, or a warning.
+    """A message about an event: why it was refused, or a warning.
 
     Attributes:
         index: Its index in the feed, from 0.
-        line: Its line in the feed, from 1, or None where there are none.
-        message: What is said.
+        line: Its line in the feed, from 1, or None if the encoding has no lines.
+        message: The message.
     """
 
     index: int
@@ -28,23 +28,23 @@ class Remark:
 
     @classmethod
     def of(cls, decision: Decision) -> Remark:
-        """Make one of a decision that has a message and, of a feed, an index."""
+        """Make a remark from a decision with a message, which has an index if it is of a feed."""
         return cls(decision.index or 0, decision.line, decision.message or "")
 
 
 MOST_REMARKS: Final = 10
-"""How many refusals, and how many warnings, a summary names."""
+"""The most refusals, and the most warnings, that a summary names."""
 
 
 @final
 @attrs.frozen
 class QueueSummary:
-    """What became of a leaf's applications and asks.
+    """The applications of a leaf, and the waits of its asks.
 
     Attributes:
         queue: Its full path.
         jobs: How many applications were submitted to it.
-        wait: How long the asks that were bound in it waited.
+        wait: How long its bound asks waited.
     """
 
     queue: str
@@ -55,30 +55,30 @@ class QueueSummary:
 @final
 @attrs.frozen
 class Summary:
-    """What a replay did.
+    """The figures of a replay.
 
     Attributes:
-        events: Events read, the refused ones and the ``expect`` events included.
-        refused: Events refused.
-        first_refusals: The first of them, at most :data:`MOST_REMARKS`.
-        warnings: Warnings, mostly of configurations.
-        first_warnings: The first of them, as many.
-        asks_bound: Asks that were bound at least once.
-        asks_running: Asks that are bound at the end.
-        asks_waiting: Members of gangs that hold a node at the end, but are not bound.
-        asks_pending: Asks that are pending or parked at the end.
-        asks_reclaimed: How often an ask was taken for a queue that is guaranteed more.
-        asks_preempted: How often an ask was taken for one of higher priority.
+        events: How many events were read, refused events and ``expect`` included.
+        refused: How many events were refused.
+        first_refusals: The first refusals, at most :data:`MOST_REMARKS`.
+        warnings: How many warnings were given, mostly for configurations.
+        first_warnings: The first warnings, at most :data:`MOST_REMARKS`.
+        asks_bound: How many asks were bound at least once.
+        asks_running: How many asks are bound at the end.
+        asks_waiting: How many members of gangs wait at the end.
+        asks_pending: How many asks are pending or parked at the end.
+        asks_reclaimed: How often an ask was evicted by reclaim.
+        asks_preempted: How often an ask was evicted by preemption.
         gangs_satisfied: How often a gang was satisfied.
         gangs_timed_out: How often a gang timed out.
-        decisions: Decisions announced.
-        virtual_s: How much time passed in the replay, in seconds.
-        real_s: How long it took, in seconds.
-        wait: How long all asks that were bound waited.
-        queues: The same for each queue that had an application, by path.
-        utilisation: For each resource type of the nodes, how much of what they offered over
-            time was used: the integral of what was used over that of what was there; 1 is
-            everything, None says that there was none for any length of time.
+        decisions: How many decisions were announced.
+        virtual_s: How much virtual time passed, in seconds.
+        real_s: How long the replay took, in seconds.
+        wait: How long the bound asks of all queues waited.
+        queues: The figures of each queue that had an application, by path.
+        utilisation: For each resource type of the nodes, the share of the capacity that was
+            used: the integral of the usage over time divided by that of the capacity. 1 is
+            everything; None means that the capacity was 0 all the time.
     """
 
     events: int
@@ -103,5 +103,5 @@ class Summary:
 
     @property
     def decisions_per_s(self) -> float:
-        """Decisions for each second that it took."""
+        """The decisions per second of real time."""
         return self.decisions / self.real_s if self.real_s > 0 else 0.0

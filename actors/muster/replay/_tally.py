@@ -1,7 +1,7 @@
-"""The tally: what a replay did, counted while it goes on.
+"""The tally: count what a replay does while it runs.
 
-It keeps what is alive (applications' asks, nodes) and a number for each ask that was bound, never
-the events or the decisions.
+It keeps the asks and nodes that exist and one number for each ask that was bound, never events
+or decisions.
 """
 
 from __future__ import annotations
@@ -22,49 +22,50 @@ from muster_core.structures.totals import add_to, take_from
 
 @final
 class _Usage:
-    """What there is and what is used of it, over time."""
+    """The capacity of all nodes and the usage, over time."""
 
     def __init__(self) -> None:
         self._now_us = 0
         self._nodes: dict[str, Resources] = {}
-        self._there: dict[str, int] = {}
+        self._capacity: dict[str, int] = {}
         self._used: dict[str, int] = {}
-        #: The integrals of the two over time, in base units times microseconds.
-        self._there_area: dict[str, int] = defaultdict(int)
+        #: The integrals of capacity and usage over time, in base units times microseconds.
+        self._capacity_area: dict[str, int] = defaultdict(int)
         self._used_area: dict[str, int] = defaultdict(int)
 
     def pass_to(self, now_us: int) -> None:
-        """Let time pass."""
+        """Advance the integrals to an instant, in microseconds."""
         passed_us = now_us - self._now_us
         if passed_us <= 0:
             return
         self._now_us = now_us
-        for name, amount in self._there.items():
-            self._there_area[name] += amount * passed_us
+        for name, amount in self._capacity.items():
+            self._capacity_area[name] += amount * passed_us
         for name, amount in self._used.items():
             self._used_area[name] += amount * passed_us
 
     def set_node(self, name: str, capacity: Resources | None) -> None:
-        """Give a node another capacity; None if it goes."""
+        """Set the capacity of a node; None if it was removed."""
         before = self._nodes.pop(name, None)
         if before is not None:
-            take_from(self._there, before)
+            take_from(self._capacity, before)
         if capacity is not None:
             self._nodes[name] = capacity
-            add_to(self._there, capacity)
+            add_to(self._capacity, capacity)
             for kind in capacity:
-                self._there_area[kind] += 0  # to be reported even if it is gone at once
+                # Reports the type even if the node is removed at once.
+                self._capacity_area[kind] += 0
 
     def take(self, amounts: Resources) -> None:
-        """Use some."""
+        """Add resources to the usage."""
         add_to(self._used, amounts)
 
     def give_back(self, amounts: Resources) -> None:
-        """Use some no longer."""
+        """Subtract resources from the usage."""
         take_from(self._used, amounts)
 
     def check(self, used: Iterable[Resources]) -> None:
-        """Assert the invariants, given what is in use; for tests."""
+        """Assert the invariants, given the resources in use; for tests."""
         total: dict[str, int] = {}
         for amounts in used:
             add_to(total, amounts)
@@ -72,19 +73,19 @@ class _Usage:
         total.clear()
         for capacity in self._nodes.values():
             add_to(total, capacity)
-        assert total == self._there
+        assert total == self._capacity
 
     def utilisation(self) -> dict[str, float | None]:
-        """Give for each type how much of it was used, from 0 to 1."""
+        """Return the share of each type that was used, from 0 to 1; None if there was none."""
         return {
             name: self._used_area.get(name, 0) / area if area else None
-            for name, area in sorted(self._there_area.items())
+            for name, area in sorted(self._capacity_area.items())
         }
 
 
 @final
 class _Counts:
-    """Adds up what a census tells."""
+    """Adds up the changes that a census reports."""
 
     def __init__(self) -> None:
         self.usage = _Usage()
@@ -93,7 +94,7 @@ class _Counts:
         self.asks_bound = 0
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
-        """Take note of what a node has."""
+        """Record the capacity of a node."""
         self.usage.pass_to(at_us)
         self.usage.set_node(name, capacity)
 
@@ -102,7 +103,7 @@ class _Counts:
         self.jobs[queue] += 1
 
     def held(self, at_us: int, ask: LiveAsk) -> None:
-        """Take note of what an ask uses."""
+        """Add the resources of an ask to the usage."""
         self.usage.pass_to(at_us)
         self.usage.take(ask.resources)
 
@@ -113,33 +114,33 @@ class _Counts:
             self.waits[ask.queue].add(wait_us)
 
     def left(self, at_us: int, ask: LiveAsk, _: Reason | None) -> None:
-        """Take note of what an ask uses no longer."""
+        """Subtract the resources of an ask from the usage."""
         self.usage.pass_to(at_us)
         self.usage.give_back(ask.resources)
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
-        """How many are pending, the census knows."""
+        """Do nothing: the census knows the pending asks."""
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
-        """The same."""
+        """Do nothing, likewise."""
 
     def priority(self, at_us: int, queue: str, value: int | None) -> None:
-        """A summary says nothing of priorities."""
+        """Do nothing: a summary has no priorities."""
 
 
 @final
 class Tally:
-    """Counts what a replay does; it is a journal.
+    """A journal that counts what a replay does.
 
-    The driver tells it of every item before it hands the item on. The counters may be read
-    from another thread while the replay goes on.
+    The driver calls :meth:`saw` with every item before it submits the item. Other threads may
+    read the counters while the replay runs.
 
     Attributes:
-        events: Items read.
+        events: How many items were read.
         at_us: The instant of the last item or batch, in microseconds since the start.
-        decisions: Decisions announced.
-        refused: Events refused.
-        warnings: Warnings given.
+        decisions: How many decisions were announced.
+        refused: How many events were refused.
+        warnings: How many warnings were given.
     """
 
     def __init__(self) -> None:
@@ -159,18 +160,18 @@ class Tally:
 
     @property
     def asks_bound(self) -> int:
-        """How many asks were bound for the first time."""
+        """How many asks were bound at least once."""
         return self._counts.asks_bound
 
     @property
     def took_s(self) -> float:
-        """How long it has taken so far, in seconds."""
+        """How long the replay has taken so far, in seconds."""
         return (perf_counter() if self._ended_s is None else self._ended_s) - self._began_s
 
-    # Listening
+    # Input
 
     def saw(self, item: FeedItem) -> None:
-        """Take note of an item that is about to be let in."""
+        """Record an item that is about to be submitted."""
         self.events += 1
         self.at_us = item.at_us
         self._census.saw(item)
@@ -195,7 +196,7 @@ class Tally:
         self.at_us = max(self.at_us, at_us)
 
     def end(self, until_us: int | None = None) -> None:
-        """Take note that the replay is over, and that time passed until ``until_us``."""
+        """Record that the replay has ended, at ``until_us`` at the earliest."""
         self._ended_s = perf_counter()
         self.at_us = max(self.at_us, until_us or 0)
         self._census.catch_up(self.at_us)
@@ -204,13 +205,13 @@ class Tally:
     def check(self) -> None:
         """Assert the invariants; for tests."""
         self._census.check()
-        # All and only what waits on a node or is bound is used.
+        # All and only the waiting and bound asks use resources.
         self._counts.usage.check(ask.resources for ask in self._census.holding.values())
 
-    # Telling
+    # Results
 
     def summary(self) -> Summary:
-        """Say what was done so far."""
+        """Return the figures so far."""
         counts, holding = self._counts, self._census.holding.values()
         everything = Waits()
         for waits in counts.waits.values():

@@ -1,4 +1,4 @@
-"""How long asks waited: kept as bare numbers until somebody wants to know."""
+"""How long asks waited: one number for each ask, summarised on request."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from muster_core.decisions import MICROSECONDS
 @final
 @attrs.frozen
 class WaitSummary:
-    """How long asks waited from when they came until they were first bound, in seconds.
+    """How long asks waited until they were bound for the first time, in seconds.
 
     Attributes:
-        count: How many were bound; the rest is None if none was.
+        count: How many asks were bound; if 0, the other attributes are None.
         mean_s: The arithmetic mean.
-        median_s: The middle one, or the mean of the two in the middle.
+        median_s: The median: the middle wait, or the mean of the two in the middle.
         p95_s: The shortest wait that at least 95 % of the waits do not exceed.
-        longest_s: The longest.
+        longest_s: The longest wait.
     """
 
     count: int
@@ -31,26 +31,26 @@ class WaitSummary:
 
 
 LONGEST_US: Final = 2**63 - 1
-"""The longest wait that is told from longer ones: some 292,000 years, in microseconds."""
+"""The longest wait that can be recorded, about 292,000 years, in microseconds."""
 
 
 @final
 class Waits:
-    """Waits in microseconds, eight bytes each, so that a million of them are nothing."""
+    """Waits in microseconds, eight bytes each: a million of them take 8 MB."""
 
     def __init__(self) -> None:
         self._waits_us = array("q")
 
     def add(self, wait_us: int) -> None:
-        """Note a wait, in microseconds."""
+        """Add a wait, in microseconds."""
         self._waits_us.append(min(wait_us, LONGEST_US))
 
     def extend(self, waits: Waits) -> None:
-        """Note all of ``waits``."""
+        """Add all waits of another object."""
         self._waits_us.extend(waits._waits_us)
 
     def summary(self) -> WaitSummary:
-        """Say how long they were."""
+        """Return the figures of all waits."""
         count = len(self._waits_us)
         if not count:
             return WaitSummary(0)

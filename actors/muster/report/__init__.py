@@ -1,8 +1,8 @@
-"""Reports: what a replay did, as one page to look at.
+"""Reports: show what a replay did, as one HTML page.
 
-A :class:`Recorder` listens to a replay and keeps what is to be drawn, in bounded memory;
-:func:`page` writes the page. A :class:`Board` says what is in each queue at the moment. Nothing is
-decided here, and no file is written.
+A :class:`Recorder` watches a replay and keeps what the page shows, in bounded memory;
+:func:`page` returns the page. A :class:`Board` has the current state of each queue while a replay
+runs. Nothing is decided here, and no file is written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is in each queue at this moment of a replay, for who watches it go on."""
+"""The board: the current state of each queue while a replay runs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ RECENT: Final = 8
 """How many of the latest decisions are kept."""
 
 _TOLD: Final = frozenset(Kind) - {Kind.ASSIGNED, Kind.QUEUE_PRIORITY, Kind.APP_STATE}
-"""What is worth telling: what else is decided goes with one of these, or shows in the queues."""
+"""The kinds of decisions to show: all others accompany one of these, or show in the queues."""
 
 
 @final
 @attrs.define(eq=False)
 class QueueNow:
-    """What is in a queue and below it.
+    """The current state of a queue and of all queues below it.
 
     Attributes:
         running: How many asks are bound.
-        pending: How many are pending or parked.
-        waiting: How many wait on a node.
+        pending: How many asks are pending or parked.
+        waiting: How many asks are waiting.
         priority: Its ``currentPriority``, or None.
-        used: What asks hold, by resource type.
+        used: The resources that asks hold, by type in base units.
     """
 
     running: int = 0
@@ -47,14 +47,14 @@ class QueueNow:
 
 @final
 class Board:
-    """Follows a replay as it goes on; to be given to :func:`muster.replay.replay` as a watcher.
+    """A watcher for :func:`muster.replay.replay` that keeps the current state of each queue.
 
-    Another thread may read it meanwhile, and within :meth:`at_rest` reads one moment. It takes no
-    part in the replay, and never looks at the scheduler.
+    Other threads may read it while the replay runs; inside :meth:`at_rest` they read a consistent
+    state. It does not change the replay, and never looks at the scheduler.
 
     Attributes:
-        at_us: The instant that it shows: that of the latest decisions, in microseconds.
-        recent: The latest decisions that are worth telling, the last one at the end.
+        at_us: The instant of the latest decisions, in microseconds.
+        recent: The latest decisions worth showing, oldest first.
     """
 
     def __init__(self) -> None:
@@ -62,39 +62,41 @@ class Board:
         self.recent: Sequence[Announced] = ()
         self._lock = Lock()
         self._queues: dict[str, QueueNow] = {}
-        self._there: dict[str, int] = {}
+        self._capacity: dict[str, int] = {}
         self._capacities: dict[str, Resources] = {}
         self._chains: dict[str, tuple[QueueNow, ...]] = {}
         self._census = Census(self)
 
-    # What is shown
+    # For readers
 
     def at_rest(self) -> AbstractContextManager[object]:
-        """Let nothing change for the time of a ``with`` statement; the replay waits meanwhile."""
+        """Return a context in which nothing changes; the replay waits until it ends."""
         return self._lock
 
     def queues(self) -> list[tuple[str, QueueNow]]:
-        """Give every queue that there was by its path, in tree order."""
-        # One step of the interpreter, whatever the other thread does.
+        """Return every queue that has existed, with its path, in tree order."""
+        # `copy` is atomic, whatever other threads do.
         found = self._queues.copy()
         return sorted(found.items(), key=lambda entry: entry[0].split("."))
 
     def share(self, queue: QueueNow) -> float:
-        """Give how much of the cluster is used in a queue, in the type of which most is used."""
-        there = self._there.copy()
+        """Return the dominant share of a queue in the cluster, from 0 to 1."""
+        capacity = self._capacity.copy()
         shares = (
-            amount / there[kind] for kind, amount in queue.used.copy().items() if kind in there
+            amount / capacity[kind]
+            for kind, amount in queue.used.copy().items()
+            if kind in capacity
         )
         return min(max(shares, default=0.0), 1.0)
 
-    # What a watcher does
+    # A watcher
 
     def saw(self, item: FeedItem) -> None:
-        """Take note of an item that is about to be let in."""
+        """Record an item that is about to be submitted."""
         self._census.saw(item)
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take note of the decisions of a batch."""
+        """Apply the decisions of a batch."""
         told = [announced for announced in batch if announced.decision.kind in _TOLD]
         with self._lock:
             self._census.write(batch)
@@ -102,47 +104,47 @@ class Board:
             self.recent = (*self.recent, *told[-RECENT:])[-RECENT:]
 
     def due_us(self) -> None:
-        """Never look at the scheduler."""
+        """Return None: it never looks at the scheduler."""
 
     async def look(self, scheduler: Watched, at_us: int) -> None:
-        """Nothing to look at."""
+        """Do nothing."""
 
     async def look_at_end(self, scheduler: Watched, at_us: int) -> None:
-        """Nothing to look at."""
+        """Do nothing."""
 
-    # What it is told of
+    # A listener of the census
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
-        """A node has a capacity now; None if it has gone."""
+        """A node has a new capacity; None if it was removed."""
         before = self._capacities.pop(name, None)
         if before is not None:
-            take_from(self._there, before)
+            take_from(self._capacity, before)
         if capacity is not None:
             self._capacities[name] = capacity
-            add_to(self._there, capacity)
+            add_to(self._capacity, capacity)
 
     def job(self, queue: str) -> None:
         """An application was submitted to a queue."""
         self._chain(queue)
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
-        """An ask is pending now, or parked."""
+        """An ask is now pending or parked."""
         for queue in self._chain(ask.queue):
             queue.pending += 1
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
-        """An ask is not pending any longer."""
+        """An ask is no longer pending."""
         for queue in self._chain(ask.queue):
             queue.pending -= 1
 
     def held(self, at_us: int, ask: LiveAsk) -> None:
-        """An ask holds a node now, waiting until it is bound."""
+        """An ask now holds a node, and waits until it is bound."""
         for queue in self._chain(ask.queue):
             queue.waiting += 1
             add_to(queue.used, ask.resources)
 
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
-        """An ask that holds a node is bound now."""
+        """An ask that holds a node is now bound."""
         for queue in self._chain(ask.queue):
             queue.waiting -= 1
             queue.running += 1
@@ -157,7 +159,7 @@ class Board:
             take_from(queue.used, ask.resources)
 
     def priority(self, at_us: int, queue: str, value: int | None) -> None:
-        """A queue has another ``currentPriority``."""
+        """A queue has a new ``currentPriority``."""
         self._chain(queue)[-1].priority = value
 
     def _chain(self, path: str) -> tuple[QueueNow, ...]:
@@ -171,7 +173,7 @@ class Board:
 
 
 def as_words(decision: Mapping[str, object]) -> str:
-    """Write a decision, as the log has it, in one line."""
+    """Return a decision in the form of the log as one line of text."""
     what = "/".join(str(decision[name]) for name in ("app", "ask") if name in decision)
     words = [str(decision["kind"]).replace("_", " "), what or str(decision.get("gang", ""))]
     if "reason" in decision:

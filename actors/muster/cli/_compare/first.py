@@ -13,13 +13,13 @@ from muster_core.decisions import Decision, Kind
 def words_of(
     what: str, counts: str, first: FirstDifference, names: tuple[str, str]
 ) -> Iterator[str]:
-    """Say where two sides differ, line by line.
+    """Yield the lines that describe a first difference.
 
     Args:
         what: What differs.
-        counts: The word for one of the equal ones before.
+        counts: The noun for the equal decisions before it.
         first: The first difference.
-        names: The names of the feeds or logs that lines are of.
+        names: The names of the feeds or logs of both sides.
     """
     yield f"{what} from {clock(first.at_us / 1e6)} on, after {counted(first.same, counts)}:"
     yield ""
@@ -42,7 +42,7 @@ def _place(version: Version, name: str) -> str:
 
 
 def _told(decision: Decision) -> str:
-    """Say what was decided, in one line."""
+    """Return a decision as one line of text."""
     if decision.kind is Kind.QUEUE_PRIORITY:
         priority = "none" if decision.priority is None else decision.priority
         return f"{decision.kind} of {decision.queue}: {priority}"

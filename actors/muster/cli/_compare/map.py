@@ -1,4 +1,4 @@
-"""What comes of a comparison, as JSON knows it."""
+"""The result of a comparison as JSON."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from muster_core.decisions import seconds
 
 Number: TypeAlias = "int | float | None"
 Tree: TypeAlias = "Mapping[str, Tree] | Number"
-"""Numbers in maps."""
+"""Numbers in nested maps."""
 
 
 @final
 @attrs.frozen
 class Warned:
-    """A warning that a configuration gave when it was loaded.
+    """A warning about a configuration.
 
     Attributes:
         file: The name of its file.
-        message: What is said.
+        message: The text of the warning.
     """
 
     file: str
@@ -45,7 +45,7 @@ def as_map(
     left_out: Iterable[LeftOut],
     warnings: Iterable[Warned],
 ) -> dict[str, object]:
-    """Give everything that a comparison found."""
+    """Return the whole result of a comparison."""
     return {
         "same": compared.same,
         "sides": {"a": sides[0], "b": sides[1]},
@@ -87,14 +87,14 @@ def _refused(refusals: Refusals) -> dict[str, object]:
 
 
 def both(a: Figures, b: Figures) -> dict[str, object]:
-    """Give the figures of both sides, and what those of the second are more."""
+    """Return the figures of both sides, and the second minus the first."""
     of_a: dict[str, Tree] = attrs.asdict(a)
     of_b: dict[str, Tree] = attrs.asdict(b)
     return {"a": of_a, "b": of_b, "difference": difference(of_a, of_b)}
 
 
 def difference(a: Tree, b: Tree) -> Tree:
-    """Give how much more the second is than the first, part by part; None if that is unknown."""
+    """Return the second value minus the first, part by part; None if one is unknown."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return {name: difference(a.get(name), b.get(name)) for name in {**a, **b}}
     if a is None or b is None or isinstance(a, Mapping) or isinstance(b, Mapping):

@@ -1,4 +1,4 @@
-"""The events that are refused, in words."""
+"""The refused events as text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from muster.replay import Remark
 
 
 def words_of_refused(refusals: Refusals, names: tuple[str, str]) -> Iterator[str]:
-    """Say which events only one side refuses, in a paragraph for each side.
+    """Yield a paragraph for each side with the events that only this side refuses.
 
     Args:
-        refusals: What is refused.
-        names: The names of the feeds or logs that lines are of.
+        refusals: The refused events.
+        names: The names of the feeds or logs of both sides.
     """
     for side, number, first, name in (
         ("A", refusals.only_a, refusals.first_a, names[0]),
@@ -30,15 +30,15 @@ def words_of_refused(refusals: Refusals, names: tuple[str, str]) -> Iterator[str
 
 
 def tell_refused(refusals: Refusals, names: Sequence[str]) -> None:
-    """Say on standard error which events both sides refuse.
+    """Print the events that both sides refuse to standard error.
 
     Args:
-        refusals: What is refused.
-        names: The names of the feeds or logs that lines are of: of one feed, one name.
+        refusals: The refused events.
+        names: The names of the feeds or logs: one name if both sides have the same feed.
     """
     for number, name in enumerate(names):
         for both in refusals.first_both:
-            # Under two configurations an event may be refused for two reasons.
+            # With two configurations, an event may be refused for two reasons.
             told = both if len(names) == 1 else (both[number],)
             for message in dict.fromkeys(remark.message for remark in told):
                 click.echo(f"{_place(name, told[0])}: refused: {message}", err=True)

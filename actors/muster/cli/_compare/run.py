@@ -1,4 +1,4 @@
-"""``muster compare``: what a changed configuration, or a changed feed, changes."""
+"""``muster compare``: compare two configurations, feeds or decision logs."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from muster_core.config.model import Configuration
 from muster_core.errors import ConfigError
 
 _MOST_LEFT_OUT: Final = 10
-"""How many `configure` events that are left out are named."""
+"""The most left-out `configure` events that are printed."""
 
 
 @final
 @attrs.frozen
 class Arguments:
-    """What to compare.
+    """The inputs of a comparison.
 
     Attributes:
         inputs: The names of the feeds or logs, one or two.
         configs: The names of the configurations, at most two.
-        partition: The partition that is to run, or None.
+        partition: The partition to run, or None.
     """
 
     inputs: tuple[str, ...]
@@ -67,7 +67,7 @@ class Arguments:
 
     @property
     def sides(self) -> tuple[str, str]:
-        """What the two sides are called."""
+        """The names of the two sides."""
         names = [name_of(name) for name in self.inputs]
         if len(names) == 2:
             return names[0], names[1]
@@ -79,11 +79,11 @@ class Arguments:
 
 @final
 class Meter:
-    """How far the comparison is, for the progress bar."""
+    """The progress of the comparison, for the progress bar."""
 
     def __init__(self) -> None:
         self._began_s = perf_counter()
-        #: What is run, once it has begun.
+        #: The comparison, once it has begun.
         self.comparison: Comparison | None = None
 
     @property
@@ -93,17 +93,17 @@ class Meter:
 
     @property
     def at_us(self) -> int:
-        """The present instant, in microseconds since the start."""
+        """The current instant, in microseconds since the start."""
         return 0 if self.comparison is None else self.comparison.at_us
 
     @property
     def decisions(self) -> int:
-        """How many decisions were made on both sides."""
+        """How many decisions both sides have made."""
         return 0 if self.comparison is None else self.comparison.decisions
 
     @property
     def took_s(self) -> float:
-        """How long it has taken so far, in seconds."""
+        """How long the comparison has taken so far, in seconds."""
         return perf_counter() - self._began_s
 
 
@@ -167,10 +167,10 @@ def command(
 
 
 def _check(arguments: Arguments) -> None:
-    """Refuse arguments that make no sense together.
+    """Refuse combinations of arguments that are not possible.
 
     Raises:
-        click.UsageError: If they do.
+        click.UsageError: If the combination is not possible.
     """
     inputs, configs = arguments.inputs, arguments.configs
     if len(inputs) > 2:
@@ -191,10 +191,10 @@ def _check(arguments: Arguments) -> None:
 
 
 def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) -> Compared:
-    """Compare, from opening the files to closing them.
+    """Open the files, and compare.
 
     Raises:
-        FeedError: If one of them cannot be used.
+        FeedError: If a file cannot be used.
     """
     meter = Meter()
     progress = Progress(meter, shown=True)
@@ -239,7 +239,7 @@ def _of_configurations(
 
 def _of_two(names: tuple[str, ...], progress: Progress) -> Comparison:
     begun = [_begun(progress.read_raw(name)) for name in names]
-    # What is empty may be either.
+    # An empty file may be a feed or a log.
     logs = {is_decision(first) for first, _ in begun if first is not None}
     if len(logs) > 1:
         (log,) = (
@@ -263,7 +263,7 @@ def _of_two(names: tuple[str, ...], progress: Progress) -> Comparison:
 
 
 def _begun(raws: Iterator[RawEvent]) -> tuple[RawEvent | None, Iterator[RawEvent]]:
-    """Read the first event now."""
+    """Read the first event; return it, and all events."""
     first = next(raws, None)
     return first, raws if first is None else chain([first], raws)
 
@@ -273,7 +273,7 @@ def _base(feed: str) -> Path:
 
 
 def _tell(feed: str, left_out: list[LeftOut]) -> None:
-    """Say on standard error which `configure` events are left out."""
+    """Print the left-out `configure` events to standard error."""
     for event in left_out[:_MOST_LEFT_OUT]:
         place = f"event {event.index}" if event.line is None else event.line
         named = "" if event.partition is None else f" (of partition {event.partition!r})"

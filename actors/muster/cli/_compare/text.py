@@ -1,4 +1,4 @@
-"""What comes of a comparison, for people."""
+"""The result of a comparison as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from muster.compare import (
 )
 
 _LONG_S: Final = 1000
-"""From how many seconds on fractions of them are not shown."""
+"""The time in seconds from which fractions are not shown."""
 
 _NONE: Final = "-"
 _SAME: Final = "="
@@ -30,15 +30,15 @@ Number: TypeAlias = "int | float | None"
 
 
 def print_compared(compared: Compared, sides: tuple[str, str], inputs: Sequence[str]) -> None:
-    """Write what a comparison found.
+    """Print the result of a comparison.
 
     Args:
-        compared: What it found.
-        sides: What the two sides are called.
-        inputs: The names of the feeds or logs that lines are of; of one, that of both.
+        compared: The result.
+        sides: The names of the two sides.
+        inputs: The names of the feeds or logs; one name if both sides have the same feed.
     """
     console = console_of()
-    # rich has an end of its own for a closed pipe, so it does not write itself.
+    # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
         for part in _parts(console, compared, sides, inputs):
             console.print(part, soft_wrap=isinstance(part, str), crop=False)
@@ -57,7 +57,7 @@ def _parts(
         yield f"Both decide the same: {counted(compared.decisions, 'decision')}.\n"
     if first is not None:
         yield "\n".join(words_of("The decisions differ", "equal decision", first, names)) + "\n"
-    # A later difference is likely to follow from the first one.
+    # A later difference is probably a consequence of the first one.
     if priority is not None and (first is None or priority.at_us < first.at_us):
         what = "The priorities of queues differ"
         yield "\n".join(words_of(what, "equal change", priority, names)) + "\n"
@@ -84,10 +84,10 @@ _ALWAYS: Final = frozenset({"jobs", "asks bound"})
 _Reader: TypeAlias = Callable[[Figures], Number]
 _Writer: TypeAlias = Callable[[float], str]
 _Figure: TypeAlias = tuple[str, _Reader, _Writer]
-"""What a figure is called, where it is, and how it is written."""
+"""The name of a figure, how to read it, and how to format it."""
 
 _Three: TypeAlias = tuple[str, str, str]
-"""A figure of both sides, and how much more the second is, as it is written."""
+"""A figure of both sides and their difference, as text."""
 
 
 def _count(value: float) -> str:
@@ -103,7 +103,7 @@ def _percent(value: float) -> str:
 
 
 def _wait(part: str) -> _Reader:
-    """Give what reads a part of how long asks waited; of a log, jobs."""
+    """Return a reader of one figure of the waits of asks; for a log, of jobs."""
 
     def read(figures: Figures) -> Number:
         wait = figures.job_wait if figures.wait is None else figures.wait
@@ -125,7 +125,7 @@ _REFUSED: Final[_Figure] = ("events refused", lambda figures: figures.events_ref
 
 
 def _waits(figures: Figures) -> list[_Figure]:
-    """Give what there is to say of waits."""
+    """Return the figures of waits."""
     of_jobs = " of jobs" if figures.wait is None else ""
     return [
         (f"mean wait{of_jobs} (s)", _wait("mean_s"), _time),
@@ -136,7 +136,7 @@ def _waits(figures: Figures) -> list[_Figure]:
 
 
 def _three(a: Number, b: Number, write: _Writer) -> _Three:
-    """Write a figure of both sides, and how much more the second is."""
+    """Return a figure of both sides and their difference, as text."""
     texts = [_NONE if value is None else write(value) for value in (a, b)]
     if a is None or b is None:
         more = _SAME if a is b else _NONE
@@ -150,7 +150,7 @@ def _more(by: float, write: _Writer) -> str:
 
 
 def _unit(titles: _Three, cells: Sequence[_Three]) -> Unit:
-    """Make columns that stay together."""
+    """Return columns that stay in one table."""
     return [
         Column(title, column)
         for title, column in zip(titles, zip(*cells, strict=True), strict=True)
@@ -179,9 +179,9 @@ def _mean_of_jobs(figures: Figures) -> Number:
 def _groups(
     console: Console, what: str, rows: Sequence[tuple[str, Figures, Figures]]
 ) -> Iterator[RenderableType]:
-    """Make a table with a line for each side, and one for the difference."""
+    """Return a table with a line for each side and one for the difference."""
     sides = [side for _, *both in rows for side in both]
-    # A count that is zero or unknown everywhere is left out.
+    # Leave out counts that are zero or unknown everywhere.
     told = [
         (name, read, write)
         for name, read, write in _COUNTS
@@ -205,7 +205,7 @@ def _groups(
 
 
 def _utilisation(console: Console, compared: Compared) -> Iterator[RenderableType]:
-    """Make a table of how much of the nodes each queue used."""
+    """Return a table of the share of the cluster that each queue used."""
     units: list[Unit] = []
     for kind in sorted({*compared.a.utilisation, *compared.b.utilisation}):
         cells = [

@@ -1,9 +1,8 @@
-"""Ctrl-C during a replay: it ends at once, but in order.
+"""Ctrl-C during a replay: end it at once, but cleanly.
 
-trio's own way is to raise KeyboardInterrupt wherever the program happens to be, which may
-be in the middle of writing a batch. Here the replay is cancelled instead, so what was
-announced is whole. Only a read that waits for input, and would go on waiting, is
-interrupted by an exception.
+By default, trio raises KeyboardInterrupt at any place in the program, which may be in the
+middle of writing a batch. Here the replay is cancelled instead, so every announced batch is
+written completely. An exception interrupts only a read, which might wait for input for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Interrupt:
     """Watches for Ctrl-C, in a ``with`` statement around ``trio.run``.
 
     Attributes:
-        hit: Whether it came.
+        hit: Whether Ctrl-C was pressed.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class Interrupt:
         self._is_main = threading.current_thread() is threading.main_thread()
 
     def scope(self) -> trio.CancelScope:
-        """Make the scope that Ctrl-C cancels; to be entered inside of ``trio.run``."""
+        """Return the scope that Ctrl-C cancels; enter it inside ``trio.run``."""
         self._token = trio.lowlevel.current_trio_token()
         self._scope = trio.CancelScope()
         if self.hit:
@@ -45,12 +44,12 @@ class Interrupt:
         return self._scope
 
     def reads(self, items: Iterable[T]) -> Iterator[T]:
-        """Give the same items; after Ctrl-C there is KeyboardInterrupt instead of the next one."""
+        """Yield the same items; after Ctrl-C, raise KeyboardInterrupt instead of the next one."""
         iterator = iter(items)
         while True:
             self._reading = True
             try:
-                # It came since the last read, and the scope might be looked at too late.
+                # Pressed since the last read; the cancellation might take effect too late.
                 if self.hit:
                     raise KeyboardInterrupt
                 item = next(iterator)
@@ -67,8 +66,8 @@ class Interrupt:
         if self._scope is None or self._token is None:
             return  # `scope` looks at `hit`
         if self._scope.cancel_called:
-            os._exit(128 + signal.SIGINT)  # whoever presses it once more wants no order
-        with suppress(trio.RunFinishedError):  # What is left to be done is done.
+            os._exit(128 + signal.SIGINT)  # pressed again: exit without cleaning up
+        with suppress(trio.RunFinishedError):  # The replay has already ended.
             self._token.run_sync_soon(self._scope.cancel)
 
     def __enter__(self) -> Self:

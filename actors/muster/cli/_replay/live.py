@@ -1,4 +1,4 @@
-"""The live view of a replay: the queue tree as it is, and what was decided last."""
+"""The live view of a replay: the current queue tree and the latest decisions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from muster.report import Board, QueueNow, as_words
 from muster_core.decisions import MICROSECONDS
 
 WIDE: Final = 88
-"""From so many columns on there is room for bars."""
+"""The width in columns from which there is room for bars."""
 
 NARROW: Final = 56
-"""With fewer columns there is no room for anything but running and pending asks."""
+"""The width in columns below which there is room only for running and pending asks."""
 
 
 def moment(board: Board, console: Console) -> tuple[int, RenderableType]:
-    """Draw the view of one moment; give its instant as well, in microseconds.
+    """Draw the view of one moment; also return its instant, in microseconds.
 
     Args:
-        board: What is shown; nothing changes in it meanwhile.
+        board: The board to show; it does not change meanwhile.
         console: The terminal, as for :func:`drawn`.
     """
     with board.at_rest():
@@ -36,8 +36,8 @@ def drawn(board: Board, console: Console) -> RenderableType:
     """Draw the view, as large as the terminal allows.
 
     Args:
-        board: What is shown.
-        console: The terminal; below the view one line is left free, and two above it.
+        board: The board to show.
+        console: The terminal; one line below the view and two lines above it stay free.
     """
     rows = max(console.height - 3, 3)
     recent = list(board.recent)[-max(min(rows // 4, 6), 1) :] if rows > 6 else []
@@ -74,7 +74,7 @@ def _tree(board: Board, room: int, width: int) -> Table:
 
 
 def _chosen(queues: Sequence[tuple[str, QueueNow]], room: int) -> list[tuple[str, QueueNow]]:
-    """Choose what has room: where most is going on, in tree order; a line is left to say so."""
+    """Choose the busiest queues, in tree order; if some are left out, keep one line free."""
     if len(queues) <= room:
         return list(queues)
     busiest = sorted(queues, key=lambda found: -(found[1].running + found[1].pending))
@@ -97,5 +97,5 @@ def _cells(board: Board, path: str, queue: QueueNow, width: int) -> list[Rendera
 
 
 def plain(text: str) -> str:
-    """Take out of a text of a feed what could steer a terminal."""
+    """Replace the characters of a text that could control a terminal."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

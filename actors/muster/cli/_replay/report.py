@@ -1,4 +1,4 @@
-"""The report of a replay: where it goes to, and what it is made of."""
+"""Write the report of a replay to a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster.report import Content, Ending, Recorder, page
 
 
 def check_apart(feed: str, decisions: str | None, report: str | None) -> None:
-    """Make sure that nothing is written over what is read, or over each other.
+    """Make sure that the feed, the log and the report are different files.
 
     Raises:
         FeedError: If two of the files are the same one.
@@ -28,13 +28,13 @@ def check_apart(feed: str, decisions: str | None, report: str | None) -> None:
 
 def _same(one: Path, another: Path) -> bool:
     if one.exists() and another.exists():
-        # A device, such as /dev/null, takes whatever comes.
+        # A device, such as /dev/null, can take both.
         return one.samefile(another) and one.is_file()
     return one.resolve() == another.resolve()
 
 
 def opened(report: str) -> AbstractContextManager[Output]:
-    """Open the file of a report; until the block is left, one that is there stays as it is.
+    """Open the file of a report; an existing file is replaced only at the end of the context.
 
     Raises:
         FeedError: If it cannot be written.

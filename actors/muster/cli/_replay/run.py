@@ -1,4 +1,4 @@
-"""``muster replay``: a feed in virtual time, its decisions, and a summary."""
+"""``muster replay``: run a feed in virtual time; write its decisions and a summary."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ T = TypeVar("T")
 @final
 @attrs.frozen
 class Arguments:
-    """What to replay, and how.
+    """The arguments of a replay.
 
     Attributes:
         feed: The name of the feed.
         decisions: The name of the decision log, or None.
         report: The name of the report, or None.
-        live: Whether the queues are shown as the replay goes on.
+        live: Whether to show the queues while the replay runs.
         until_us: When to end, in microseconds, or None.
         strict: Whether to stop at the first refusal.
     """
@@ -68,10 +68,10 @@ class Arguments:
         return STDOUT in {self.decisions, self.report}
 
     def check(self) -> None:
-        """Make sure that the options go together.
+        """Refuse combinations of options that are not possible.
 
         Raises:
-            click.UsageError: If they do not.
+            click.UsageError: If the combination is not possible.
         """
         if self.decisions == self.report == STDOUT:
             raise click.UsageError("--decisions and --report cannot both be standard output")
@@ -156,10 +156,10 @@ def command(
 
 
 def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
-    """Replay the feed, from opening the files to closing them.
+    """Open the files, replay the feed, and write the report.
 
     Raises:
-        FeedError: If one of them cannot be used.
+        FeedError: If a file cannot be used.
         KeyboardInterrupt: After Ctrl-C before anything was read.
     """
     terminal_is_taken = arguments.takes_stdout and sys.stdout.isatty()
@@ -168,8 +168,7 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
     progress = Progress(tally, shown=not terminal_is_taken, below=below)
     with ExitStack() as stack:
         stack.enter_context(interrupt)
-        # Reading starts before the log is opened: a feed that cannot be read must not cost
-        # an older log its content.
+        # Read before the log is opened: a feed that cannot be read must not empty an older log.
         items = _begun(interrupt.reads(progress.read(arguments.feed)))
         check_apart(arguments.feed, arguments.decisions, arguments.report)
         report = None if arguments.report is None else stack.enter_context(opened(arguments.report))
@@ -199,10 +198,10 @@ def _ending(
     watchers: Sequence[Watcher],
     tally: Tally,
 ) -> Ending:
-    """Replay the feed, with all files open; give why it ended.
+    """Replay the feed, with all files open; return why it ended.
 
     Raises:
-        FeedError: If it cannot be read on, or the log cannot be written.
+        FeedError: If the feed cannot be read, or the log cannot be written.
     """
 
     async def run() -> bool:
@@ -229,7 +228,7 @@ def _ending(
 
 
 def _begun(items: Iterator[T]) -> Iterable[T]:
-    """Read the first item now."""
+    """Read the first item; return all items."""
     for first in items:
         return chain([first], items)
     return ()
@@ -238,7 +237,7 @@ def _begun(items: Iterator[T]) -> Iterable[T]:
 def _report(
     arguments: Arguments, tally: Tally, interrupt: Interrupt, output: Format, report: str | None
 ) -> None:
-    """Sum up; ``report`` is the name of the report that was written, or None."""
+    """Print the summary; ``report`` is the name of the report that was written, or None."""
     summary = tally.summary()
     err = arguments.takes_stdout
     if output is Format.JSON:
@@ -253,7 +252,7 @@ def _report(
 
 
 def _tell(feed: str, what: str, first: Sequence[Remark], number: int) -> None:
-    """Say on standard error what there is to say of events."""
+    """Print refusals or warnings to standard error."""
     for remark in first:
         place = f"event {remark.index}" if remark.line is None else remark.line
         click.echo(f"{feed}:{place}: {what}: {remark.message}", err=True)

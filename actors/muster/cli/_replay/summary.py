@@ -1,4 +1,4 @@
-"""The summary of a replay, for people and for programs."""
+"""The summary of a replay as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muster.replay import Summary, WaitSummary
 
 
 def as_map(summary: Summary, *, interrupted: bool) -> dict[str, object]:
-    """Give a summary as JSON knows it."""
+    """Return a summary for JSON."""
     return {
         **attrs.asdict(summary),
         "decisions_per_s": summary.decisions_per_s,
@@ -25,15 +25,15 @@ def as_map(summary: Summary, *, interrupted: bool) -> dict[str, object]:
 
 
 def print_summary(summary: Summary, *, interrupted: bool, err: bool) -> None:
-    """Write a summary for people.
+    """Print a summary as text.
 
     Args:
-        summary: What was done.
-        interrupted: Whether the replay was ended before its end.
-        err: Write to standard error.
+        summary: The summary.
+        interrupted: Whether Ctrl-C ended the replay.
+        err: Whether to print to standard error.
     """
     console = console_of(err=err)
-    # rich has an end of its own for a closed pipe, so it does not write itself.
+    # rich exits by itself if a pipe is closed, so it only renders and click prints.
     with console.capture() as capture:
         console.print(_headline(summary, interrupted=interrupted))
         console.print(_counts(summary))
@@ -90,7 +90,7 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
 
 
 def _of(wait: WaitSummary) -> tuple[str, ...]:
-    """Write how many asks were bound, and how long they waited."""
+    """Return the cells for how many asks were bound and how long they waited."""
     times_s = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
     times = ("-" if time_s is None else f"{time_s:,.3f}" for time_s in times_s)
     return (f"{wait.count:,}", *times)

@@ -1,4 +1,4 @@
-"""The accounts of one side of a comparison: asks, jobs, usage and refusals.
+"""The accounts of the sides of a comparison: asks, jobs, usage and refusals.
 
-They know nothing of the other side.
+They do not know whether a side is a feed or a decision log.
 """

@@ -1,4 +1,4 @@
-"""The account of one side: what becomes of jobs and asks, by queue and by priority."""
+"""The account of one side: counts and waits of jobs and asks, by queue and by priority."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
 @final
 @attrs.define
 class Count:
-    """What is counted of a queue or of a priority.
+    """The counts of a queue or of a priority.
 
     Attributes:
-        jobs: Applications.
-        bound: Asks bound for the first time.
-        pending: Asks that are not bound at the end.
-        releases: Asks released, by reason.
+        jobs: How many applications were submitted.
+        bound: How many asks were bound at least once.
+        pending: How many asks are not bound at the end.
+        releases: How many asks were released, by reason.
         waits: How long asks waited.
         job_waits: How long applications waited.
-        first_us: When the first application came, in microseconds, or None.
+        first_us: When the first application was submitted, in microseconds, or None.
         last_us: When an ask was last bound or released, in microseconds, or None.
     """
 
@@ -50,7 +50,7 @@ class Count:
     last_us: int | None = None
 
     def add(self, other: Count) -> None:
-        """Add what another one has counted."""
+        """Add the counts of another object."""
         self.jobs += other.jobs
         self.bound += other.bound
         self.pending += other.pending
@@ -63,7 +63,7 @@ class Count:
 
     @property
     def makespan_s(self) -> float | None:
-        """From the first application to the last time that an ask was bound or released."""
+        """The time from the first application to the last bind or release, in seconds."""
         if self.first_us is None or self.last_us is None:
             return None
         return (self.last_us - self.first_us) / MICROSECONDS
@@ -74,7 +74,7 @@ def _known(*values: int | None) -> list[int]:
 
 
 def total(counts: Iterable[Count]) -> Count:
-    """Add up what was counted."""
+    """Return the sum of all counts."""
     everything = Count()
     for count in counts:
         everything.add(count)
@@ -84,11 +84,11 @@ def total(counts: Iterable[Count]) -> Count:
 @final
 @attrs.frozen
 class _Held:
-    """What an ask holds.
+    """An ask that holds a node.
 
     Attributes:
         queue: The path of its queue.
-        ask: What is known of it, or None.
+        ask: The ask, or None if it is not known.
     """
 
     queue: str
@@ -97,15 +97,15 @@ class _Held:
 
 @final
 class Account:
-    """Counts what one side does.
+    """Counts the decisions of one side.
 
-    The decisions say what happens; who asked for how much and since when is read from the
-    scheduler that made them, if there is one. Only what is alive is kept, and a number for
-    each ask that was bound.
+    The decisions say what happens. Resources and times of asks come from the scheduler that
+    made the decisions, if there is one. Only existing asks and applications are kept, and one
+    number for each ask that was bound.
 
     Args:
-        machine: The machine of that scheduler, or None if all there is are decisions.
-        closed: Is told of each application of which nothing more can come.
+        machine: The machine of that scheduler, or None if there are only decisions.
+        closed: Called with each application once it can no longer change.
     """
 
     def __init__(self, machine: CoordinatorMachine | None, closed: Callable[[Job], None]) -> None:
@@ -114,17 +114,18 @@ class Account:
         self._usage = Usage()
         self._queues: dict[str, Count] = defaultdict(Count)
         self._priorities: dict[int, Count] = defaultdict(Count)
-        #: The asks that hold a node, and those that have been bound and are pending again.
+        #: The asks that hold a node.
         self._held: dict[_Key, _Held] = {}
+        #: The asks that have been bound, pending again or not.
         self._bound_before: set[_Key] = set()
-        #: The applications of which an ask was removed in this batch: they may be gone as well.
+        #: The applications that lost an ask in this batch: they may be removed as well.
         self._emptied: set[str] = set()
         self._now_us = 0
 
-    # Listening
+    # Input
 
     def note(self, now_us: int, decisions: Sequence[Announced]) -> None:
-        """Count the decisions of a batch, which has just ended."""
+        """Count the decisions of the batch that has just ended."""
         self._now_us = now_us
         if self._machine is not None:
             self._usage.set_capacity(self._machine.view.nodes.total, now_us)
@@ -149,7 +150,7 @@ class Account:
                 pass
 
     def _find(self, app: str, name: str) -> Ask | None:
-        """Give an ask, unless it came bound and was gone before the batch ended."""
+        """Return an ask; None if it was added bound and removed before the batch ended."""
         return None if self._machine is None else find_ask(self._machine, app, name)
 
     def _enter(self, app: str, queue: str, state: str) -> None:
@@ -226,7 +227,7 @@ class Account:
                 self._emptied.add(job.app)
 
     def end(self, now_us: int) -> None:
-        """Take note that time passed until the end, and nothing more comes."""
+        """Record that the side has ended at ``now_us``."""
         self._usage.end(now_us)
         alive: set[str] = set()
         for app, name in () if self._machine is None else self._machine.pending():
@@ -239,28 +240,28 @@ class Account:
                 counted.pending += 1
         self._jobs.end(alive)
 
-    # Telling
+    # Results
 
     def all(self) -> Figures:
-        """Say what became of everything."""
+        """Return the figures of all asks and applications."""
         return self._told(total(self._queues.values()), self._queues)
 
     def queues(self) -> set[str]:
-        """Give the paths of the leaves that were used."""
+        """Return the paths of the leaves that were used."""
         return set(self._queues)
 
     def queue(self, queue: str) -> Figures:
-        """Say what became of a leaf, also of one that was not used."""
+        """Return the figures of a leaf, even of one that was not used."""
         return self._told(self._queues.get(queue, Count()), (queue,))
 
     def asks_by_priority(self) -> dict[int, int]:
-        """Give how many asks of each priority were bound, or are not at the end."""
+        """Return how many asks of each priority were bound, or are not bound at the end."""
         return {
             priority: count.bound + count.pending for priority, count in self._priorities.items()
         }
 
     def priorities(self, lowest: int, highest: int) -> Figures:
-        """Say what became of the asks of some priorities."""
+        """Return the figures of the asks in a range of priorities, both ends included."""
         counts = [
             count for priority, count in self._priorities.items() if lowest <= priority <= highest
         ]

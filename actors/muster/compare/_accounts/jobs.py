@@ -1,4 +1,4 @@
-"""Applications from when they are submitted to when they end, and how they fare on two sides."""
+"""The waits and ends of applications on one side, and their comparison between two sides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster_core.decisions import MICROSECONDS
 from muster_core.values.application_states import AppState
 
 _ROOM: Final = 10 * MOST_JOBS
-"""How many candidates are kept before all but the best are dropped."""
+"""How many candidates are kept before all but the first are dropped."""
 
 
 @final
@@ -26,9 +26,10 @@ class Job:
         app: Its name.
         queue: The path of its queue.
         came_us: When it was submitted, in microseconds.
-        bound_us: When an ask of it was first bound, or None.
-        end_us: When it had no ask left, or None.
-        removed_us: When an ask of it was last removed, if nothing was bound since, or None.
+        bound_us: When one of its asks was first bound, in microseconds, or None.
+        end_us: When it had no ask left, in microseconds, or None.
+        removed_us: When one of its asks was last removed, in microseconds; None if none was, or
+            an ask was bound since.
         holding: How many of its asks hold a node.
         priorities: The priorities of its asks that were bound.
     """
@@ -44,11 +45,11 @@ class Job:
 
     @property
     def wait_us(self) -> float:
-        """How long it waited, in microseconds; without end if no ask of it was bound."""
+        """How long it waited, in microseconds; infinite if none of its asks was bound."""
         return inf if self.bound_us is None else self.bound_us - self.came_us
 
     def times(self) -> JobTimes:
-        """Say how it fared."""
+        """Return its wait and its end, in seconds."""
         return JobTimes(self.queue, _seconds(self.wait_us), _seconds(_end_us(self)))
 
 
@@ -65,7 +66,7 @@ class JobHistory:
     """The applications of one side.
 
     Args:
-        closed: Is told of each of which nothing more can come.
+        closed: Called with each application once it can no longer change.
     """
 
     def __init__(self, closed: Callable[[Job], None]) -> None:
@@ -73,18 +74,18 @@ class JobHistory:
         self._open: dict[str, Job] = {}
 
     def find(self, app: str) -> Job | None:
-        """Give an application that has not completed."""
+        """Return an application that has not completed, or None."""
         return self._open.get(app)
 
     def submitted(self, app: str, queue: str, now_us: int) -> None:
-        """Take note of a new application; one of that name that was removed is over."""
+        """Record a new application; a removed one of the same name can no longer change."""
         before = self._open.pop(app, None)
         if before is not None:
             self._close(before, is_over=True)
         self._open[app] = Job(app, queue, now_us)
 
     def entered(self, app: str, state: str, now_us: int) -> None:
-        """Take note that an application is in another state."""
+        """Record the new state of an application."""
         job = self._open.get(app)
         if job is None:
             return
@@ -96,33 +97,33 @@ class JobHistory:
             job.end_us = None
 
     def gone(self, app: str) -> None:
-        """Take note that an application was removed."""
+        """Record that an application was removed."""
         self._close(self._open.pop(app), is_over=True)
 
     def end(self, alive: AbstractSet[str]) -> None:
-        """Take note that nothing more comes.
+        """Record that the side has ended.
 
         Args:
-            alive: The applications that have asks that are not bound.
+            alive: The applications with asks that are not bound.
         """
         for job in self._open.values():
             self._close(job, is_over=not job.holding and job.app not in alive)
         self._open.clear()
 
     def _close(self, job: Job, *, is_over: bool) -> None:
-        # An application that is removed enters no other state.
+        # No decision reports a state for an application that is removed.
         if is_over and job.end_us is None:
             job.end_us = job.removed_us
         self._closed(job)
 
 
 _Entry: TypeAlias = tuple[float, int, str, int, Job, Job]
-"""A change, negated if it is a gain; then what decides between equal ones; then both sides."""
+"""The change as a negative number, largest first; then the tie-breakers; then both sides."""
 
 
 @final
 class _Ranking:
-    """The jobs that gained most and those that lost most in one respect."""
+    """The jobs that gained most and those that lost most, by wait or by end."""
 
     def __init__(self) -> None:
         self._gained: list[_Entry] = []
@@ -131,13 +132,13 @@ class _Ranking:
         self.losses = 0
 
     def add(self, number: int, a: Job, b: Job, before: float, after: float) -> None:
-        """Compare two sides of a job.
+        """Compare a job on both sides.
 
         Args:
-            number: Tells it from all others.
-            a: One side.
-            b: The other side.
-            before: What is less the better on one side; it may be infinite.
+            number: A number that no other job has.
+            a: The job on one side.
+            b: The job on the other side.
+            before: Its wait or end on one side, in microseconds; may be infinite.
             after: The same on the other side.
         """
         if after < before:
@@ -148,7 +149,7 @@ class _Ranking:
             _keep(self._lost, (before - after, a.came_us, a.app, number, a, b))
 
     def movement(self) -> Movement:
-        """Say who gained and who lost."""
+        """Return which jobs gained and which lost."""
         return Movement(
             gained=self.gains,
             lost=self.losses,
@@ -160,7 +161,7 @@ class _Ranking:
 def _keep(entries: list[_Entry], entry: _Entry) -> None:
     entries.append(entry)
     if len(entries) > _ROOM:
-        entries.sort()  # Never as far as the jobs, as no two numbers are equal.
+        entries.sort()  # Never compares jobs: no two numbers are equal.
         del entries[MOST_JOBS:]
 
 
@@ -171,25 +172,25 @@ def _changes(entries: list[_Entry]) -> Iterator[JobChange]:
 
 @final
 class Matches:
-    """The applications of both sides, each compared as soon as it is over on both.
+    """The applications of both sides; each is compared once it is closed on both.
 
-    Only those are kept of which the other side has not heard the end.
+    An application is kept only until its namesake on the other side is closed.
     """
 
     def __init__(self) -> None:
         self._alone: tuple[dict[str, deque[Job]], dict[str, deque[Job]]] = ({}, {})
-        #: How often each side has refused an application of a name.
+        #: How often each side has refused an application, by name.
         self._refused: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         self._compared = 0
         self._wait = _Ranking()
         self._end = _Ranking()
 
     def refused(self, side: int, app: str) -> None:
-        """Take note that side 0 or 1 has refused to take an application."""
+        """Record that side 0 or 1 has refused an application."""
         self._refused[side][app] += 1
 
     def closed(self, side: int, job: Job) -> None:
-        """Take note that an application is over on side 0 or 1."""
+        """Record that an application can no longer change on side 0 or 1."""
         others = self._alone[1 - side]
         waiting = others.get(job.app)
         if waiting is None:
@@ -206,7 +207,7 @@ class Matches:
         self._end.add(self._compared, a, b, _end_us(a), _end_us(b))
 
     def changes(self) -> JobChanges:
-        """Say who fares better or worse."""
+        """Return which applications gained and which lost."""
         only_a, only_b = (sum(map(len, alone.values())) for alone in self._alone)
         return JobChanges(
             compared=self._compared,
@@ -219,5 +220,5 @@ class Matches:
         )
 
     def _refused_by(self, side: int, alone: Mapping[str, deque[Job]]) -> int:
-        """Count those on the other side alone that one side has refused."""
+        """Count the applications that only the other side has and that ``side`` has refused."""
         return sum(min(len(jobs), self._refused[side][app]) for app, jobs in alone.items())

@@ -1,4 +1,4 @@
-"""Which priorities stand in a row together."""
+"""Group priorities into the rows of a table."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from muster.compare._result import MOST_PRIORITIES
 
 
 def ranges(asks: Mapping[int, int], most: int = MOST_PRIORITIES) -> Iterator[tuple[int, int]]:
-    """Put priorities together so that there are few rows, with about as many asks in each.
+    """Group priorities into a few rows with about the same number of asks.
 
     Args:
-        asks: How many asks there are of each priority; of at least one.
-        most: How many rows there may be.
+        asks: How many asks each priority has.
+        most: The most rows.
 
     Yields:
-        The lowest and the highest priority of each row, the row of the highest first.
+        The lowest and the highest priority of each row, highest row first.
     """
     if len(asks) <= most:
         for priority in sorted(asks, reverse=True):

@@ -1,4 +1,4 @@
-"""The events that are refused, and on which side."""
+"""The refused events, and the side that refused each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from muster.compare._result import MOST_REFUSALS, Refusals
 from muster.replay import Remark
 
 _Queues: TypeAlias = dict[object, deque[Remark]]
-"""Refusals of an instant by what they are told apart by."""
+"""The refusals of an instant, by index or by message."""
 
 
 @final
 class _List:
-    """Refusals of one side: how many, and the first."""
+    """The refusals of one side: their number, and the first of them."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -29,14 +29,14 @@ class _List:
 
 @final
 class RefusalBook:
-    """Compares the refusals of both sides, instant by instant; nothing else is kept.
+    """Compares the refusals of both sides, instant by instant.
 
     Attributes:
-        totals: How many there are on each side.
+        totals: How many refusals each side has.
 
     Args:
-        in_step: Both sides have the same events: an event is told by its index, whatever is
-            said of it.
+        in_step: Whether both sides have the same events: then the index identifies a refused
+            event, otherwise the message does.
     """
 
     def __init__(self, *, in_step: bool) -> None:
@@ -48,13 +48,13 @@ class RefusalBook:
         self._first_both: list[tuple[Remark, Remark]] = []
 
     def add(self, side: int, remark: Remark) -> None:
-        """Take note that side 0 or 1 has refused an event at the present instant."""
+        """Record that side 0 or 1 has refused an event at the current instant."""
         self.totals[side] += 1
         key = remark.index if self._in_step else remark.message
         self._open[side].setdefault(key, deque()).append(remark)
 
     def compare(self) -> None:
-        """Compare what both sides have refused at the instant that ends."""
+        """Compare the refusals of both sides at the instant that ends."""
         a, b = self._open
         for key, remarks in a.items():
             others = b.get(key, deque())
@@ -72,7 +72,7 @@ class RefusalBook:
             self._first_both.append((a, b))
 
     def refusals(self) -> Refusals:
-        """Say which there were."""
+        """Return the refusals so far."""
         a, b = self._alone
         return Refusals(
             both=self._both,

@@ -1,4 +1,4 @@
-"""How much of the nodes is used over time, in all and by queue."""
+"""The usage of the nodes over time, by queue."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class _Level:
     """An amount that changes over time.
 
     Attributes:
-        amount: What it is, in base units.
-        since_us: Since when, in microseconds.
+        amount: The current amount, in base units.
+        since_us: When it last changed, in microseconds.
         area: Its integral until then, in base units times microseconds.
     """
 
@@ -27,7 +27,7 @@ class _Level:
     area: int = 0
 
     def change(self, by: int, now_us: int) -> None:
-        """Let it be more, or less."""
+        """Add ``by`` to the amount at ``now_us``."""
         self.area += self.amount * (now_us - self.since_us)
         self.since_us = now_us
         self.amount += by
@@ -35,49 +35,49 @@ class _Level:
 
 @final
 class Usage:
-    """What the nodes offer, and what each queue uses of it.
+    """The capacity of all nodes, and the usage of each queue, over time.
 
-    Only what changes is touched, however many queues there are.
+    A change costs the same however many queues there are.
     """
 
     def __init__(self) -> None:
         self._capacity: dict[str, int] = {}
-        self._there: dict[str, _Level] = defaultdict(_Level)
+        self._offered: dict[str, _Level] = defaultdict(_Level)
         self._used: dict[str, dict[str, _Level]] = defaultdict(lambda: defaultdict(_Level))
 
     def set_capacity(self, capacity: Mapping[str, int], now_us: int) -> None:
-        """Take note of what all nodes have together."""
+        """Set the total capacity of all nodes."""
         if capacity == self._capacity:
             return
         for kind in {*capacity, *self._capacity}:
             by = capacity.get(kind, 0) - self._capacity.get(kind, 0)
-            self._there[kind].change(by, now_us)
+            self._offered[kind].change(by, now_us)
         self._capacity = dict(capacity)
 
     def take(self, queue: str, amounts: Resources, now_us: int) -> None:
-        """Let a queue use some."""
+        """Add resources to the usage of a queue."""
         levels = self._used[queue]
         for kind, amount in amounts.items():
             levels[kind].change(amount, now_us)
 
     def give_back(self, queue: str, amounts: Resources, now_us: int) -> None:
-        """Let a queue use some no longer."""
+        """Subtract resources from the usage of a queue."""
         levels = self._used[queue]
         for kind, amount in amounts.items():
             levels[kind].change(-amount, now_us)
 
     def end(self, now_us: int) -> None:
-        """Let time pass until the end."""
-        for levels in (self._there, *self._used.values()):
+        """Advance all integrals to the end."""
+        for levels in (self._offered, *self._used.values()):
             for level in levels.values():
                 level.change(0, now_us)
 
     def shares(self, queues: Iterable[str]) -> dict[str, float | None]:
-        """Give for each type how much of it these queues used, from 0 to 1; after the end."""
+        """Return the share of each type that some queues used, from 0 to 1; after :meth:`end`."""
         listed = [self._used[queue] for queue in queues if queue in self._used]
         return {
-            kind: sum(levels[kind].area for levels in listed if kind in levels) / there.area
-            if there.area
+            kind: sum(levels[kind].area for levels in listed if kind in levels) / offered.area
+            if offered.area
             else None
-            for kind, there in sorted(self._there.items())
+            for kind, offered in sorted(self._offered.items())
         }

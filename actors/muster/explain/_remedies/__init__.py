@@ -1,4 +1,4 @@
-"""Remedies: changes of which each gets an ask bound, found by trying them.
+"""Remedies: changes each of which gets an ask bound, found by trying them.
 
-They know the state through a case, and change only copies of it.
+They see the state through a case, and change only copies of it.
 """

@@ -1,4 +1,4 @@
-"""What the search for remedies knows of an ask and of the state around it."""
+"""The case: the ask and the state that the search for remedies works on."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from muster_core.view.tree.queue import ViewQueue
 
 @final
 class Case:
-    """An ask that is not bound, and what surrounds it.
+    """An ask that is not bound, and the state around it.
 
     Args:
         scheduler: The scheduler, between two batches.
-        trials: Copies of it.
-        event: The ask as it came, under its own name.
+        trials: Tries events on copies of it.
+        event: The event that adds only this ask, under its own name.
         explanation: Why it is not running.
         at_us: The instant, in microseconds.
     """
@@ -61,29 +61,29 @@ class Case:
 
     @cached_property
     def path(self) -> Sequence[ViewQueue]:
-        """The queue of the ask and all above it, nearest first."""
+        """The queue of the ask and all its parents, nearest first."""
         key = self.machine.registry.queues[self.explanation.queue].key
         return self.machine.view.queues[key].upward()
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """Everything there is."""
+        """The whole state."""
         return self.scheduler.snapshot()
 
     @cached_property
     def gang(self) -> ViewGang | None:
-        """Its gang, unless that is satisfied and constrains nothing."""
+        """Its gang; None if it has none, or a satisfied one, which no longer constrains it."""
         gang = self.machine.view.gangs.get(self.event.gang or "")
         return None if gang is None or gang.satisfied else gang
 
     @cached_property
     def group(self) -> Sequence[ViewGang]:
-        """The gangs of its group; none if it is no member, or as good as none."""
+        """The gangs of its group; empty if :attr:`gang` is None."""
         return () if self.gang is None else self.machine.view.group_of(self.gang.name)
 
     @cached_property
     def together(self) -> Mapping[str, int]:
-        """What has to be placed for the ask to be bound: itself, or what lacks of its group."""
+        """The resources to place before the ask is bound: its own, or those its group lacks."""
         if self.gang is None:
             return dict(self.event.resources)
         total = self._sum(gang.pending for gang in self._gangs)
@@ -96,11 +96,11 @@ class Case:
 
     @cached_property
     def _parked(self) -> dict[str, int]:
-        """What is parked of its group, which is pending again once the gangs are renewed."""
+        """The resources of parked members of its group, pending again once it is renewed."""
         return self._sum(gang.parked for gang in self._gangs)
 
     def _sum(self, members: Iterable[Iterable[tuple[str, str]]]) -> dict[str, int]:
-        """Add up what asks want, given by their application and name."""
+        """Return the sum of the resources of asks, given by application and name."""
         names = {name for some in members for name in some}
         total: dict[str, int] = {}
         for app in {app for app, _ in names}:
@@ -111,14 +111,14 @@ class Case:
 
     @cached_property
     def pending(self) -> Mapping[str, int]:
-        """What is pending in all queues together, the ask and its group included."""
+        """The pending resources of all queues, of the types in :attr:`together`."""
         total = dict(self.snapshot.queues["root"].pending)
         add_to(total, self._parked)
         return {name: max(total.get(name, 0), amount) for name, amount in self.together.items()}
 
     @cached_property
     def steps(self) -> Mapping[str, int]:
-        """Of each type what all amounts are multiples of."""
+        """The greatest common divisor of the amounts of all asks, by type."""
         found: dict[str, int] = {}
         for app in self.snapshot.apps.values():
             for ask in app.asks:
@@ -127,7 +127,7 @@ class Case:
         return found
 
     def matches(self, node: Node, *, attributes: bool = True) -> bool:
-        """Say whether the ask may use a node, whatever is free there.
+        """Return whether the ask may use a node, free or not.
 
         Args:
             node: The node.
@@ -139,7 +139,7 @@ class Case:
         return all(node.attributes.get(key) == value for key, value in wanted)
 
     def lack(self, node: Node) -> dict[str, int]:
-        """Give what a node would have to have more to hold the ask; nothing if it has room."""
+        """Return the resources that a node lacks to hold the ask; empty if it has room."""
         return {
             name: amount + node.used.get(name, 0) - node.capacity.get(name, 0)
             for name, amount in self.event.resources.items()
@@ -147,7 +147,7 @@ class Case:
         }
 
     def by_lack(self, nodes: Iterable[Node]) -> list[Node]:
-        """Sort nodes by how much they lack for the ask, least first."""
+        """Return nodes sorted by how much they lack for the ask, least first."""
         wanted = self.event.resources
 
         def key(node: Node) -> tuple[float, str]:
@@ -163,13 +163,13 @@ class Case:
         *,
         smallest: Mapping[str, int] | None = None,
     ) -> Remedy | None:
-        """Try events; give the remedy that they are, or None if they are none.
+        """Try events; return them as a remedy if the ask is then bound, otherwise None.
 
         Args:
-            kind: What is changed.
+            kind: The kind of change.
             text: The change in words.
             events: The events that make it.
-            smallest: The amounts of it, if it was found that one less of each does not do.
+            smallest: Its amounts, if the search has shown that none of them can be one less.
         """
         after = self.trials.after(events)
         node = None if after is None else node_of(after, self.event.app, self.event.ask)
@@ -187,14 +187,14 @@ class Case:
         text: Callable[[tuple[int, ...]], str],
         events: Callable[[tuple[int, ...]], Sequence[Written]],
     ) -> Iterator[Remedy]:
-        """Give what a search has found as a remedy, if it has found anything.
+        """Yield the result of a search as a remedy, if there is one.
 
         Args:
-            kind: What is changed.
-            names: What the amounts are called.
-            found: The amounts.
-            text: Says them in words.
-            events: Makes events of them.
+            kind: The kind of change.
+            names: The names of the amounts.
+            found: The result of the search, or None.
+            text: Returns the amounts in words.
+            events: Returns the events that set the amounts.
         """
         if found is None:
             return
@@ -209,5 +209,5 @@ class Case:
 
 
 def told(amounts: Mapping[str, int]) -> str:
-    """Write amounts for people."""
+    """Return amounts as text for messages."""
     return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in amounts.items())

@@ -1,4 +1,4 @@
-"""Remedies of several parts, for asks that are held up by more than one thing."""
+"""Remedies of several parts, for asks that have more than one obstacle."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from muster.explain._writing import Written
 from muster_core.config.model import SortPolicy
 
 _TOLD: Final = 2
-"""How many of them are told."""
+"""How many combined remedies are reported."""
 
 
 def combined_remedies(case: Case) -> Iterator[Remedy]:
-    """Try what stands in the way but for room, together with all the room that it takes."""
+    """Try changes that are not about room, each with all the room that the ask then needs."""
     found: list[Part] = []
     for part in _parts(case):
         if any(_has_all_of(part, less) for less in found):
-            continue  # With less it is bound, too.
+            continue  # A part of this change is enough.
         remedy = _with_room(case, part)
         if remedy is not None:
             yield remedy
@@ -45,16 +45,16 @@ def _parts(case: Case) -> Iterator[Part]:
     yield Part()
     gangs = list(gang_parts(case))
     yield from gangs
-    ways_in = list(_ways_in(case))
-    yield from ways_in
-    for way in ways_in:
+    orders = list(_order_changes(case))
+    yield from orders
+    for order in orders:
         for part in gangs:
-            text = f"{part.text}, and {way.text}"
-            yield attrs.evolve(part, text=text, changes=way.changes)
+            text = f"{part.text}, and {order.text}"
+            yield attrs.evolve(part, text=text, changes=order.changes)
 
 
-def _ways_in(case: Case) -> Iterator[Part]:
-    """Give properties of the leaf with which its order keeps no ask back: each, then all."""
+def _order_changes(case: Case) -> Iterator[Part]:
+    """Yield changes of leaf properties that hold asks back: each alone, then all together."""
     leaf = case.path[0].config
     properties: dict[str, str] = {}
     if leaf.settings.blocking:
@@ -84,14 +84,14 @@ def _with_room(case: Case, part: Part) -> Remedy | None:
 @final
 @attrs.frozen
 class _Room:
-    """So much room on a node, and in the queues of the ask, besides a part of another kind.
+    """Room on a node and in the queues of the ask, combined with a part of another kind.
 
     Attributes:
         case: The ask.
         part: The other part.
-        counts: How many applications may run in its queues.
-        limits: The limits of its queues that leave too little for that.
-        size: What there is to be room for.
+        counts: The limits on running applications in its queues.
+        limits: The limits of its queues that leave too little room for ``size``.
+        size: The resources to make room for.
     """
 
     case: Case

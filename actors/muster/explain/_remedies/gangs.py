@@ -1,4 +1,4 @@
-"""Remedies that concern the gang of an ask, and those that are bound together with it."""
+"""Remedies that concern the gang of an ask and the other gangs of its group."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from muster_core.structures.totals import add_to
 from muster_core.view.gangs.gang import ViewGang
 
 _ENOUGH: Final = 10_000
-"""How many members are made up at the most."""
+"""The most members that a remedy adds."""
 
 
 def gang_remedies(case: Case) -> Iterator[Remedy]:
-    """Try what can be done about the gangs of its group."""
+    """Try changes of the gangs of its group."""
     yield from _renew(case)
     for gang in case.group:
         if gang.definition is None:
@@ -34,7 +34,7 @@ def gang_remedies(case: Case) -> Iterator[Remedy]:
 
 
 def _define(case: Case, gang: ViewGang) -> Iterator[Remedy]:
-    """Define a gang that is not: with as many members as there are, or fewer if they must be."""
+    """Define a placeholder with as many members as it has, or with fewer if necessary."""
 
     def events(fewer: tuple[int, ...]) -> list[Written]:
         definition = GangDefinition(gang.children - fewer[0], gang.children - fewer[0])
@@ -54,7 +54,7 @@ def _define(case: Case, gang: ViewGang) -> Iterator[Remedy]:
 
 
 def _add_members(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Remedy]:
-    """Let more members come that are like one that is there."""
+    """Add the missing members of a gang, each like an existing one."""
     lack = definition.min_member - gang.children
     example = _example(case, gang)
     if not 0 < lack <= _ENOUGH:
@@ -78,7 +78,7 @@ def _more(gang: ViewGang, example: AddAsk, count: int) -> str:
 
 
 def _members(case: Case, example: AddAsk, count: int) -> Written:
-    """Write members that come, with names that are free."""
+    """Return the event that adds members under unused names."""
     name, number = f"{example.ask}-more", 1
     taken = {ask.name for ask in case.snapshot.apps[example.app].asks}
     while any(one == name or one.startswith(f"{name}-") for one in taken):
@@ -88,7 +88,7 @@ def _members(case: Case, example: AddAsk, count: int) -> Written:
 
 
 def _example(case: Case, gang: ViewGang) -> AddAsk:
-    """Give a member of a gang as it might have come; if it has none, one like the ask."""
+    """Return an event that adds a member like an existing one, or like the ask if it has none."""
     if gang is case.gang:
         return case.event
     seen = case.snapshot.gangs[gang.name]
@@ -100,7 +100,7 @@ def _example(case: Case, gang: ViewGang) -> AddAsk:
 
 
 def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Iterator[Remedy]:
-    """Let a gang need fewer members, but as many as possible."""
+    """Lower ``min_member`` of a gang, as little as possible."""
     if definition.min_member < 2:
         return
 
@@ -126,7 +126,7 @@ def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Itera
 
 
 def _renew(case: Case) -> Iterator[Remedy]:
-    """Take the marks away from gangs that have timed out."""
+    """Clear the timeouts of the gangs of its group."""
     part = _renewed(case)
     if part is not None:
         remedy = case.remedy(RemedyKind.RENEW_GANG, part.text, part.events)
@@ -135,7 +135,7 @@ def _renew(case: Case) -> Iterator[Remedy]:
 
 
 def _renewed(case: Case) -> Part | None:
-    """Remove the gangs that have timed out, and define them anew."""
+    """Return the part that removes the gangs that have timed out, and defines them again."""
     marked = [gang for gang in case.group if gang.state is GangState.TIMED_OUT]
     known = [(gang.name, gang.definition) for gang in marked if gang.definition is not None]
     if not known:
@@ -148,7 +148,7 @@ def _renewed(case: Case) -> Part | None:
 
 
 def gang_parts(case: Case) -> Iterator[Part]:
-    """Give all that stands in the way of the gangs of its group but for room, mended at once."""
+    """Yield one part with all changes that the gangs of its group need, except for room."""
     renewed = _renewed(case)
     parts = [] if renewed is None else [renewed]
     for gang in case.group:
@@ -168,7 +168,7 @@ def gang_parts(case: Case) -> Iterator[Part]:
 
 
 def _made_up(case: Case) -> Iterator[Part]:
-    """Make up the gangs of its group that there are not, each with one member like the ask."""
+    """Yield parts that add the missing gangs of its group, each with one member like the ask."""
     known = {gang.name for gang in case.group}
     named = {
         name

@@ -1,4 +1,4 @@
-"""Remedies that concern nodes: another one, a larger one, one that may be used."""
+"""Remedies that concern nodes: schedulable again, relabelled, larger or new."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from muster_core.structures.totals import add_to
 from muster_core.values.quantities import format_quantity
 
 _TRIED: Final = 16
-"""Of how many nodes of a kind it is tried out what they would do."""
+"""How many nodes are tried with one kind of change."""
 
 _TOLD: Final = 3
-"""How many nodes are told that would do alike."""
+"""How many nodes are reported for one kind of change."""
 
 
 def node_remedies(case: Case) -> Iterator[Remedy]:
-    """Try what can be done about nodes."""
+    """Try changes of nodes."""
     yield from _open(case)
     yield from _relabel(case)
     yield from _grow(case)
@@ -36,7 +36,7 @@ def _all(case: Case) -> list[Node]:
 def _first(
     case: Case, kind: RemedyKind, nodes: Sequence[Node], change: Callable[[Node], Written], how: str
 ) -> Iterator[Remedy]:
-    """Try the same with some nodes, until it has worked with a few."""
+    """Try the same change on several nodes, until it has worked on a few."""
     found = 0
     for node in nodes[:_TRIED]:
         remedy = case.remedy(kind, how.format(node.name), [change(node)])
@@ -77,12 +77,12 @@ def _relabel(case: Case) -> Iterator[Remedy]:
 
 
 def _safe(text: str) -> str:
-    """Write a text so that ``format`` leaves it alone."""
+    """Escape a text for ``format``."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _grow(case: Case) -> Iterator[Remedy]:
-    """Make a node larger, the one that lacks least."""
+    """Enlarge a node; those that lack least are tried first."""
     usable = [node for node in _all(case) if node.schedulable and case.matches(node)]
     for node in case.by_lack(usable)[:_TRIED]:
         remedy = _grown(case, node)
@@ -118,7 +118,7 @@ def _grown(case: Case, node: Node) -> Remedy | None:
 
 
 def more_room(case: Case, room: Mapping[str, int]) -> Written:
-    """Write more room that the ask could use: on the only node that will do, or a new one."""
+    """Return the event that makes room for the ask: on its required node, or on a new one."""
     node = case.nodes.get(case.event.node or "")
     if node is None:
         return new_node(case, room)
@@ -134,7 +134,7 @@ def more_room(case: Case, room: Mapping[str, int]) -> Written:
 
 
 def _with_room(node: Node, room: Mapping[str, int]) -> dict[str, int]:
-    """Give the capacity of a node with which so much is free, or more if that is so now."""
+    """Return a capacity of a node with which at least ``room`` is free; no less than now."""
     capacity = dict(node.capacity)
     for name, amount in room.items():
         capacity[name] = max(capacity.get(name, 0), node.used.get(name, 0) + amount)
@@ -142,7 +142,7 @@ def _with_room(node: Node, room: Mapping[str, int]) -> dict[str, int]:
 
 
 def room_text(case: Case, room: Mapping[str, int]) -> str:
-    """Say in words what :func:`more_room` does."""
+    """Return in words what :func:`more_room` changes."""
     node = case.nodes.get(case.event.node or "")
     if node is None:
         return _new_text(case, room)
@@ -171,7 +171,7 @@ def _new_text(case: Case, capacity: Mapping[str, int]) -> str:
 
 
 def new_node(case: Case, capacity: Mapping[str, int]) -> Written:
-    """Write a node that comes, and that the ask could use."""
+    """Return the event that adds a node that the ask may use."""
     name, number = case.event.node or "another-node", 1
     while name in case.nodes:
         number += 1
@@ -200,7 +200,7 @@ def _add(case: Case) -> Iterator[Remedy]:
 def smallest_room(
     case: Case, names: Sequence[str], events: Callable[[tuple[int, ...]], Sequence[Written]]
 ) -> Smallest | None:
-    """Find the least of some types that has to come."""
+    """Find the smallest amounts of some types with which the ask is bound."""
 
     def works(values: tuple[int, ...]) -> bool:
         return case.trials.bind(events(values))

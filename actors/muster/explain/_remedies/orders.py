@@ -1,4 +1,4 @@
-"""Remedies that concern who comes first: priorities, settings of queues, asks ahead."""
+"""Remedies that concern the order: priorities, settings of queues, other asks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from muster_core.values.priority import MAX_PRIORITY
 from muster_core.view.tree.queue import ViewQueue
 
 _AHEAD: Final = 5
-"""How many asks ahead are removed at the most."""
+"""The most asks ahead that a remedy removes."""
 
 _RELEASED: Final = 40
-"""Of how many bound asks it is tried out what their end would do."""
+"""The most bound asks whose release is tried."""
 
 _TYPES: Final = 4
-"""Of how many types every choice of some is tried, as for what is guaranteed."""
+"""Up to how many types all combinations are tried for ``guaranteed``."""
 
 _TOLD: Final = 3
-"""How many of them are told that would do alike."""
+"""How many releases are reported."""
 
 
 def order_remedies(case: Case) -> Iterator[Remedy]:
-    """Try what can be done about who comes first."""
+    """Try changes of priorities and of queue settings."""
     yield from _priority(case)
     yield from _guaranteed(case)
     yield from _policies(case)
@@ -55,7 +55,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
     def works(priority: int) -> bool:
         return case.trials.bind(events(priority))
 
-    if works(now):  # It is not for its priority that it is bound then.
+    if works(now):  # Then the priority is not the cause.
         text = "the same ask, withdrawn and submitted again"
         again = case.remedy(RemedyKind.RESUBMIT, text, events(now))
         if again is not None:
@@ -75,7 +75,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
 
 
 def _guaranteed(case: Case) -> Iterator[Remedy]:
-    """Guarantee a queue so much that it may reclaim for the ask."""
+    """Raise ``guaranteed`` of a queue so that it may reclaim for the ask."""
     for queue in case.path[:-1]:
         for remedy in _guaranteed_to(case, queue):
             yield remedy
@@ -83,10 +83,10 @@ def _guaranteed(case: Case) -> Iterator[Remedy]:
 
 
 def _guaranteed_to(case: Case, queue: ViewQueue) -> Iterator[Remedy]:
-    """Guarantee a queue more of one type; else of two, and so on.
+    """Raise ``guaranteed`` of one type of a queue; also of two, and so on.
 
-    Of a type of which nothing is guaranteed a queue may have what it likes, so more types
-    may be worse than fewer.
+    A type that ``guaranteed`` does not name does not limit reclaim, so more types may be worse
+    than fewer.
     """
     wanted = {
         name: queue.allocated.get(name, 0) + amount for name, amount in case.event.resources.items()
@@ -121,7 +121,7 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
 
 
 def _policies(case: Case) -> Iterator[Remedy]:
-    """Try other settings of the leaf, and of the partition."""
+    """Try other settings of the leaf and of the partition."""
     leaf = case.path[0].config
     settings = leaf.settings
     wanted: list[tuple[str, str]] = []
@@ -148,13 +148,13 @@ def _policies(case: Case) -> Iterator[Remedy]:
 
 
 def ask_remedies(case: Case) -> Iterator[Remedy]:
-    """Try what would be without other asks."""
+    """Try the removal or release of other asks."""
     yield from _remove_ahead(case)
     yield from _release(case)
 
 
 def _remove_ahead(case: Case) -> Iterator[Remedy]:
-    """Take away the asks that are tried before, one after the other, until it is bound."""
+    """Remove the asks that are tried before it, one after the other, until it is bound."""
     own = f"{case.event.app}/{case.event.ask}"
     events: list[Written] = []
     names: list[str] = []
@@ -180,7 +180,7 @@ def _remove_ahead(case: Case) -> Iterator[Remedy]:
 
 
 def _release(case: Case) -> Iterator[Remedy]:
-    """Let an ask end that is bound: the smallest ones first."""
+    """Release a bound ask; the smallest ones are tried first."""
     found = 0
     for app, ask in _ends(case)[:_RELEASED]:
         events: list[Written] = [{"op": "release", "app": app, "ask": ask.name}]
@@ -194,7 +194,7 @@ def _release(case: Case) -> Iterator[Remedy]:
 
 
 def _ends(case: Case) -> Sequence[tuple[str, AskSnapshot]]:
-    """Give the bound asks that leave enough behind on their node, or in a queue of the ask."""
+    """Return the bound asks that free enough of their node, or use a queue of the ask."""
     path = {queue.config.path for queue in case.path}
     found: list[tuple[float, str, AskSnapshot]] = []
     for app in case.snapshot.apps.values():

@@ -1,4 +1,4 @@
-"""Parts of a remedy that concern anything but room."""
+"""Parts of a remedy: changes that do not concern room."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from muster.explain._writing import Written
 @final
 @attrs.frozen
 class Part:
-    """A change that may have to be made together with others.
+    """A change that can be combined with others.
 
     Attributes:
         text: The change in words.
-        events: The events that make it, but for those of a configuration.
+        events: The events that make it, without ``configure``.
         changes: The settings of queues that it changes, by path.
-        more: What it asks for besides, in base units.
+        more: The resources that it needs in addition, in base units.
     """
 
     text: str = ""

@@ -1,4 +1,4 @@
-"""Remedies that concern what queues may have: ``max`` and ``maxapplications``."""
+"""Remedies that concern the quotas of queues: ``max`` and ``maxapplications``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from muster_core.values.quantities import format_quantity
 from muster_core.view.tree.queue import ViewQueue
 
 Limit = tuple[str, str]
-"""A queue by its path, and a type of which it may have only so much."""
+"""The path of a queue, and a resource type that its ``max`` names."""
 
 
 def quota_remedies(case: Case) -> Iterator[Remedy]:
-    """Try what can be done about the limits of queues."""
+    """Try higher limits of queues."""
     yield from _raise_max(case)
     yield from _raise_applications(case)
 
@@ -28,12 +28,12 @@ def quota_remedies(case: Case) -> Iterator[Remedy]:
 @final
 @attrs.frozen
 class Limits:
-    """The limits above an ask that leave too little for what it wants.
+    """The limits above an ask that leave too little room for it.
 
     Attributes:
         case: The ask.
         names: The limits: the path of a queue and a type, in order.
-        knobs: What each would have to be.
+        knobs: The range of each limit for the search.
     """
 
     case: Case
@@ -42,7 +42,7 @@ class Limits:
 
     @classmethod
     def for_room(cls, case: Case, wanted: Mapping[str, int]) -> Limits:
-        """Give the limits that leave too little for so much."""
+        """Return the limits that leave too little room for ``wanted``."""
         own, names, knobs = case.event.resources, list[Limit](), list[Knob]()
         for queue in case.path:
             for name, most in queue.config.max.amounts:
@@ -55,11 +55,11 @@ class Limits:
         return cls(case, names, knobs)
 
     def labels(self) -> list[str]:
-        """Give what the amounts are called."""
+        """Return the names of the amounts."""
         return [f"{path}/{name}" for path, name in self.names]
 
     def changes(self, values: Sequence[int]) -> dict[str, QueueChange]:
-        """Give the changes of queues that make the limits what they are to be."""
+        """Return the changes of queues that set the limits to ``values``."""
         most: dict[str, dict[str, int]] = {}
         for (path, name), value, knob in zip(self.names, values, self.knobs, strict=True):
             if value > knob.floor:
@@ -67,7 +67,7 @@ class Limits:
         return {path: QueueChange(max=amounts) for path, amounts in most.items()}
 
     def text(self, values: Sequence[int]) -> str:
-        """Say in words what the limits are to be."""
+        """Return the new limits in words."""
         parts: list[str] = []
         for (path, name), value, knob in zip(self.names, values, self.knobs, strict=True):
             if value > knob.floor:
@@ -77,7 +77,7 @@ class Limits:
 
 
 def _raise_max(case: Case) -> Iterator[Remedy]:
-    """Raise what is too low for the ask alone; else for all that might come before it."""
+    """Raise limits that are too low for the ask; if that fails, for all that may come first."""
     for wanted in _growing(case):
         raised = _raise_for(case, Limits.for_room(case, wanted))
         if raised is not None:
@@ -98,7 +98,7 @@ def _raise_for(case: Case, limits: Limits) -> Remedy | None:
 
 
 def _growing(case: Case) -> Iterator[Mapping[str, int]]:
-    """Give what there should be room for: the ask, its group, and all that is pending."""
+    """Yield growing amounts to make room for: the ask, its group, up to all that is pending."""
     yield case.event.resources
     yield case.together
     everything = case.pending
@@ -115,10 +115,10 @@ def _works(
 
 
 def _raise_applications(case: Case) -> Iterator[Remedy]:
-    """Let more applications run in the queues that let no more of them run.
+    """Raise ``maxapplications`` if a queue above the ask lets no more applications run.
 
-    Where another one comes first, what has room now may be full then; so all that is limited
-    may be raised.
+    If another application starts first, a queue that is not full now may become full; so the
+    search may raise the limit of every queue that has one.
     """
     if not any(queue.gates()[1] for queue in case.path):
         return
@@ -134,11 +134,11 @@ def _raise_applications(case: Case) -> Iterator[Remedy]:
 @final
 @attrs.frozen
 class Counts:
-    """How many applications may run in the queues above an ask that limit it.
+    """The ``maxapplications`` of the queues above an ask.
 
     Attributes:
-        paths: The queues, by path.
-        knobs: What the limit of each would have to be.
+        paths: The paths of the queues that have a limit.
+        knobs: The range of each limit for the search.
     """
 
     paths: Sequence[str]
@@ -146,7 +146,7 @@ class Counts:
 
     @classmethod
     def above(cls, case: Case) -> Counts:
-        """Give all such queues, also those that may have one more application now."""
+        """Return the limits of all queues above an ask, full or not."""
         limited = [queue for queue in case.path if queue.config.max_applications]
         return cls(
             [queue.config.path for queue in limited],
@@ -154,7 +154,7 @@ class Counts:
         )
 
     def labels(self) -> list[str]:
-        """Give what the numbers are called."""
+        """Return the names of the numbers."""
         return [f"{path}/maxapplications" for path in self.paths]
 
     def _raised(self, values: Sequence[int]) -> list[tuple[str, int, int]]:
@@ -162,13 +162,13 @@ class Counts:
         return [(path, value, knob.floor) for path, value, knob in chosen if value > knob.floor]
 
     def changes(self, values: Sequence[int]) -> dict[str, QueueChange]:
-        """Give the changes of queues that make the limits what they are to be."""
+        """Return the changes of queues that set the limits to ``values``."""
         return {
             path: QueueChange(max_applications=value) for path, value, _ in self._raised(values)
         }
 
     def text(self, values: Sequence[int]) -> str:
-        """Say in words what the limits are to be."""
+        """Return the new limits in words."""
         return ", and ".join(
             f"{value} instead of {now} as maxapplications of {path}"
             for path, value, now in self._raised(values)

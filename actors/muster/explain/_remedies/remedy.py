@@ -1,4 +1,4 @@
-"""What would help: a change that alone gets an ask bound."""
+"""A remedy: a change that alone gets an ask bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muster.feeds import Raw
 
 @final
 class RemedyKind(StrEnum):
-    """What is changed."""
+    """The kind of change."""
 
     PRIORITY = "priority"
     RESUBMIT = "resubmit"
@@ -41,15 +41,15 @@ class Remedy:
     """A change that was tried on a copy of the state, and got the ask bound at once.
 
     Attributes:
-        kind: What is changed.
+        kind: The kind of change.
         text: The change in words.
-        node: On which node the ask was bound.
-        events: The events of a feed that make the change, to be put after the last event of
-            the instant. The first one closes the batch of that.
-        smallest: The amounts of the change by name, in base units, of which it was tried that
-            none can be one less; for the members that a gang needs how many fewer these are. None
-            where the change has no amount, or the search was cut short.
-        evicted: The asks that lose their nodes for it, as ``app/ask``.
+        node: The node on which the ask was bound.
+        events: The events of a feed that make the change, to be added after the last event of
+            the instant. The first one closes the batch of the instant.
+        smallest: The amounts of the change by name, in base units, if trials have shown that none
+            of them can be one less; for ``min_member``, by how much it is lowered. None if the
+            change has no amount, or the search stopped early.
+        evicted: The asks that the change evicts, as ``app/ask``.
     """
 
     kind: RemedyKind

@@ -1,4 +1,4 @@
-"""Finding the smallest of what works, where the only way to know is to try."""
+"""Search for the smallest numbers that work, if trying is the only way to know."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final, final
 import attrs
 
 _PASSES: Final = 6
-"""How often all numbers are lowered in turn before what was found is taken as it is."""
+"""The most passes over all numbers; after them the result may not be the smallest."""
 
 
 @final
 @attrs.frozen
 class Knob:
-    """A number that may be lowered.
+    """A number that the search may lower.
 
     Attributes:
-        value: One that works.
-        guess: What is likely to be the smallest that does, never more than ``value``.
-        step: Sizes are likely to be multiples of it.
-        floor: What it is now, below which it is not to go; never more than ``guess``.
+        value: The number to begin with.
+        guess: The likely result, never more than ``value``.
+        step: The likely result is a multiple of it.
+        floor: The lowest number allowed, usually the current setting; never more than ``guess``.
     """
 
     value: int
@@ -32,12 +32,12 @@ class Knob:
 @final
 @attrs.frozen
 class Smallest:
-    """What was found.
+    """The result of a search.
 
     Attributes:
         values: A number for each knob; together they work.
         raised: Whether each is above its floor.
-        proved: With any of these lower by one it was tried, and does not work.
+        proved: Whether trials have shown that none of them can be one less.
     """
 
     values: tuple[int, ...]
@@ -46,20 +46,20 @@ class Smallest:
 
 
 def smallest(works: Callable[[tuple[int, ...]], bool], knobs: Sequence[Knob]) -> Smallest | None:
-    """Lower numbers as far as it goes, one after the other.
+    """Lower numbers as far as possible, one after the other.
 
-    What works need not work with more: another ask may want what is too much. So what is
-    found is the end of *a* range of numbers that work.
+    Larger numbers do not always work: another ask may take the surplus. So the result is the
+    lower end of *a* range of numbers that work.
 
-    Of several, each is first tried at its floor: what is not needed is left as it is, also
-    where a little more of it would do harm.
+    If there are several knobs, each is first tried at its floor: a change that is not needed is
+    left out, even if a small one would do harm.
 
     Args:
         works: Whether these numbers work.
         knobs: The numbers to begin with.
 
     Returns:
-        What was found; None if the numbers to begin with do not work.
+        The result; None if neither the guesses nor the numbers to begin with work.
     """
     known: dict[tuple[int, ...], bool] = {}
 
@@ -93,8 +93,8 @@ def smallest(works: Callable[[tuple[int, ...]], bool], knobs: Sequence[Knob]) ->
 
 
 def _lowest(works: Callable[[int], bool], value: int, knob: Knob) -> int:
-    """Lower a number that works until one less does not."""
-    low = knob.floor - 1  # What does not work, or is not asked about.
+    """Return a number, at most ``value``, that works while one less does not."""
+    low = knob.floor - 1  # A number that does not work, or is not allowed.
     if knob.guess < value:
         if works(knob.guess):
             value = knob.guess
@@ -113,7 +113,7 @@ def _lowest(works: Callable[[int], bool], value: int, knob: Knob) -> int:
 
 
 def _bisect(works: Callable[[int], bool], low: int, high: int, step: int) -> int:
-    """Come closer: from a number that does not work and a higher one that does."""
+    """Narrow the range from a number that does not work to a higher one that does."""
     while high - low > 1:
         middle = (low + high) // 2
         on_grid = middle - middle % step
@@ -131,12 +131,12 @@ def _bisect(works: Callable[[int], bool], low: int, high: int, step: int) -> int
 
 
 def least_above(works: Callable[[int], bool], low: int, high: int) -> int | None:
-    """Find a number that works where the one before it does not, in ever longer steps.
+    """Find a number that works while the one before it does not, in ever longer steps.
 
     Args:
         works: Whether a number works.
-        low: One that does not.
-        high: The highest that there is.
+        low: A number that does not work.
+        high: The highest number allowed.
 
     Returns:
         The number; None if the highest does not work either.

@@ -1,9 +1,9 @@
-"""The configuration in force as an event, with some settings changed.
+"""Write the configuration in force as an event, with some settings changed.
 
-It is written from what the queues have now, so that nothing else changes: a queue that was
-made on the fly, or by an object, stays as it is unless it is the one to be changed, and one
-that drains goes on draining. What was made on the fly may have a ``max`` over that of a queue
-above, which means nothing, and which no configuration may say; it is left out.
+It contains the current settings of the queues, so that nothing else changes. A dynamic queue,
+or one that an object created, is left out unless it changes, and a draining queue keeps
+draining. The ``max`` of a dynamic queue may be above that of its parent. Such a ``max`` has no
+effect and no configuration may have it, so it is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEFAULT_WEIGHTS: Final = (("memory", 1.0), ("vcore", 1.0))
 @final
 @attrs.frozen
 class QueueChange:
-    """Settings of one queue that are to be others.
+    """The changed settings of one queue.
 
     Attributes:
         guaranteed: The new ``guaranteed`` of some types, in base units.
@@ -48,12 +48,12 @@ def configure(
     *,
     preemption: bool | None = None,
 ) -> Written:
-    """Write the event that changes some settings.
+    """Return the event that changes some settings.
 
     Args:
-        machine: Who knows the configuration in force, and the queues.
-        changes: What is to change, by the full path of the queue.
-        preemption: Whether the partition is to preempt; None for what it does now.
+        machine: The machine with the configuration in force and the queues.
+        changes: The changed settings, by the full path of the queue.
+        preemption: Whether the partition preempts; None for no change.
     """
     configuration = machine.registry.configuration
     partition: Written = {"name": configuration.partition}
@@ -70,7 +70,7 @@ def configure(
 
 
 def _paths(changes: Mapping[str, QueueChange]) -> Iterator[str]:
-    """Give the paths of queues that have to be named: those that change, and all above."""
+    """Yield the paths of the queues to write: those that change, and their parents."""
     for path in changes:
         names = path.split(".")
         yield from (".".join(names[:length]) for length in range(1, len(names) + 1))

@@ -1,4 +1,4 @@
-"""Encodings of feeds: bytes to raw events and back.
+"""Encodings of feeds: from bytes to raw events and back.
 
 They do not know what an event means.
 """

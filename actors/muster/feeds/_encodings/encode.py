@@ -1,7 +1,6 @@
-"""Encoders: from a value that every encoding has to the bytes of one event.
+"""Encoders: write a value that every encoding supports as the bytes of one event.
 
-Each gives the bytes of one event so that the events of a feed are just written one after
-the other.
+The bytes of consecutive events form a feed: nothing is needed between them.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ import msgpack
 
 from muster.feeds._encodings.raw import Encoding, Raw
 
-# A text that YAML, this program's and any other's, takes for nothing but a text.
+# A text that every YAML parser, not only ours, reads as a text without quotes.
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*|[0-9]+(\.[0-9]+)?[A-Za-z]+", re.ASCII)
 _NOT_TEXTS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 _TO_ESCAPE: Final = re.compile(
     "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 _LONGEST_KEY: Final = 1000
-"""A key of more than 1024 characters needs a mark in YAML."""
+"""In YAML a key of more than 1024 characters must start with ``?``."""
 
 
 def to_json_line(value: object) -> bytes:
     """Write a value as one line of JSON."""
-    # What is no Unicode (from the name of a file, in a message) becomes the escape of JSON.
+    # Lone surrogates (from a file name in a message) are written as JSON escapes.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(
         errors="backslashreplace"
     ) + (b"\n")

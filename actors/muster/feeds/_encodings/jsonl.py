@@ -1,4 +1,4 @@
-"""JSON Lines: one event a line. A line that is bad is refused, and the next one is good again."""
+"""JSON Lines: one event per line. A bad line is refused; the lines after it are still read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import BinaryIO, Final, NoReturn, final
 from muster.feeds._encodings.raw import MAX_DEPTH, Raw, RawEvent, trouble
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""The longest line that is looked at, so that a feed without line ends does not fill memory."""
+"""The longest line that is parsed, so that a feed without line ends does not fill memory."""
 
 
 def read_jsonl(stream: BinaryIO, _name: str) -> Iterator[RawEvent]:
-    """Read events one by one; blank lines are none."""
+    """Read events one by one; blank lines are skipped."""
     index, number = 0, 0
     while line := stream.readline(MAX_LINE_BYTES):
         number += 1
@@ -34,11 +34,11 @@ def read_jsonl(stream: BinaryIO, _name: str) -> Iterator[RawEvent]:
 
 @final
 class _NumberError(ValueError):
-    """What stands there is no number of JSON, or none that fits a float."""
+    """A number that is not valid JSON, or that does not fit a float."""
 
 
 def decode(line: bytes) -> tuple[Raw, str | None]:
-    """Read one line: the value, and what is wrong with it."""
+    """Read one line; return its value, and the problem with it or None."""
     repeated: list[str] = []
 
     def as_map(pairs: list[tuple[str, Raw]]) -> dict[str, Raw]:
@@ -64,7 +64,7 @@ def decode(line: bytes) -> tuple[Raw, str | None]:
         return None, f"the line is not JSON: {error.msg} (column {error.colno})"
     except _NumberError as error:
         return None, f"the line is not JSON: {error}"
-    except ValueError:  # the one that is left: Python reads no endless integers
+    except ValueError:  # the only other cause: Python limits the digits of an integer
         return None, "the line is not JSON: a number has too many digits"
     except RecursionError:
         return None, f"is nested deeper than {MAX_DEPTH} levels"
@@ -74,7 +74,7 @@ def decode(line: bytes) -> tuple[Raw, str | None]:
 
 
 def _trouble(line: bytes, value: Raw) -> str | None:
-    # Nearly no line can have what `trouble` looks for, and to walk each would be slow.
+    # Almost no line can have such a problem, and to walk every value would be slow.
     if b"\\ud" in line or b"\\uD" in line or line.count(b"{") + line.count(b"[") > MAX_DEPTH:
         return trouble(value)
     return None

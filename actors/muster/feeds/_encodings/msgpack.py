@@ -1,7 +1,8 @@
 """msgpack: a stream of maps, one after the other, with nothing between them.
 
-There are no lines to find the next event by: what is no msgpack ends the feed. What is
-msgpack, but no event (another type, a key twice, text that is not UTF-8), is refused.
+There are no lines that mark the next event, so bytes that are not msgpack end the feed.
+Valid msgpack that is no event (another type, a repeated key, text that is not UTF-8) is
+refused, and the feed goes on.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from muster.feeds._encodings.source import CHUNK_BYTES
 from muster.feeds._errors import FeedError
 
 MAX_EVENT_BYTES: Final = 256 * 1024 * 1024
-"""The largest event that is looked at."""
+"""The largest event that is read."""
 
 MAX_ITEMS: Final = 1_000_000
-"""The most items that one list or map may announce; space for them is taken on its word."""
+"""The most items that one list or map may announce: memory is reserved before they are read."""
 
 
 def read_msgpack(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
     """Read events one by one.
 
     Raises:
-        FeedError: If the stream is no msgpack, or ends within an event.
+        FeedError: If the stream is not msgpack, or ends within an event.
     """
     problems: list[str] = []
     unpacker = _unpacker(problems)
@@ -54,7 +55,7 @@ def _read(stream: BinaryIO) -> bytes:
     return chunk
 
 
-def _unpacker(problems: list[str]) -> Any:  # noqa: ANN401 - the stubs are not there for everybody
+def _unpacker(problems: list[str]) -> Any:  # noqa: ANN401 - the stubs are not always installed
     def as_map(pairs: list[tuple[object, Raw]]) -> dict[str, Raw]:
         made: dict[str, Raw] = {}
         twice: set[str] = set()
@@ -71,7 +72,7 @@ def _unpacker(problems: list[str]) -> Any:  # noqa: ANN401 - the stubs are not t
     return msgpack.Unpacker(
         object_pairs_hook=as_map,
         strict_map_key=False,
-        unicode_errors="surrogateescape",  # refused by `trouble`, and the next event is good
+        unicode_errors="surrogateescape",  # `trouble` refuses it; later events are read
         max_buffer_size=MAX_EVENT_BYTES,
         max_array_len=MAX_ITEMS,
         max_map_len=MAX_ITEMS,

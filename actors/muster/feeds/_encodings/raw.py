@@ -1,12 +1,12 @@
-"""Raw events: what stands in a feed, before anybody asks what it means.
+"""Raw events: the events of a feed as written, before they are interpreted.
 
-The three encodings know different things about a scalar. JSON and msgpack say whether
-it is a number; YAML, for what stands without quotes, does not: ``12:30``, ``off`` and
-``010`` are names in one field and something else in another. So plain text of YAML
-stays the text that stands there, marked as :class:`Plain`, and the field decides.
+The three encodings say different things about a scalar. JSON and msgpack say whether it is
+a number. YAML does not, for a scalar without quotes: ``12:30``, ``off`` and ``010`` are
+names in one field and something else in another. So a plain YAML scalar stays the text as
+written, marked as :class:`Plain`, and the field decides.
 
-What comes from YAML knows its line (for the messages about a configuration that is
-written in a feed); what comes from JSON or msgpack is made of the plain types.
+Values from YAML know their line, for messages about a configuration that is written in a
+feed. Values from JSON and msgpack are plain Python values.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Final, TypeAlias, final
 import attrs
 
 Raw: TypeAlias = "bool | int | float | str | list[Raw] | dict[str, Raw] | None"
-"""A value in a feed: what JSON knows, and the marked kinds below."""
+"""A value in a feed: a JSON value, or one of the marked types below."""
 
 MAX_DEPTH: Final = 200
-"""How deep the lists and maps of one event may be nested; what walks them is recursive."""
+"""How deep the lists and maps of one event may be nested: recursive functions walk them."""
 
 MAX_NODES: Final = 1_000_000
-"""How many values one event may have, each as often as YAML's aliases repeat it."""
+"""How many values one event may have; a value counts each time that a YAML alias repeats it."""
 
 NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-"""The plain texts of YAML that say that there is nothing."""
+"""The plain texts that mean null in YAML."""
 
 
 @final
 class Encoding(StrEnum):
-    """How a feed is written."""
+    """The encoding of a feed."""
 
     YAML = "yaml"
     JSON_LINES = "jsonl"
@@ -46,7 +46,7 @@ class Located(str):
     line: int
 
     def __new__(cls, text: str, line: int = 1) -> Located:
-        """Mark ``text`` as what stands at ``line``."""
+        """Make a text that knows that it stands at ``line``."""
         self = super().__new__(cls, text)
         self.line = line
         return self
@@ -54,7 +54,7 @@ class Located(str):
 
 @final
 class Plain(Located):
-    """What stands in YAML without quotes: the field decides what it means."""
+    """A YAML scalar without quotes: the field decides what it means."""
 
     __slots__ = ()
 
@@ -84,13 +84,13 @@ class Series(list[Raw]):
 @final
 @attrs.frozen
 class RawEvent:
-    """One event as it stands in a feed.
+    """One event as written in a feed.
 
     Attributes:
         index: Its index in the feed, from 0.
         line: Its line in the feed, from 1; None in msgpack, which has no lines.
-        value: What stands there; if it has a problem, what could be understood of it.
-        problem: Why it can be no event, whatever it says, or None.
+        value: Its value; if it has a problem, the part that could be read.
+        problem: Why it cannot be an event, whatever its content; None if it can.
     """
 
     index: int
@@ -100,12 +100,12 @@ class RawEvent:
 
 
 def is_null(value: Raw) -> bool:
-    """Say whether nothing stands there: null, or one of the texts that say so in YAML."""
+    """Return whether a value is null, or a plain text that means null in YAML."""
     return value is None or (isinstance(value, Plain) and value in NULLS)
 
 
 def is_unicode(text: str) -> bool:
-    """Say whether a text has no half of a surrogate pair, which no UTF-8 can carry."""
+    """Return whether a text is free of lone surrogates, which UTF-8 cannot encode."""
     if text.isascii():
         return True
     try:
@@ -116,10 +116,10 @@ def is_unicode(text: str) -> bool:
 
 
 def trouble(value: object) -> str | None:
-    """Say why a value from outside is no :data:`Raw`, or None if it is.
+    """Return why a value from outside is no :data:`Raw`, or None if it is one.
 
-    Looks for nesting beyond :data:`MAX_DEPTH`, for text that is not Unicode, and for
-    types that a feed does not have (bytes, dates). Iterative, as depth is what it is about.
+    The problems are nesting beyond :data:`MAX_DEPTH`, text that is not Unicode, and types that
+    a feed does not have (bytes, dates). The search is iterative because the depth is unknown.
     """
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):

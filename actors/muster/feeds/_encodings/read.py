@@ -1,4 +1,4 @@
-"""Raw reading: from bytes to raw events, whatever the encoding."""
+"""Read raw events from bytes in any encoding."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SUFFIXES: Final[Mapping[str, Encoding]] = {
     ".mp": Encoding.MSGPACK,
     ".mpk": Encoding.MSGPACK,
 }
-"""The endings of names that say how a feed is written; ``.gz`` may follow.
+"""The file name suffixes that tell the encoding of a feed; ``.gz`` may follow.
 
-``.json`` is not among them: it may be lines of JSON, or one list, which is YAML.
+``.json`` is not among them: such a file may hold JSON Lines, or one list, which is YAML.
 """
 
 _READERS: Final[Mapping[Encoding, Callable[[BinaryIO, str], Iterator[RawEvent]]]] = {
@@ -35,17 +35,17 @@ _READERS: Final[Mapping[Encoding, Callable[[BinaryIO, str], Iterator[RawEvent]]]
 
 
 def read_raw(source: Source, *, encoding: Encoding | None = None) -> Iterator[RawEvent]:
-    """Read a feed, event by event, none before it is asked for.
+    """Read a feed lazily, event by event.
 
     Args:
         source: A path, ``-`` for standard input, or a stream of bytes, which stays open.
-        encoding: How it is written; None to find out from its name and its first bytes.
+        encoding: Its encoding; None to detect it from its name and its first bytes.
 
     Yields:
-        Each event as it stands there, also those that are none.
+        Each event as written, invalid ones included.
 
     Raises:
-        FeedError: If the feed cannot be opened, or cannot be read on.
+        FeedError: If the feed cannot be opened, or a later part of it cannot be read.
     """
     feed = Input(source)
     try:
@@ -55,28 +55,28 @@ def read_raw(source: Source, *, encoding: Encoding | None = None) -> Iterator[Ra
 
 
 def read_input(feed: Input, encoding: Encoding | None = None) -> Iterator[RawEvent]:
-    """Read a feed that is open already; see :func:`read_raw`."""
+    """Read a feed that is already open; see :func:`read_raw`."""
     return _READERS[encoding or detect(feed.head, feed.name)](feed.stream, feed.name)
 
 
 def encoding_of(name: str) -> Encoding | None:
-    """Say how a feed of this name is written, or None if the name does not say."""
+    """Return the encoding that a file name tells, or None."""
     return SUFFIXES.get(suffix_of(name))
 
 
 def suffix_of(name: str) -> str:
-    """Give the ending of a name in lower case, without ``.gz``."""
+    """Return the suffix of a file name in lower case, without ``.gz``."""
     path = PurePath(name.lower())
     return PurePath(path.stem).suffix if path.suffix == ".gz" else path.suffix
 
 
 def detect(head: bytes, name: str) -> Encoding:
-    """Find out how a feed is written.
+    """Detect the encoding of a feed.
 
-    No text starts with a byte with which nearly every msgpack value starts; otherwise the
-    name decides; otherwise a first line that is a complete JSON object, or looks like the
-    broken start of one, makes it JSON Lines. The rest is YAML, of which a list in JSON is a
-    part.
+    It is msgpack if it starts with a byte with which no text and nearly every msgpack value
+    starts. Otherwise the name decides. Otherwise it is JSON Lines if the first line is a
+    complete JSON object, or looks like the broken start of one. Everything else is YAML, JSON
+    lists included.
     """
     if head and (0x80 <= head[0] <= 0xC0 or head[0] in {0xDE, 0xDF}):
         return Encoding.MSGPACK
@@ -94,7 +94,7 @@ def _is_json_line(line: bytes) -> bool:
     try:
         json.loads(line)
     except (ValueError, RecursionError):
-        # `{"op"…` is how a generator of JSON writes; a person who writes YAML leaves the
-        # quotes out, and pretty-printed JSON has nothing after the bracket.
+        # A JSON generator writes `{"op"…`. YAML written by hand has no quotes there, and
+        # pretty-printed JSON has nothing after the brace.
         return line[1:].lstrip().startswith(b'"')
     return True

@@ -1,7 +1,7 @@
-"""Where a feed comes from: a file, a stream or standard input, gzip-compressed or not.
+"""Sources of feeds: a file, a stream or standard input, gzip-compressed or not.
 
-A feed is never read as a whole. Whatever goes wrong below (a missing file, a broken gzip
-stream) comes out as a :class:`~muster.feeds.FeedError`.
+A feed is never read as a whole. Every failure to read (a missing file, a broken gzip stream)
+is raised as a :class:`~muster.feeds.FeedError`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing_extensions import Buffer, override
 from muster.feeds._errors import FeedError
 
 GZIP: Final = b"\x1f\x8b"
-"""The bytes with which every gzip file starts."""
+"""The first bytes of every gzip file."""
 
 CHUNK_BYTES: Final = 64 * 1024
-"""How much is asked for at once."""
+"""How much is read at once."""
 
 HEAD_BYTES: Final = 64 * 1024
-"""How much of a feed is looked at, at the most, to find out how it is written."""
+"""The longest part of a feed that is read to detect its encoding."""
 
 
 class ByteStream(Protocol):
-    """What a feed can be read from: anything that gives bytes."""
+    """An object with a ``read`` that returns bytes, from which a feed can be read."""
 
     def read(self, size: int, /) -> bytes:
-        """Give at most ``size`` bytes; none at the end."""
+        """Return at most ``size`` bytes; none at the end."""
         ...
 
 
@@ -48,12 +48,12 @@ class Input:
     Attributes:
         name: Its name for messages.
         stream: Its bytes, decompressed.
-        head: Its first bytes, which ``stream`` gives again.
-        base: The folder that ``file`` in a ``configure`` event is relative to.
+        head: Its first bytes, which ``stream`` returns again.
+        base: The folder to which ``file`` in a ``configure`` event is relative.
     """
 
     def __init__(self, source: Source) -> None:
-        """Open a feed and look at its first bytes.
+        """Open a feed and read its first bytes.
 
         Raises:
             FeedError: If it cannot be opened, or its first bytes cannot be read.
@@ -71,7 +71,7 @@ class Input:
             raise
 
     def close(self) -> None:
-        """Close what was opened here; a stream that was given stays open."""
+        """Close the file that this object opened; a stream from the caller stays open."""
         self._stack.close()
 
 
@@ -95,32 +95,32 @@ def _standard_input() -> ByteStream:
 
 
 def _said(error: Exception) -> str:
-    """Say what went wrong without the number and the name that an OSError repeats."""
+    """Return the message of an error, without the number and file name of an OSError."""
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
 @final
 class _Checked(io.RawIOBase):
-    """A stream whose failures are :class:`FeedError`, and into whose start one can look."""
+    """A stream that raises :class:`FeedError` and lets its first bytes be read ahead."""
 
     def __init__(self, stream: ByteStream, name: str) -> None:
         super().__init__()
-        # `read` of a buffered stream waits until it has all that was asked for, which is
-        # wrong for a pipe whose writer is waiting for us; `read1` gives what is there.
+        # `read` of a buffered stream waits for all the bytes that were asked for. That would
+        # block on a pipe whose writer waits for us; `read1` returns the bytes that have come.
         self._read = getattr(stream, "read1", stream.read)
         self._name = name
         self._head = b""
 
     def look(self, size: int) -> bytes:
-        """Give the first ``size`` bytes, fewer at the end, without taking them."""
+        """Return the first ``size`` bytes, fewer at the end, without consuming them."""
         while len(self._head) < size and self._more():
             pass
         return self._head[:size]
 
     def look_at_line(self, limit: int) -> bytes:
-        """Give the start up to the end of the first line that is not blank, without taking it.
+        """Return the start, to the end of the first line that is not blank, without consuming it.
 
-        What starts with a byte that starts no text has no lines to wait for.
+        Data that starts with a non-ASCII byte is returned at once: it has no lines to wait for.
         """
         while len(self._head) < limit and not self._has_line() and self._more():
             pass

@@ -1,4 +1,4 @@
-"""Where a feed or a log goes to: a file, a stream or standard output, gzip-compressed or not."""
+"""Targets of feeds and logs: a file, a stream or standard output, gzip-compressed or not."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from muster.feeds._errors import FeedError
 
 
 class ByteSink(Protocol):
-    """What can be written to: anything that takes bytes."""
+    """An object with a ``write`` that accepts bytes."""
 
     def write(self, data: bytes, /) -> object:
-        """Take the bytes."""
+        """Write the bytes."""
         ...
 
 
@@ -27,29 +27,28 @@ Target: TypeAlias = "str | os.PathLike[str] | ByteSink"
 
 @final
 class Output:
-    """An open target, to be used in a ``with`` statement.
+    """An open target, for use in a ``with`` statement.
 
-    The same bytes written give the same file: what gzip would note of the time and of the
-    name is left out.
+    The same bytes always give the same file: gzip's time stamp and file name are left out.
 
     Attributes:
         name: Its name for messages.
     """
 
     def __init__(self, target: Target, *, whole: bool = False) -> None:
-        """Open a target; a name that ends in ``.gz`` is compressed.
+        """Open a target; a file whose name ends in ``.gz`` is compressed.
 
         Args:
-            target: Where to write to.
-            whole: A file gets all that is written or, if the ``with`` statement is left by
-                an exception, stays as it was.
+            target: The path or stream to write to.
+            whole: Whether a file is replaced only at the end. If an exception leaves the
+                ``with`` statement, the file is unchanged.
 
         Raises:
             FeedError: If it cannot be opened.
         """
         self._stack = ExitStack()
         self._whole = whole
-        #: What takes the place of the file in the end, and the file.
+        #: The temporary file, and the file that it replaces at the end.
         self._part: tuple[Path, Path] | None = None
         self.name, self._sink = self._opened(target)
         if self.name.lower().endswith(".gz"):
@@ -71,9 +70,9 @@ class Output:
             raise _unwritable(str(path), error) from error
 
     def _beside(self, path: Path) -> Path:
-        """Give the file to write to: one beside ``path`` if that is to be replaced as a whole."""
+        """Return the file to write to: a temporary one if ``path`` is replaced at the end."""
         if not self._whole or (path.exists() and not path.is_file()):
-            return path  # A device or a pipe is written as it comes.
+            return path  # A device or a pipe is written directly.
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         self._part = (part, path.resolve())
         return part
@@ -82,7 +81,7 @@ class Output:
         """Write some bytes.
 
         Raises:
-            BrokenPipeError: If the reader of a pipe has gone.
+            BrokenPipeError: If the reader has closed the pipe.
             FeedError: If it cannot be written for another reason.
         """
         try:
@@ -93,10 +92,10 @@ class Output:
             raise _unwritable(self.name, error) from error
 
     def close(self) -> None:
-        """Write what is left, and close what was opened here.
+        """Write the bytes that are still buffered, and close what this object opened.
 
         Raises:
-            BrokenPipeError: If the reader of a pipe has gone.
+            BrokenPipeError: If the reader has closed the pipe.
             FeedError: If it cannot be written for another reason.
         """
         try:
@@ -124,7 +123,7 @@ class Output:
             self._settle(finished=error is None)
 
     def _settle(self, *, finished: bool) -> None:
-        """Put the file in its place, or throw it away."""
+        """Move the temporary file to its place, or delete it."""
         if self._part is None:
             return
         part, path = self._part

@@ -1,17 +1,16 @@
-"""YAML: one list of events, or one document per event, built as the parser goes.
+"""YAML: one list of events, or one document per event, built while the parser runs.
 
-Theory of operation. Nothing is composed as a whole: the parser's tokens are taken one by
-one, and as soon as the node of one feed event is complete it is given out and forgotten, so
-that a list of any length replays in constant memory. (What has an anchor is kept to the end
-of its document, as anything below may refer to it.)
+Theory of operation. The builder takes the parser's tokens one by one. As soon as the node of
+one feed event is complete, it is yielded and forgotten, so a list of any length replays in
+constant memory. (A node with an anchor is kept until its document ends, because any later
+node may refer to it.)
 
-What is wrong with one node (an unknown tag, a key that stands twice, an alias without an
-anchor) is that node's problem; the rest of the feed is still good. What the parser itself
-cannot read ends the feed.
+An error in one event (an unknown tag, a repeated key, an alias without an anchor) refuses only
+that event. Text that the parser itself cannot read ends the feed.
 
-Aliases are taken as what they stand for, and ``<<`` merges, as in configurations. An anchor
-exists when its node is complete, so nothing can contain itself; and what aliases multiply is
-counted, so that a short text cannot stand for an event without end.
+As in configurations, an alias stands for its node, and ``<<`` merges. An anchor exists once
+its node is complete, so no node can contain itself. The nodes that aliases repeat are counted,
+so a short text cannot expand to an event of any size.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ _PLAIN_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool", 
 _TEXT_TAGS: Final = frozenset({"!", _TAG + "str"})
 _CONTAINER_TAGS: Final = frozenset({"!", _TAG + "map", _TAG + "seq"})
 _TOO_DEEP: Final = 2 * MAX_DEPTH
-"""Nesting at which the parser would take for ever, so that reading on makes no sense."""
+"""The nesting at which reading ends the feed, because the parser becomes too slow."""
 
 
 def read_yaml(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
     """Read events one by one.
 
     Raises:
-        FeedError: If the text is no YAML, or no text.
+        FeedError: If the stream is not YAML, or not text.
     """
     tokens = read_tokens(stream, name)
     builder = _Builder(tokens, name)
@@ -62,11 +61,11 @@ def read_yaml(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
 @final
 @attrs.frozen
 class _Measure:
-    """What a node weighs, aliases counted as often as they repeat it.
+    """The size of a node; a node counts each time that an alias repeats it.
 
     Attributes:
         nodes: How many values it has, itself included.
-        height: How deep it goes; 0 for a text.
+        height: How deep it is nested; 0 for a text.
     """
 
     nodes: int = 1
@@ -79,13 +78,13 @@ class _Frame:
     """A list or map that is not complete.
 
     Attributes:
-        node: What it becomes.
+        node: The value that is being filled.
         anchor: The name of its anchor, or None.
-        nodes: How many values it has up to now, itself included.
-        height: How deep it goes up to now.
+        nodes: How many values it has so far, itself included.
+        height: How deep it is nested so far.
         key: The key whose value comes next, or None if a key comes next.
-        merged: What ``<<`` brings in, the first taking precedence.
-        repeated: Keys that stand twice, of which no value counts.
+        merged: The maps that ``<<`` merges; the first takes precedence.
+        repeated: The keys that occur twice; none of their values counts.
     """
 
     node: Block | Series
@@ -99,7 +98,7 @@ class _Frame:
 
 @final
 class _Builder:
-    """Builds the node of one feed event after the other."""
+    """Builds the nodes of feed events one after the other."""
 
     def __init__(self, tokens: Iterator[Token], name: str) -> None:
         self._tokens = tokens
@@ -110,7 +109,7 @@ class _Builder:
         self._problem: str | None = None
 
     def document(self, first: Token) -> Iterator[RawEvent]:
-        """Give the events of the document whose start, or whose only node, is ``first``."""
+        """Yield the events of the document whose start, or whose only node, is ``first``."""
         if first.sign is Sign.DOCUMENT:
             self._anchors.clear()
         elif first.sign is Sign.LIST:
@@ -120,12 +119,12 @@ class _Builder:
                 yield self._event(token)
         else:
             raw = self._event(first)
-            # An empty document is what a last `---` leaves, not an event.
+            # A `---` at the end of the feed leaves an empty document, which is no event.
             if raw.problem is not None or not is_null(raw.value):
                 yield raw
 
     def _event(self, first: Token) -> RawEvent:
-        """Build the node that starts with ``first``, to its end."""
+        """Build the whole node that starts with ``first``."""
         self._nodes, self._problem = 0, None
         value = self._step(first)
         while self._stack:
@@ -133,7 +132,7 @@ class _Builder:
         return RawEvent(0, first.line, value, self._problem)
 
     def _step(self, token: Token) -> Raw:
-        """Take one token; give the node that it completes, if it completes one."""
+        """Process one token; return the node that it completes, or None."""
         match token.sign:
             case Sign.LIST | Sign.MAP:
                 self._open(token)
@@ -184,7 +183,7 @@ class _Builder:
         return value
 
     def _put(self, token: Token, value: Raw, measure: _Measure, anchor: str | None) -> None:
-        """Put a complete node where it belongs."""
+        """Add a complete node to the list or map around it, and store its anchor."""
         if anchor is not None:
             self._anchors[anchor] = (value, measure)
         if not self._stack:
@@ -229,7 +228,7 @@ class _Builder:
                 self._complain(token, "<< takes a map or a list of maps")
 
     def _complain(self, token: Token, problem: str) -> None:
-        """Note a problem of the event, if it is the first."""
+        """Record a problem of the event, unless an earlier one is recorded."""
         if self._problem is None:
             self._problem = f"line {token.line}: {problem}"
 

@@ -1,6 +1,6 @@
-"""The parser of YAML behind a typed door: from bytes to the tokens that nodes are built from.
+"""A typed wrapper of the YAML parser: from bytes to the tokens from which nodes are built.
 
-The one module of the feeds that knows the YAML library.
+Only this module of the feeds knows the YAML library.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from muster.feeds._errors import FeedError
 _FORBIDDEN: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
-"""What must not stand in YAML."""
+"""The characters that YAML does not allow."""
 
 
 @final
 class Sign(Enum):
-    """What a token says."""
+    """The kind of a token."""
 
     DOCUMENT = "a document starts"
     LIST = "a list starts"
@@ -42,12 +42,12 @@ class Token:
     """One step of the parser.
 
     Attributes:
-        sign: What it says.
+        sign: Its kind.
         line: Its line, from 1.
-        text: The text of a scalar, the name of an alias.
-        tag: The tag that is written there, in full, or None.
-        anchor: The name of the anchor that is written there, or None.
-        plain: The text stands there without quotes.
+        text: The text of a scalar, or the name of an alias.
+        tag: Its tag in full, or None.
+        anchor: The name of its anchor, or None.
+        plain: Whether it is a scalar without quotes.
     """
 
     sign: Sign
@@ -73,7 +73,7 @@ def read_tokens(stream: BinaryIO, name: str) -> Iterator[Token]:
     """Parse a stream step by step.
 
     Raises:
-        FeedError: If it is no YAML, or no text.
+        FeedError: If it is not YAML, or not text.
     """
     line = 1
     parser: Any = YAML(typ="safe", pure=True)
@@ -87,7 +87,7 @@ def read_tokens(stream: BinaryIO, name: str) -> Iterator[Token]:
                 yield token
     except MarkedYAMLError as error:
         raise _not_yaml(error, name) from error
-    except UNREADABLE as error:  # It stands at the last token or soon after.
+    except UNREADABLE as error:  # The place is at the last token or soon after.
         raise FeedError(name, f"not YAML: {error}", line) from error
 
 
@@ -112,9 +112,9 @@ def _not_yaml(error: Any, name: str) -> FeedError:  # noqa: ANN401 - the library
 
 @final
 class _Text:
-    """A stream of bytes as the stream of text that the parser wants.
+    """A stream of bytes as the text stream that the parser reads.
 
-    The parser can decode by itself, but then it does not know the line of a bad byte.
+    The parser can decode bytes itself, but then it does not report the line of a bad byte.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
@@ -125,12 +125,12 @@ class _Text:
         self._rest = ""
 
     def read(self, size: int) -> str:
-        """Give some text, at least one character unless the end is reached."""
+        """Return some text, at least one character unless the end is reached."""
         if self._decoder is not None:
             text, self._rest = self._rest or self._more(size), ""
             return text
-        # The parser reads twice before it looks at anything, which would keep the first
-        # events of a pipe back until there are more.
+        # The parser reads twice before it parses anything. With a pipe, that would hold back
+        # the first events until more come.
         first = self._more(size)
         self._rest = first[2:]
         return first[:2]

@@ -1,4 +1,4 @@
-"""Kinds of fields: what may stand in a field of an event, and what it means.
+"""Kinds of fields: the values that a field of an event accepts, and what they mean.
 
-They know no operation.
+They do not know the operations.
 """

@@ -1,4 +1,4 @@
-"""Kinds of lists and maps, and what is special to one of them."""
+"""Kinds of lists and maps, resources included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def listed(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
-    """Make the kind of a list of values of one kind."""
+    """Return the kind of a list of values of one kind."""
 
     def parse(value: Raw) -> tuple[T, ...]:
         if not isinstance(value, list):
@@ -32,13 +32,13 @@ def listed(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
 
 
 def set_of(kind: Kind[T], name: str) -> Kind[frozenset[T]]:
-    """Make the kind of a list whose order means nothing."""
+    """Return the kind of a list whose order means nothing."""
     ordered = listed(kind, name)
     return Kind(name, lambda value: frozenset(ordered.parse(value)), ordered.normal)
 
 
 def mapped(keys: Kind[str], values: Kind[T], name: str) -> Kind[Mapping[str, T]]:
-    """Make the kind of a map from texts of one kind to values of another."""
+    """Return the kind of a map from texts of one kind to values of another."""
 
     def parse(value: Raw) -> Mapping[str, T]:
         if not isinstance(value, dict):
@@ -71,10 +71,10 @@ def _parse_amounts(value: Raw) -> Resources:
 
 
 def parse_amount(name: str, value: Raw) -> int:
-    """Read the quantity of one type, in its base unit.
+    """Return the quantity of one resource type, in its base unit.
 
     Raises:
-        FieldError: If it is none, or the type has no name.
+        FieldError: If the value is no quantity, or the name is empty.
     """
     if not name:
         raise FieldError("a resource type has an empty name")

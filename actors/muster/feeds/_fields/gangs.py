@@ -1,4 +1,4 @@
-"""Kinds of what defines a gang, as an event has it and as an annotation does."""
+"""Kinds of the fields that define a gang, in events and in annotations."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MODES: Final = {mode.lower(): mode for mode in GangMode}
 
 
 def full_name(value: Raw, namespace: str = DEFAULT_NAMESPACE) -> str:
-    """Give the full name of a gang.
+    """Return the full name of a gang.
 
     Raises:
-        FieldError: If it is no name that a gang can have.
+        FieldError: If it is not a valid name of a gang.
     """
     try:
         return canonical_gang(NAME.parse(value), namespace)
@@ -39,7 +39,7 @@ _GANGS: Final = listed(GANG, "list of names of gangs")
 
 
 def _parse_groups(value: Raw) -> tuple[str, ...]:
-    """Take a list, or a JSON list in a text; the order in it means nothing."""
+    """Accept a list, or a JSON list in a text; its order means nothing."""
     if isinstance(value, str) and not is_null(value):
         value = _from_json(value) if value else []
     if not isinstance(value, list):
@@ -55,7 +55,7 @@ def _from_json(text: str) -> list[Raw]:
         value: Raw = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    # In JSON a number is no name: it says itself what is a text.
+    # In JSON a number is not a name: JSON distinguishes numbers from texts.
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
         raise refused(text, _NO_GROUPS)
     return value
@@ -85,7 +85,7 @@ MEMBERS: Final = integer(LEAST, MAX_INT32, f"{LEAST} … {MAX_INT32}")
 
 
 def _written(read: Callable[[str], T]) -> Callable[[Raw], T]:
-    """Read a value of an annotation, which is a text whatever it means."""
+    """Return the parser of an annotation's value, which is always a text."""
 
     def parse(value: Raw) -> T:
         try:

@@ -1,9 +1,9 @@
-"""Kinds of fields: what may stand in a field of an event, and what it means.
+"""Kinds of fields: the values that a field of an event accepts, and what they mean.
 
-A :class:`Kind` has two sides. ``parse`` makes the typed value, or says why there is none.
-``normal`` gives the same value as every encoding can write it (what YAML writes without
-quotes becomes the number, the boolean or the text that the field takes it for), and leaves
-what ``parse`` would refuse so that it is still refused. For every kind and every value::
+A :class:`Kind` has two functions. ``parse`` returns the typed value, or raises an error that
+says why there is none. ``normal`` returns the same value in a form that every encoding can
+write: a plain YAML scalar becomes the number, boolean or text that the field reads in it. A
+value that ``parse`` refuses is still refused afterwards. For every kind and every value::
 
     kind.parse(kind.normal(value)) == kind.parse(value)
 """
@@ -26,11 +26,11 @@ LARGEST_INT64: Final = 2**63 - 1
 
 @final
 class FieldError(Exception):
-    """What stands in a field is not what belongs there.
+    """The value of a field is invalid.
 
     Attributes:
-        message: The offending value, and what would be right.
-        place: Where inside the field, such as ``.vcore`` or ``[0]``; empty: the field itself.
+        message: The invalid value, and what would be valid.
+        place: The path inside the field, such as ``.vcore`` or ``[0]``; empty for the field.
     """
 
     def __init__(self, message: str, place: str = "") -> None:
@@ -39,19 +39,19 @@ class FieldError(Exception):
         super().__init__(f"{place}: {message}" if place else message)
 
     def inside(self, place: str) -> FieldError:
-        """Give the same error as seen from the list or map around the value."""
+        """Return the same error with a path from the list or map around the value."""
         return FieldError(self.message, place + self.place)
 
 
 @final
 @attrs.frozen
 class Kind(Generic[T]):
-    """What may stand in a field.
+    """The values that a field accepts.
 
     Attributes:
-        name: What it is called in the reference.
-        parse: Makes the typed value. Raises :class:`FieldError`.
-        normal: Gives the value in the form that every encoding can write.
+        name: Its name in the reference.
+        parse: Returns the typed value. Raises :class:`FieldError`.
+        normal: Returns the value in the form that every encoding can write.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Kind(Generic[T]):
 
 
 def told(value: object) -> str:
-    """Say what stands somewhere, for a message."""
+    """Return a value as messages show it."""
     if isinstance(value, Plain) and is_null(value):
         return "null" if value else "nothing"
     match value:
@@ -76,20 +76,20 @@ _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 
 
 def refused(value: object, message: str) -> FieldError:
-    """Make the error that starts with the offending value."""
+    """Return the error whose message starts with the invalid value."""
     return FieldError(f"{told(value)} {message}")
 
 
 def as_written(value: Raw) -> Raw:
-    """Give a value that no field expects: what stands there, in the form all encodings have."""
+    """Return a value that no field interprets, in the form that every encoding can write."""
     match value:
         case str():
             return None if isinstance(value, Plain) and is_null(value) else str(value)
         case bool() | None:
             return value
         case int() | float():
-            # JSON has no infinity, and msgpack no integers beyond 64 bits. No field takes
-            # such a number; as a text it is as wrong as before, and still legible.
+            # JSON has no infinity, and msgpack no integers beyond 64 bits. No field accepts
+            # such a number; as a text it is still refused, and still legible.
             return value if abs(value) <= _LARGEST[type(value)] else str(value)
         case list():
             return [as_written(part) for part in value]

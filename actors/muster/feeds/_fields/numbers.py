@@ -1,4 +1,4 @@
-"""Kinds of numbers: whole ones, booleans, durations, shares."""
+"""Kinds of numbers: integers, durations, shares; and of booleans."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from muster_core.values.event_fields import LEAST, PRIORITIES
 from muster_core.values.quantities import MAX_INT32, parse_duration, parse_integer
 
 MAX_COUNT: Final = 10_000_000
-"""The most asks that one event may bring; more is surely a slip."""
+"""The most asks that one event may add; a larger number is surely a mistake."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,1000}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
 _LONGEST: Final = 1000
-"""How long a number may be, in characters."""
+"""The longest number, in characters."""
 
 
 def _integer_normal(value: Raw) -> Raw:
@@ -33,7 +33,7 @@ def _integer_normal(value: Raw) -> Raw:
 
 
 def integer(lowest: int, highest: int, name: str) -> Kind[int]:
-    """Make the kind of a whole number between two bounds, both included."""
+    """Return the kind of an integer between two bounds, both included."""
 
     def parse(value: Raw) -> int:
         if isinstance(value, str) and not isinstance(value, Plain):
@@ -76,11 +76,11 @@ def _seconds_normal(value: Raw) -> Raw:
         return int(text) if int(text) <= LARGEST_INT64 else text
     number = float(text)
     if number == 0:
-        return 0  # also what is too small to be told from it
+        return 0  # also for a number too small for a float
     if math.isfinite(number) and Decimal(repr(number)) == Decimal(text):
         return number
-    # More digits than a float has: as a duration with a unit they stay exact, unless that
-    # is far too long (and refused), or no time at all.
+    # The text has more digits than a float. A duration with a unit keeps them exact, unless
+    # it is far too long (and refused) or far below 1 µs.
     if number > LARGEST_INT64:
         return text
     return f"{Decimal(text):f}"[: _LONGEST - 1] + "s" if number > 1 / LARGEST_INT64 else 0
@@ -88,7 +88,7 @@ def _seconds_normal(value: Raw) -> Raw:
 
 def _parse_seconds(value: Raw) -> int:
     if type(value) is int and 0 <= value <= MAX_INT32:
-        return value * MICROSECONDS  # what most feeds have, for which fractions would be slow
+        return value * MICROSECONDS  # the usual case, for which exact fractions would be slow
     if isinstance(value, str) and not isinstance(value, Plain) and _NUMBER.fullmatch(value.strip()):
         raise refused(
             value, "is a text, not a number: leave out the quotes, or add a unit such as 's'"
@@ -106,10 +106,10 @@ def _parse_positive_seconds(value: Raw) -> int:
 
 
 def long_enough(value: Raw, duration_us: int) -> int:
-    """Give a duration, in microseconds, that is not nothing.
+    """Return a duration, in microseconds, that is above 0.
 
     Raises:
-        FieldError: If it is nothing.
+        FieldError: If it is not.
     """
     if duration_us < LEAST:
         raise refused(value, "is not above 0")

@@ -1,4 +1,4 @@
-"""Kinds of what a priority class has, in an event or in a manifest."""
+"""Kinds of the fields of a priority class, in events and in manifests."""
 
 from __future__ import annotations
 

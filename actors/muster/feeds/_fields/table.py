@@ -1,4 +1,4 @@
-"""Fields of events and of the maps inside them: one declarative table each."""
+"""Fields of events and of the maps inside them: a declarative table for each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 @final
 @attrs.frozen
 class Field:
-    """One field that may stand in a map.
+    """One field of a map.
 
     Attributes:
-        name: Its name as it is written.
-        kind: What may stand there.
+        name: Its name as written.
+        kind: The values that it accepts.
         doc: What it means, for the reference.
-        required: Whether it must stand there.
-        attribute: The name of the value in the typed event, if it is not the same.
+        required: Whether it is required.
+        attribute: The name of the value in the typed event; by default ``name``.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Field:
 def field(
     name: str, kind: Kind[T], doc: str, *, required: bool = False, attribute: str | None = None
 ) -> Field:
-    """Make a field; the kinds of different values are all kinds of something."""
+    """Make a field; the type of its kind is widened to ``Kind[object]``."""
     general = Kind[object](kind.name, kind.parse, kind.normal)
     return Field(name, general, doc, required, attribute=attribute or name)
 
@@ -50,16 +50,16 @@ def parse_fields(
     *,
     null_is_absent: bool,
 ) -> dict[str, object]:
-    """Read every field, and add what is wrong to ``problems``.
+    """Parse every field of a map; add the problems to ``problems``.
 
     Args:
-        fields: What may stand there, by name.
-        written: What stands there.
-        problems: Every problem is added, in the order of the text, missing fields last.
+        fields: The known fields, by name.
+        written: The map as written.
+        problems: Gets every problem, in the order of the map, missing fields last.
         null_is_absent: Whether null in an optional field is the same as no field.
 
     Returns:
-        The typed values by attribute, without those that have a problem.
+        The typed values by attribute, without the invalid ones.
     """
     values: dict[str, object] = {}
     for name, value in written.items():
@@ -87,7 +87,7 @@ def _unknown(name: str, value: Raw, fields: Mapping[str, Field]) -> FieldError:
 
 
 def normal_fields(fields: Mapping[str, Field], written: Mapping[str, Raw]) -> dict[str, Raw]:
-    """Give every field in the form that all encodings can write; see :class:`Kind`."""
+    """Return every field in the form that every encoding can write; see :class:`Kind`."""
     return {
         str(name): fields[name].kind.normal(value) if name in fields else as_written(value)
         for name, value in written.items()
@@ -95,7 +95,7 @@ def normal_fields(fields: Mapping[str, Field], written: Mapping[str, Raw]) -> di
 
 
 def record(fields: Sequence[Field], build: Callable[..., T], name: str) -> Kind[T]:
-    """Make the kind of a map with named fields, none of which is required."""
+    """Return the kind of a map with named fields."""
     table = {known.name: known for known in fields}
 
     def parse(value: Raw) -> T:

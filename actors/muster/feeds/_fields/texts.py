@@ -11,7 +11,7 @@ from muster_core.values.event_fields import is_owned_name
 
 def _text_normal(value: Raw) -> Raw:
     if isinstance(value, bool | float):
-        # No text; but written in YAML it would look like one. In a list it stays wrong.
+        # Not a text, but YAML would write it like one. Inside a list it is still refused.
         return [as_written(value)]
     return str(value) if isinstance(value, int) else as_written(value)
 
@@ -55,7 +55,7 @@ def _parse_ask(value: Raw) -> str:
 
 
 def _parse_word(value: Raw) -> str:
-    """Take a text, or a boolean as the text that it is in YAML."""
+    """Accept a text, or a boolean as the text that YAML writes for it."""
     return told(value) if isinstance(value, bool) else _parse_text(value)
 
 
@@ -67,7 +67,7 @@ WORD: Final = Kind("text", _parse_word, _word_normal)
 
 
 def one_of(*words: str) -> Kind[str]:
-    """Make the kind of a text that is one of a few."""
+    """Return the kind of a text that is one of ``words``."""
 
     def parse(value: Raw) -> str:
         text = _parse_text(value)

@@ -1,4 +1,4 @@
 """Kubernetes objects in feeds: Pods, PodGroups, Nodes, queues and priority classes.
 
-What applying one changes is decided in the core.
+The core decides what an applied object changes.
 """

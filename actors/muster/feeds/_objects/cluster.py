@@ -1,4 +1,4 @@
-"""Kinds of fields that Kubernetes writes in its own way."""
+"""Kinds of fields that have a form of their own in Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CPU: Final = "cpu"
 
 
 def unless_empty(kind: Kind[T]) -> Kind[T | None]:
-    """Make the kind of a text in which an empty one says nothing, as programs in Go write it."""
+    """Return the kind in which an empty text means no value, as programs in Go write it."""
     return Kind(kind.name, lambda value: None if value == "" else kind.parse(value), kind.normal)
 
 
@@ -60,12 +60,12 @@ def _parse_amounts(value: Raw) -> Mapping[str, int]:
 def _parse_amount(name: str, key: str, written: Raw) -> int:
     try:
         return parse_amount(key, written)
-    except FieldError as error:  # which would name the type as it is called inside
+    except FieldError as error:  # whose place has Muster's name of the type
         raise FieldError(error.message, f".{name}" if error.place else "") from None
 
 
 def _legal(check: Callable[[str], str]) -> Callable[[Raw], str]:
-    """Take a name of a queue as it stands there, if it is one."""
+    """Return a parser that accepts a valid queue name or path, and returns it as written."""
 
     def parse(value: Raw) -> str:
         name = NAME.parse(value)

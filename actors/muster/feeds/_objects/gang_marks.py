@@ -1,8 +1,8 @@
-"""What labels and annotations say of a gang.
+"""The labels and annotations that define a gang.
 
-OBJECT-16: the keys of Koordinator, and those of the community, in which a member says to
-which gang it belongs and what that gang needs; and those of a PodGroup. All other keys are
-somebody else's, and kept out. Where several keys say the same, they have to agree.
+OBJECT-16: the keys of Koordinator and of the community. On a member, they name its gang and
+say what the gang needs; some of them also occur on a PodGroup. Other keys say nothing about a
+gang. Keys with the same meaning must have the same value.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ COMMUNITY: Final = "pod-group.scheduling.sigs.k8s.io"
 @final
 @attrs.frozen
 class Key:
-    """What the value of one key means, which speaks of a gang.
+    """The meaning of one key about a gang.
 
     Attributes:
-        says: What of the gang it says: an attribute of :class:`GangFields`, or one of
-            :data:`NAMES_IT` and :data:`TIMED_OUT`.
-        kind: What its value may be; where that is None nothing is said.
+        says: What its value sets: an attribute of :class:`GangFields`, :data:`NAMES_IT` or
+            :data:`TIMED_OUT`.
+        kind: The values that it accepts; a value that parses to None sets nothing.
     """
 
     says: str
@@ -49,10 +49,10 @@ class Key:
 
 
 NAMES_IT: Final = "gang"
-"""What a key says that names the gang."""
+"""``Key.says`` of a key that names the gang."""
 
 TIMED_OUT: Final = "timed_out"
-"""What a key says that marks the gang as timed out."""
+"""``Key.says`` of a key that marks the gang as timed out."""
 
 
 def _key(says: str, kind: Kind[T]) -> Key:
@@ -71,7 +71,7 @@ OBJECT_KEYS: Final[Mapping[str, Key]] = {
     f"{KOORDINATOR}/groups": _GROUPS,
     f"{KOORDINATOR}/gang-groups": _GROUPS,
 }
-"""What annotations of a PodGroup say."""
+"""The known keys in annotations of a PodGroup."""
 
 MEMBER_KEYS: Final[Mapping[str, Key]] = {
     f"{KOORDINATOR}/name": _NAME,
@@ -85,7 +85,7 @@ MEMBER_KEYS: Final[Mapping[str, Key]] = {
     **OBJECT_KEYS,
     f"{KOORDINATOR}/timeout": _key(TIMED_OUT, WRITTEN_TRUTH),
 }
-"""What labels and annotations of a member say."""
+"""The known keys in labels and annotations of a member."""
 
 
 # -- maps of annotations --------------------------------------------------------------------
@@ -94,13 +94,13 @@ MEMBER_KEYS: Final[Mapping[str, Key]] = {
 @final
 @attrs.frozen
 class Saying:
-    """What one label or annotation says of a gang.
+    """One label or annotation about a gang.
 
     Attributes:
         key: Its key.
-        says: What of the gang it says; see :class:`Key`.
+        says: What it sets; see :class:`Key`.
         value: The typed value.
-        written: The value as it stands there, for messages.
+        written: The value as written, for messages.
     """
 
     key: str
@@ -115,8 +115,8 @@ class Marks:
     """Labels or annotations.
 
     Attributes:
-        texts: The texts that do not speak of a gang.
-        sayings: What the others say of one, in the order of the text.
+        texts: Those that are not about a gang.
+        sayings: Those about a gang, in the order of the map.
     """
 
     texts: Mapping[str, str] = attrs.field(factory=dict[str, str])
@@ -124,7 +124,7 @@ class Marks:
 
 
 def marks(keys: Mapping[str, Key]) -> Kind[Marks]:
-    """Make the kind of a map of labels or annotations, some of which speak of a gang."""
+    """Return the kind of a map of labels or annotations in which ``keys`` are about a gang."""
 
     def read(key: str, part: Raw, texts: dict[str, str], sayings: list[Saying]) -> None:
         NAME.parse(key)
@@ -161,19 +161,19 @@ MEMBER_MARKS: Final = marks(MEMBER_KEYS)
 OBJECT_MARKS: Final = marks(OBJECT_KEYS)
 
 
-# -- what all of it comes to ----------------------------------------------------------------
+# -- one gang from several maps --------------------------------------------------------------
 
 
 @final
 @attrs.frozen
 class Place:
-    """Where something stands, and how it is written there."""
+    """The path of a value, and the value as written."""
 
     path: str
     written: Raw
 
     def differs(self, other: Place) -> FieldError:
-        """Make the error that this says something else than what stands elsewhere."""
+        """Return the error that this value differs from the one at another place."""
         told_other = f"{told(other.written)} of {other.path}"
         return FieldError(f"{told(self.written)} differs from {told_other}", self.path)
 
@@ -181,11 +181,11 @@ class Place:
 @final
 @attrs.frozen
 class Spoken:
-    """Everything that is said of one gang, and where.
+    """All that labels, annotations and fields set for one gang.
 
     Attributes:
-        values: The typed values, by what they say; see :class:`Key`.
-        places: Where each stands.
+        values: The typed values, by what they set; see :class:`Key`.
+        places: The place of each value.
     """
 
     values: Mapping[str, object]
@@ -193,10 +193,10 @@ class Spoken:
 
     @property
     def fields(self) -> GangFields:
-        """Give what defines the gang.
+        """Return the fields that define the gang.
 
         Raises:
-            FieldError: If there are fewer members than it needs.
+            FieldError: If its total is below its minimum of members.
         """
         named = (attribute.name for attribute in attrs.fields(GangFields))
         make = cast("Callable[..., GangFields]", GangFields)
@@ -209,14 +209,14 @@ class Spoken:
 
 
 def spoken(found: Mapping[str, Marks], namespace: str = DEFAULT_NAMESPACE) -> Spoken:
-    """Put together what is said of a gang in several places.
+    """Combine the labels and annotations about one gang.
 
     Args:
-        found: Labels or annotations, by the path of the field that they stand in.
-        namespace: The namespace of a gang whose name gives none.
+        found: Labels or annotations, by the path of their field.
+        namespace: The namespace of a gang whose name has none.
 
     Raises:
-        FieldError: If two say something different, or the gang has an illegal name.
+        FieldError: If two values differ, or the name of the gang is invalid.
     """
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
@@ -241,7 +241,7 @@ def _named(written: Raw, namespace: str, place: Place) -> str:
 @final
 @attrs.frozen
 class Membership:
-    """What an ask says of its gang, as the attributes of an event are called."""
+    """What an ask says about its gang; the attributes have their names in the event."""
 
     gang: str | None = None
     says: GangFields = attrs.field(factory=GangFields)
@@ -249,14 +249,14 @@ class Membership:
 
 
 def membership(said: Spoken, gang: str | None = None) -> Membership:
-    """Give the gang of an ask, and what annotations say of it.
+    """Return the gang of an ask, and what annotations say about it.
 
     Args:
         said: What the annotations say.
-        gang: The gang that is named elsewhere, or None.
+        gang: The gang that a field of the event names, or None.
 
     Raises:
-        FieldError: If they say something of a gang that nobody names, or of another one.
+        FieldError: If no gang is named, or the annotations name another one than ``gang``.
     """
     named = said.values.get(NAMES_IT, gang)
     if gang is not None and named != gang:

@@ -1,4 +1,4 @@
-"""``apply`` and ``delete``: manifests, one object or a list of several."""
+"""``apply`` and ``delete``: manifests of one object or of a list of objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS: Final = f"there are {', '.join(FORMS)}, and {_LIST}, in which no other {
 
 
 def _parse_with(read: Callable[[Form, Raw], T]) -> Callable[[Raw], tuple[Manifest[T], ...]]:
-    """Make what reads the objects of a manifest, each with its place."""
+    """Return a parser that reads the objects of a manifest, each with its place."""
 
     def parse(value: Raw) -> tuple[Manifest[T], ...]:
         if not isinstance(value, dict):
@@ -26,7 +26,7 @@ def _parse_with(read: Callable[[Form, Raw], T]) -> Callable[[Raw], tuple[Manifes
         if _kind_of(value) != _LIST:
             return (Manifest(read(_form(value), value)),)
         items = value.get("items")
-        if is_null(items):  # how programs in Go write a list with nothing in it
+        if is_null(items):  # how programs in Go write an empty list
             return ()
         if not isinstance(items, list):
             raise refused(items, "is not a list").inside(".items")
@@ -42,7 +42,7 @@ def _parse_with(read: Callable[[Form, Raw], T]) -> Callable[[Raw], tuple[Manifes
 
 
 def _kind_of(value: Raw) -> str:
-    """Give the kind of an object, or nothing if it does not say."""
+    """Return the kind of an object, or an empty text if it has none."""
     kind = value.get("kind") if isinstance(value, dict) else None
     return kind if isinstance(kind, str) else ""
 

@@ -1,7 +1,7 @@
-"""Kinds of Kubernetes objects: of each what matters, and what it becomes.
+"""Kinds of Kubernetes objects: which fields matter, and what an object becomes.
 
-OBJECT-1. A :class:`~muster.feeds._objects.shapes.Shape` says of a kind what matters; all else may
-stand there and means nothing here, the version of the API included.
+OBJECT-1. A :class:`~muster.feeds._objects.shapes.Shape` lists the fields of a kind that matter.
+All other fields are allowed and ignored, the version of the API included.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ Values = Mapping[str, object]
 @final
 @attrs.frozen
 class Form:
-    """What a kind of object looks like, and what it becomes.
+    """The fields of a kind of object, and what an object becomes.
 
     Attributes:
-        shape: What of an object matters.
-        make: Makes the typed object of the values. Raises :class:`FieldError`, with a path
+        shape: The fields that matter.
+        make: Makes the typed object from the values. Raises :class:`FieldError`, with a path
             from the object.
-        names: What names an object.
-        name: Makes the typed name of the values. Raises it as well.
+        names: The fields that name an object.
+        name: Makes the typed name from the values. Raises :class:`FieldError`, likewise.
     """
 
     shape: Shape
@@ -93,7 +93,7 @@ def _named(kind: ObjectKind) -> Callable[[Values], ObjectName]:
 
 
 def _made(make: Callable[..., T]) -> Callable[[Values], T]:
-    """Make the typed object whose attributes are the values."""
+    """Return a function that makes the typed object whose attributes are the values."""
     return lambda values: make(**values)
 
 
@@ -187,4 +187,4 @@ FORMS: Final[Mapping[str, Form]] = {
         _named(ObjectKind.QUEUE),
     ),
 }  # fmt: skip
-"""What can be applied and deleted, by its kind."""
+"""The objects that can be applied and deleted, by kind."""

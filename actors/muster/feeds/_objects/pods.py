@@ -1,4 +1,4 @@
-"""Pods: an ask of an application, as Kubernetes writes it."""
+"""Pods: the asks of an application in the form of Kubernetes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Values = Mapping[str, object]
 
 
 def _parse_containers(value: Raw) -> Resources:
-    """Give what all containers request together."""
+    """Return the sum of the requests of all containers."""
     total = NOTHING
     for container in _CONTAINERS.parse(value):
         requests = container.get("requests", NOTHING)
@@ -56,7 +56,7 @@ _METADATA: Final = {
     "labels": part("labels", MEMBER_MARKS),
 }
 POD_NAME: Final = Shape({"metadata": Shape(_METADATA)})
-"""What names a Pod."""
+"""The fields that name a Pod."""
 
 POD: Final = Shape({
     "metadata": Shape({**_METADATA, "annotations": part("annotations", MEMBER_MARKS)}),
@@ -69,11 +69,11 @@ POD: Final = Shape({
     }),
     "status": Shape({"phase": part("phase", unless_empty(_PHASE))}),
 })  # fmt: skip
-"""What of a Pod matters."""
+"""The fields of a Pod that matter."""
 
 
 def name_of_pod(values: Values) -> ObjectName:
-    """Name the ask that a Pod is.
+    """Return the name of the ask of a Pod.
 
     Raises:
         FieldError: If it belongs to no application.
@@ -82,10 +82,10 @@ def name_of_pod(values: Values) -> ObjectName:
 
 
 def pod(values: Values) -> PodObject:
-    """Make the ask of a Pod.
+    """Return the typed form of a Pod.
 
     Raises:
-        FieldError: If it belongs to no application, or what it says of a gang makes no sense.
+        FieldError: If it belongs to no application, or what it says about a gang is invalid.
     """
     labels = _marks(values, "labels").texts
     queues = (labels[label] for label in QUEUE_LABELS if labels.get(label))

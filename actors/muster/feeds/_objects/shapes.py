@@ -1,7 +1,7 @@
-"""Shapes of Kubernetes objects: the fields that matter, wherever they are nested.
+"""Shapes of Kubernetes objects: the fields that matter, at any depth.
 
-Declarative: a shape is a table of fields, some of which are shapes. What is not in the table
-may stand there, and means nothing here. As in Kubernetes null is the same as no field.
+A shape is a declarative table of fields, some of which are shapes. Fields that are not in the
+table are allowed and ignored. As in Kubernetes, null is the same as no field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from muster.feeds._fields.texts import WORD
 
 T = TypeVar("T")
 
-# What YAML 1.2 makes of plain text (its core schema), infinities left out: JSON has none.
+# How YAML 1.2 reads plain scalars (its core schema), without infinities: JSON has none.
 _BOOLEANS: Final = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -28,15 +28,15 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 _BASES: Final = {"0o": 8, "0x": 16}
 
 _TEXTS: Final = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
-"""Maps of texts, in whatever object: ``true`` and ``3`` are texts there."""
+"""Maps of texts in any object: ``true`` and ``3`` are texts there."""
 
 
 def as_kubernetes(value: Raw, name: str = "") -> Raw:
-    """Give a value of which nothing is known, with plain text as what it means in YAML 1.2.
+    """Return a value that no shape describes; plain scalars mean what they mean in YAML 1.2.
 
     Args:
-        value: What stands there.
-        name: The field that it stands in.
+        value: The value as written.
+        name: The name of its field.
     """
     match value:
         case Plain():
@@ -69,9 +69,9 @@ class Part:
     """A field that matters.
 
     Attributes:
-        attribute: What its typed value is called.
-        kind: What may stand there.
-        required: Whether it must stand there.
+        attribute: The name of its typed value.
+        kind: The values that it accepts.
+        required: Whether it is required.
     """
 
     attribute: str
@@ -79,10 +79,10 @@ class Part:
     required: bool = False
 
     def read(self, holder: Mapping[str, Raw], name: str, values: dict[str, object]) -> None:
-        """Add the typed value, if there is one.
+        """Add the typed value to ``values``, if the field has one.
 
         Raises:
-            FieldError: If what stands there does not belong there, or nothing does.
+            FieldError: If the value is invalid, or the field is required and missing.
         """
         if self.required and name not in holder:
             msg = "is missing"
@@ -91,26 +91,26 @@ class Part:
             values[self.attribute] = self.kind.parse(holder[name])
 
     def normal(self, value: Raw) -> Raw:
-        """Give the value in the form that every encoding can write."""
+        """Return the value in the form that every encoding can write."""
         return self.kind.normal(value)
 
 
 @final
 @attrs.frozen
 class Shape:
-    """A map of which some fields matter, perhaps below fields that need not be there.
+    """A map of which some fields matter, perhaps inside optional nested maps.
 
     Attributes:
-        fields: Those fields, by name.
+        fields: The fields that matter, by name.
     """
 
     fields: Mapping[str, Part | Shape]
 
     def parse(self, written: Raw) -> dict[str, object]:
-        """Give the typed values by attribute, those of nested shapes among them.
+        """Return the typed values by attribute, with those of nested shapes.
 
         Raises:
-            FieldError: If a field is missing, or what stands there does not belong there.
+            FieldError: If a value is invalid, or a required field is missing.
         """
         values: dict[str, object] = {}
         self._fill(written, values)
@@ -132,7 +132,7 @@ class Shape:
                 raise error.inside(f".{name}") from None
 
     def normal(self, value: Raw) -> Raw:
-        """Give the value in the form that every encoding can write."""
+        """Return the value in the form that every encoding can write."""
         if not isinstance(value, dict):
             return as_kubernetes(value)
         return {
@@ -144,5 +144,5 @@ class Shape:
 
 
 def part(attribute: str, kind: Kind[T], *, required: bool = False) -> Part:
-    """Make a field; the kinds of different values are all kinds of something."""
+    """Make a field; the type of its kind is widened to ``Kind[object]``."""
     return Part(attribute, Kind[object](kind.name, kind.parse, kind.normal), required)

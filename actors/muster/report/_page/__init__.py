@@ -1,4 +1,4 @@
-"""The page of a report: from what was recorded to HTML and SVG.
+"""The page of a report: write the records as HTML and SVG.
 
-It records nothing and knows no scheduler.
+It records nothing and does not know the scheduler.
 """

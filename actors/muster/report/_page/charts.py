@@ -1,4 +1,4 @@
-"""Charts over time: a drawing that stretches, with labels beside it that do not."""
+"""Charts over time: a drawing that stretches, and labels that do not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from muster.report._page.frame import HIGH, WIDE, Frame
 from muster.report._page.text import level_ticks, minus, number, safe, time_ticks
 
 MOST_TICKS: Final = 12
-"""How many ticks a time axis has at the most, where there is room."""
+"""The most ticks of a time axis, if there is room for them."""
 
 SHORT_LABEL: Final = 6
-"""How many characters a label of a time axis has at the most, so that many of them have room."""
+"""The longest label, in characters, of a time axis with room for many labels."""
 
 LABEL: Final = 0.2
-"""How much of the height of a small chart a label of its axis takes."""
+"""The height of an axis label, as a share of the height of a small chart."""
 
 Json: TypeAlias = "str | int | float | Sequence[Json] | dict[str, Json] | None"
 
@@ -25,11 +25,11 @@ Json: TypeAlias = "str | int | float | Sequence[Json] | dict[str, Json] | None"
 @final
 @attrs.frozen
 class Stroke:
-    """Something that is drawn in a chart.
+    """One path of a chart.
 
     Attributes:
-        path: Where.
-        style: The classes that say how.
+        path: The SVG path data.
+        style: Its CSS classes.
     """
 
     path: str
@@ -39,12 +39,12 @@ class Stroke:
 @final
 @attrs.frozen
 class Told:
-    """A row of what is said about the instant that is pointed at.
+    """A row of values that the page shows for the instant under the pointer.
 
     Attributes:
-        name: Of what.
-        style: The class of its colour, or empty.
-        values: What it was in each bucket, as text or a number; runs of the same are told once.
+        name: The name of the row.
+        style: The CSS class of its colour, or empty.
+        values: The value in each bucket, as text or a number.
     """
 
     name: str
@@ -55,23 +55,23 @@ class Told:
 @final
 @attrs.define
 class Data:
-    """What the script of the page knows: for each chart what it tells.
+    """The data of the page's script: the values of each chart.
 
     Attributes:
-        charts: For each chart its rows.
+        charts: The unit and the rows of each chart.
     """
 
     charts: list[Json] = attrs.field(factory=list[Json])
 
     def add(self, unit: str, told: Sequence[Told]) -> int:
-        """Add a chart; give its number."""
+        """Add a chart; return its number."""
         rows: list[Json] = [{"n": row.name, "c": row.style, "v": _runs(row.values)} for row in told]
         self.charts.append({"u": unit, "r": rows})
         return len(self.charts) - 1
 
 
 def _runs(values: Sequence[float | str | None]) -> list[Json]:
-    """Write values as pairs: what it is, and for how many buckets."""
+    """Return runs of equal values: each value, followed by its number of buckets."""
     runs: list[Json] = []
     before: object = runs  # unlike any value
     for value in values:
@@ -100,14 +100,14 @@ class Chart:
 
     Attributes:
         frame: The time that it shows.
-        label: What it shows, for who cannot see it.
-        strokes: What is drawn, from back to front.
-        low: The value at its foot.
-        high: The value at its head.
-        top: The highest value that is drawn, for the axis to name it; None for round ones alone.
+        label: Its description for screen readers.
+        strokes: Its paths, from back to front.
+        low: The value at the bottom.
+        high: The value at the top.
+        top: The highest value drawn, which gets a label; None for labels at round values only.
         unit: The unit of the values.
-        told: What is said about the instant that is pointed at.
-        style: More classes.
+        told: The values that the page shows for the instant under the pointer.
+        style: Additional CSS classes.
     """
 
     frame: Frame
@@ -121,7 +121,7 @@ class Chart:
     style: str = ""
 
     def html(self, data: Data) -> str:
-        """Write it."""
+        """Return the chart as HTML, and add its values to ``data``."""
         ticks = self._ticks()
         rows = "".join(
             f'<span style="top:{self._from_top(tick):.2f}%">{minus(number(tick))}</span>'
@@ -154,7 +154,7 @@ class Chart:
 
 
 def time_axis(frame: Frame) -> str:
-    """Write the labels of a time axis; the finer ones vanish where there is no room."""
+    """Return the labels of a time axis as HTML; without enough room, finer ones are hidden."""
     marks: list[str] = []
     ticks = list(time_ticks(frame.begin_us, frame.end_us, MOST_TICKS))
     long = " long" if any(len(label) > SHORT_LABEL for _, label in ticks) else ""
@@ -165,7 +165,7 @@ def time_axis(frame: Frame) -> str:
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> str:
-    """Write what colours and lines mean: classes and texts, which are made safe."""
+    """Return a legend of CSS classes and texts as HTML; the texts are escaped."""
     keys = "".join(
         f'<span class="key"><i class="{style}"></i>{safe(text)}</span>' for style, text in entries
     )

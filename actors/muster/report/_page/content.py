@@ -1,4 +1,4 @@
-"""What a page is made of, and what its parts share."""
+"""The content of a page, with what several of its parts need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLOURS: Final = 7
 """How many queues have a colour of their own; the others share one."""
 
 MOST_RESOURCES: Final = 6
-"""How many resource types are shown."""
+"""The most resource types that are shown."""
 
 
 @final
@@ -34,10 +34,10 @@ class Ending(StrEnum):
 @final
 @attrs.frozen(slots=False)
 class Content:
-    """What a page tells of.
+    """The content of a page.
 
     Attributes:
-        recorder: What was recorded, closed.
+        recorder: The recorder of the replay, closed.
         summary: The summary of the replay.
         feed: The name of the feed.
         ending: Why the replay ended.
@@ -50,13 +50,13 @@ class Content:
 
     @cached_property
     def frame(self) -> Frame:
-        """The time that is shown: from the first ask to the end."""
+        """The time that the page shows: from the first ask to the end."""
         timeline = self.recorder.timeline
         return Frame(timeline.origin_us or 0, self.recorder.end_us, timeline.width_us)
 
     @cached_property
     def kinds(self) -> Sequence[str]:
-        """The resource types that are shown: those that were used, the most precious first."""
+        """The resource types that the page shows, those with the highest utilisation first."""
         there, used = self.recorder.there, self.recorder.used
 
         def weight(kind: str) -> tuple[float, str]:
@@ -72,13 +72,13 @@ class Content:
 
     @cached_property
     def leaves(self) -> Sequence[QueueRecord]:
-        """The queues below which there is none."""
+        """The queues without children."""
         parents = {record.path.rpartition(".")[0] for record in self.queues}
         return [record for record in self.queues if record.path not in parents]
 
     @cached_property
     def colours(self) -> Mapping[str, str]:
-        """The class of the colour of each leaf, by path: the busiest have one of their own."""
+        """The CSS classes of the busiest leaves, which have colours of their own, by path."""
 
         def weight(record: QueueRecord) -> float:
             return -sum(self.share(record, kind) for kind in self.kinds)
@@ -90,14 +90,14 @@ class Content:
         return {path: f"q{number}" for number, path in enumerate(chosen)}
 
     def share(self, record: QueueRecord, kind: str) -> float:
-        """Give how much of a type a queue used of all that was there over time."""
+        """Return the share of the cluster that a queue used over time, of one resource type."""
         there = self.recorder.there.get(kind)
         used = record.used.get(kind)
         area = sum(there.areas) if there is not None else 0
         return sum(used.areas) / area if used is not None and area else 0.0
 
     def utilisation(self, kind: str) -> float | None:
-        """Give how much of a type was used of what was there, in the time that is shown."""
+        """Return the share of the cluster that was used over time, of one resource type."""
         there, used = self.recorder.there.get(kind), self.recorder.used.get(kind)
         area = sum(there.areas) if there is not None else 0
         return (sum(used.areas) if used is not None else 0) / area if area else None

@@ -1,4 +1,4 @@
-"""The waits of a page: how they are distributed, which were the longest, and why."""
+"""The waits on a page: their distribution, the longest ones, and the reasons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TICKS_US: Final = (
 
 
 def distributions(content: Content) -> str:
-    """Write how long asks waited, for all and for each queue, with one logarithmic axis."""
+    """Return the waits of all asks and of each queue as HTML, on one logarithmic axis."""
     recorder, summary = content.recorder, content.summary
     waits = {queue.queue: queue.wait for queue in summary.queues}
     shown = [record for record in content.leaves if any(record.waits.counts)]
@@ -82,23 +82,23 @@ def _fine(place: int) -> str:
 
 
 def _range(histogram: Histogram) -> tuple[int, int]:
-    """Give the first bin that is shown beside that of no wait, and the last."""
+    """Return the first and the last bin to show, apart from the bin of no wait."""
     used = [number for number, count in enumerate(histogram.counts) if count and number]
     if not used:
-        return 15, 25  # from a second to a minute or two, where nobody waited
+        return 15, 25  # from a second to a minute or two, if no ask waited
     first, last = min(used), max(used)
     return (first, last) if last - first >= 10 else (max(last - 10, 1), last)
 
 
 def _left(wait_us: float, first: int, last: int) -> float:
-    """Give where a wait is on the axis, in percent; the first tenth is for no wait."""
+    """Return the place of a wait on the axis, in percent; the first tenth is for no wait."""
     begin, end = math.log10(EDGES_US[first - 1]), math.log10(_edge(last))
     share = (math.log10(max(wait_us, 1)) - begin) / (end - begin)
     return 10 + 90 * min(max(share, 0.0), 1.0)
 
 
 def _edge(number: int) -> int:
-    """Give where a bin ends."""
+    """Return the end of a bin, in microseconds."""
     return EDGES_US[min(number, len(EDGES_US) - 1)]
 
 
@@ -140,7 +140,7 @@ def _row(
 
 
 def _part(count: int, total: int) -> str:
-    """Write a share of asks so that nearly all are not all."""
+    """Return a share of asks in percent; it says 100% only for all of them."""
     return "&gt;99%" if total > count > 0.995 * total else f"{count / total:.0%}"
 
 
@@ -154,7 +154,7 @@ def _column(left: float, width: float, count: int, highest: int, total: int, sai
 
 
 def longest(content: Content) -> str:
-    """Write the longest waits, with their reasons."""
+    """Return the longest waits, with their reasons, as HTML."""
     waits = [wait for wait in content.recorder.longest_waits() if wait.wait_us]
     if not waits:
         return ""
@@ -171,7 +171,7 @@ def longest(content: Content) -> str:
 
 
 def _codes(content: Content) -> str:
-    """Write what was said most."""
+    """Return the most frequent codes as HTML."""
     reasons = content.recorder.reasons
     parts = [
         ("Of the oldest pending asks, over time", reasons.codes),

@@ -1,7 +1,7 @@
-"""From values over time to the paths of drawings that all share one time axis.
+"""Draw values over time as SVG paths that share one time axis.
 
-A drawing is as wide as :data:`WIDE`, whatever its size on the screen: it is stretched, its lines
-are not, and its labels stand beside it. So it fits a telephone, and needs no program to do so.
+A drawing is :data:`WIDE` units wide, whatever its size on the screen. The browser stretches the
+drawing, but not its lines and labels. So it fits a phone without a script.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import attrs
 from muster.report._recording.timeline import Series, Span
 
 WIDE: Final = 10_000
-"""How wide a drawing is, in its own units."""
+"""The width of a drawing, in its own units."""
 
 HIGH: Final = 1_000
-"""How high a chart is, in its own units."""
+"""The height of a chart, in its own units."""
 
 
 @final
@@ -27,9 +27,9 @@ class Frame:
     """The time that a report shows.
 
     Attributes:
-        begin_us: Where it begins, in microseconds since the start of the feed.
-        end_us: Where it ends.
-        width_us: How long a bucket is.
+        begin_us: Its first instant, in microseconds since the start of the feed.
+        end_us: Its last instant, likewise.
+        width_us: The length of a bucket, in microseconds.
     """
 
     begin_us: int
@@ -38,25 +38,25 @@ class Frame:
 
     @property
     def span_us(self) -> int:
-        """How long it is, at least a microsecond."""
+        """The length of the time, in microseconds; at least 1."""
         return max(self.end_us - self.begin_us, 1)
 
     @property
     def buckets(self) -> int:
-        """How many buckets there are; the last may be cut short."""
+        """How many buckets there are; the last one may be shorter."""
         return -(-self.span_us // self.width_us)
 
     def x(self, at_us: int) -> float:
-        """Give where an instant is drawn."""
+        """Return the horizontal place of an instant."""
         inside = min(max(at_us, self.begin_us), self.end_us)
         return round((inside - self.begin_us) / self.span_us * WIDE, 2)
 
     def edge(self, number: int) -> float:
-        """Give where a bucket begins, or the one before it ends."""
+        """Return the horizontal place at which a bucket begins."""
         return self.x(self.begin_us + number * self.width_us)
 
     def means(self, series: Series | None) -> list[float]:
-        """Give the mean of a series in each bucket."""
+        """Return the mean of a series in each bucket."""
         areas = [] if series is None else series.areas
         found = [0.0] * self.buckets
         for number, area in enumerate(areas[: self.buckets]):
@@ -65,13 +65,13 @@ class Frame:
         return found
 
     def peaks(self, series: Series) -> list[float]:
-        """Give the highest value in each bucket."""
+        """Return the highest value of a series in each bucket."""
         found: list[float] = [0.0] * self.buckets
         found[: len(series.peaks)] = series.peaks[: self.buckets]
         return found
 
     def spans(self, spans: Sequence[Span | None]) -> list[Span | None]:
-        """Give the range of a value in each bucket."""
+        """Return one span for each bucket; None if there is none."""
         return [*spans[: self.buckets], *[None] * (self.buckets - len(spans))]
 
 
@@ -80,7 +80,7 @@ def _y(value: float, low: float, high: float) -> int:
 
 
 def _runs(values: Sequence[object]) -> Iterator[tuple[int, int]]:
-    """Give where runs of equal values begin and end."""
+    """Yield the begin and the end of each run of equal values."""
     begin = 0
     for _, run in groupby(values):
         end = begin + sum(1 for _ in run)
@@ -89,7 +89,7 @@ def _runs(values: Sequence[object]) -> Iterator[tuple[int, int]]:
 
 
 def step_line(frame: Frame, values: Sequence[float | None], low: float, high: float) -> str:
-    """Draw a line in steps; it is broken where there is no value."""
+    """Return the path of a stepped line, with gaps where there is no value."""
     heights = [None if value is None else _y(value, low, high) for value in values]
     parts: list[str] = []
     broken = True
@@ -107,7 +107,7 @@ def step_line(frame: Frame, values: Sequence[float | None], low: float, high: fl
 def step_area(
     frame: Frame, lower: Sequence[float], upper: Sequence[float], low: float, high: float
 ) -> str:
-    """Draw the area between two lines in steps; nothing where they are the same."""
+    """Return the path of the area between two stepped lines, with gaps where they are equal."""
     pairs = [(_y(a, low, high), _y(b, low, high)) for a, b in zip(lower, upper, strict=True)]
     parts: list[str] = []
     for filled, numbers in groupby(
@@ -133,7 +133,7 @@ def _patch(frame: Frame, pairs: Sequence[tuple[int, int]], begin: int, end: int)
 def limit_line(
     frame: Frame, steps: Sequence[tuple[int, int | None]], low: float, high: float, scale: float
 ) -> str:
-    """Draw what was configured; nothing where there was no limit, or one beyond the drawing."""
+    """Return the path of a configured limit, with gaps where it is absent or above the chart."""
     parts: list[str] = []
     for number, (at_us, value) in enumerate(steps):
         end_us = steps[number + 1][0] if number + 1 < len(steps) else frame.end_us

@@ -1,4 +1,4 @@
-"""The nodes of a page: a bar for each allocation, or how full nodes were where there are too many."""
+"""The nodes on a page: a bar for each allocation; if they are too many, how full nodes were."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from muster.report._page.text import shortened
 from muster.report._recording.nodes import MOST_BARS, Bar
 
 SLOTS: Final = 24
-"""Into how many slots of equal height the row of a node is divided."""
+"""How many slots of equal height the row of a node has."""
 
 ROW: Final = 26
-"""How high the row of a node is, in units of the drawing: its slots, and the room between rows."""
+"""The height of the row of a node, in units of the drawing: its slots and the gap."""
 
 MOST_NODES: Final = 96
-"""Of how many nodes the allocations are drawn one by one."""
+"""The most nodes whose allocations are drawn one by one."""
 
 GANG_COLOURS: Final = 6
-"""How many colours gangs have in turn."""
+"""How many colours the gangs share, in turn."""
 
 
 def gantt(content: Content) -> tuple[str, list[Json]]:
-    """Write what was on the nodes, and give what the script knows of each bar."""
+    """Return the figure of the nodes as HTML, and the data of each bar for the script."""
     nodes = content.recorder.nodes
     if not nodes.rows:
         return "", []
@@ -45,7 +45,7 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
     for bar in sorted(bars, key=lambda bar: (bar.held_us, bar.key)):
         by_node[bar.node].append(bar)
     gangs: dict[str, int] = {}
-    # Where there are no gangs, colours are free for queues.
+    # Colours show gangs; without gangs, they show queues.
     colours: Mapping[str, str] = {} if any(bar.gang for bar in bars) else content.colours
     drawn: list[str] = []
     marks = Marks()
@@ -70,7 +70,7 @@ def _bars(content: Content, bars: Sequence[Bar]) -> tuple[str, list[Json]]:
 
 
 def _keys(bars: Sequence[Bar], colours: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Give what the colours of bars mean."""
+    """Yield the legend of the bars."""
     gangs = {bar.gang for bar in bars}
     if gangs - {None}:
         yield "area gangs", "gangs, each in one colour"
@@ -85,7 +85,7 @@ def _keys(bars: Sequence[Bar], colours: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _placed(bars: Sequence[Bar], end_us: int) -> Iterator[tuple[Bar, list[tuple[int, int]]]]:
-    """Give each bar the slots that it takes in the row of its node, in pieces if need be."""
+    """Assign each bar slots in the row of its node, in several pieces if necessary."""
     free_at = [-1] * SLOTS
     for bar in bars:
         wanted = max(round(bar.share * SLOTS), 1)
@@ -96,7 +96,7 @@ def _placed(bars: Sequence[Bar], end_us: int) -> Iterator[tuple[Bar, list[tuple[
                 for begin in range(len(free) - wanted + 1)
                 if free[begin + wanted - 1] - free[begin] == wanted - 1
             ),
-            free[:wanted] or [SLOTS - 1],  # What does not fit is drawn over what is there.
+            free[:wanted] or [SLOTS - 1],  # A bar without a free slot covers another one.
         )
         for slot in chosen:
             free_at[slot] = end_us + 1 if bar.end_us is None else bar.end_us
@@ -136,14 +136,14 @@ def _bar(
 
 
 def _of_gang(bar: Bar, gangs: dict[str, int]) -> str:
-    """Give the class of the colour of a bar, where gangs have colours in turn."""
+    """Return the CSS class of a bar by its gang."""
     if bar.gang is None:
         return "single"
     return f"g{gangs.setdefault(bar.gang, len(gangs)) % GANG_COLOURS}"
 
 
 def _known(bar: Bar) -> Json:
-    """Give what the script tells of a bar."""
+    """Return the data of a bar for the script."""
     return [
         shortened("/".join(bar.key)),
         shortened(bar.node),

@@ -1,4 +1,4 @@
-"""How full nodes were over time, where there is too much on them to be drawn one by one."""
+"""How full nodes were over time, if the allocations are too many to draw one by one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from muster.report._page.frame import WIDE
 from muster.report._page.node_figure import Marks, NodeFigure
 
 SHADES: Final = 8
-"""How many shades tell how full nodes were."""
+"""How many shades show how full nodes were."""
 
 COLUMNS: Final = 400
-"""Of how many marks in a row each has a place of its own."""
+"""How many places for marks a row has."""
 
 
 def heat(content: Content) -> str:
-    """Write a row for each node, or for neighbours if they are very many."""
+    """Return a figure as HTML, with a row for each node, or for neighbours if they are many."""
     marks = _marks(content)
     paths = "".join(
         f'<path class="heat h{shade}" d="{"".join(found)}"/>'
@@ -35,7 +35,7 @@ def heat(content: Content) -> str:
 
 
 def _shades(content: Content) -> list[list[str]]:
-    """Draw for each shade where nodes were so full; the first is for empty ones, and not drawn."""
+    """Return the paths of each shade; the first is for empty nodes and not drawn."""
     frame = content.frame
     shades: list[list[str]] = [[] for _ in range(SHADES + 1)]
     for place, row in enumerate(content.recorder.nodes.rows):
@@ -55,7 +55,7 @@ def _shades(content: Content) -> list[list[str]]:
 
 def _marks(content: Content) -> Marks:
     frame, marks = content.frame, Marks()
-    # Of those that would cover one another one is enough.
+    # Marks at the same place would cover one another, so one is enough.
     cells = {
         (mark.row, round(frame.x(mark.at_us) / WIDE * COLUMNS), mark.reason): mark
         for mark in content.recorder.nodes.marks

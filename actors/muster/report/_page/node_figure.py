@@ -1,4 +1,4 @@
-"""What both drawings of nodes share: their figure, and the marks of evictions."""
+"""The parts that both drawings of nodes share: the figure, and the marks of evictions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from muster.report._recording.nodes import MARKED, Row
 from muster_core.decisions import Reason
 
 _LABEL: Final = 13
-"""How high the name of a node is, in pixels."""
+"""The height of the name of a node, in pixels."""
 
 _OWN: Final = {Reason.PREEMPTED: "preempted", Reason.RECLAIMED: "reclaimed"}
-"""Evictions that have marks of their own; the others share one."""
+"""The reasons that have marks of their own; all others share one."""
 
 _KEYS: Final = {
     "preempted": "preempted",
@@ -30,26 +30,26 @@ _KEYS: Final = {
 
 @final
 class Marks:
-    """Where and when asks lost their nodes before their time."""
+    """The marks where asks lost their nodes before they ended."""
 
     def __init__(self) -> None:
         self._paths: dict[str, list[str]] = defaultdict(list)
 
     def add(self, reason: Reason, x: float, y: float) -> None:
-        """Mark an end, unless it is an ordinary one."""
+        """Mark the end of an allocation, unless it is an ordinary one."""
         if reason in MARKED:
-            # A line of no length has round or square ends, which are not stretched.
+            # A line of length 0 shows only its round or square ends, which are not stretched.
             self._paths[_OWN.get(reason, "lost")].append(f"M{x:g} {y:g}h0")
 
     def paths(self) -> str:
-        """Draw them."""
+        """Return the marks as SVG paths."""
         return "".join(
             f'<path class="mark {style}" d="{"".join(paths)}"/>'
             for style, paths in sorted(self._paths.items())
         )
 
     def keys(self) -> list[tuple[str, str]]:
-        """Give what they mean, for a legend."""
+        """Return the legend of the marks."""
         return [(f"spot {style}", _KEYS[style]) for style in sorted(self._paths)]
 
 
@@ -59,11 +59,11 @@ class NodeFigure:
     """A drawing of nodes.
 
     Attributes:
-        drawing: The paths.
-        keys: What they mean.
-        units: How high a row is, in units of the drawing.
-        pixels: How high a row is on the screen.
-        told: What is to be known of it.
+        drawing: The SVG paths.
+        keys: The legend.
+        units: The height of a row, in units of the drawing.
+        pixels: The height of a row on the screen, in pixels.
+        told: A description for readers.
     """
 
     drawing: str
@@ -73,7 +73,7 @@ class NodeFigure:
     told: str
 
     def html(self, content: Content) -> str:
-        """Write it, with the names of the nodes as far as there is room."""
+        """Return the figure as HTML, with as many names of nodes as there is room for."""
         nodes = content.recorder.nodes
         count = len(nodes.rows)
         every = max(-(-_LABEL // self.pixels), 1)

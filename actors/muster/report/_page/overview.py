@@ -1,4 +1,4 @@
-"""The head of a page: what was replayed, the figures that matter, and the cluster over time."""
+"""The head of a page: what was replayed, the main figures, and the cluster over time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from muster_core.decisions import MICROSECONDS
 
 
 def head(content: Content) -> str:
-    """Write the title, and how the replay ended if that matters."""
+    """Return the title as HTML, with how the replay ended if it is not complete."""
     frame, summary = content.frame, content.summary
     note = ""
     match content.ending:
@@ -51,7 +51,7 @@ def head(content: Content) -> str:
 
 
 def tiles(content: Content) -> str:
-    """Write the figures that matter."""
+    """Return the main figures as HTML."""
     written = list(_tiles(content))
     columns = len(written) if len(written) <= 6 else -(-len(written) // 2)
     return (
@@ -103,7 +103,7 @@ def _tile(figure: str, name: str, detail: str, share: float | None = None) -> st
 
 
 def cluster(content: Content, data: Data) -> str:
-    """Write what the cluster did over time: usage, pending asks, priorities."""
+    """Return the charts of the cluster as HTML: usage, pending asks, priorities."""
     parts = [_usage(content, kind, data) for kind in content.kinds]
     parts += [_pending(content, data), _priorities(content, data)]
     return f'<section id="time"><h2>Over time</h2>{"".join(parts)}</section>'
@@ -175,7 +175,7 @@ def _stacked(
     total: Sequence[float],
     high: float,
 ) -> tuple[list[Stroke], list[Told], list[tuple[str, str]]]:
-    """Pile up the leaves that have a colour, and what is left of the total."""
+    """Stack the leaves that have a colour, and the rest of the total on top."""
     frame, colours = content.frame, content.colours
     floor = [0.0] * frame.buckets
     strokes: list[Stroke] = []

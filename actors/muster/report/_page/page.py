@@ -1,4 +1,4 @@
-"""The page: one file that needs nothing else."""
+"""The page: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from muster.report._page.text import safe
 from muster.report._page.tree import tree
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""What a browser is told to allow: nothing from elsewhere."""
+"""The content security policy: the page loads nothing from elsewhere."""
 
 MOST_BYTES: Final = 5_000_000
-"""How large a page may be, in bytes."""
+"""The size of a page, in bytes, above which details are left out."""
 
 _SECTIONS: Final = (
     ("time", "Over time"),
@@ -35,9 +35,9 @@ _SECTIONS: Final = (
 
 
 def page(content: Content) -> str:
-    """Write the page; the same content gives the same text.
+    """Return the page as HTML; the same content gives the same text.
 
-    If it becomes too large, the recorder is made to keep less.
+    If the page is too large, the recorder drops details and keeps less.
     """
     text = _written(content)
     while len(text.encode()) > MOST_BYTES and content.recorder.shrink():
@@ -92,6 +92,6 @@ def _resource(name: str) -> str:
 
 
 def _as_json(value: object) -> str:
-    """Write JSON that ends no element, whatever the names in it are."""
+    """Return JSON that is safe inside a script element, whatever names it contains."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""What there was to say of events: the first refusals and warnings, with their lines."""
+"""The remarks on a page: the first refusals and warnings, with their lines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from muster.report._page.text import safe_long
 
 
 def place_of(remark: Remark) -> str:
-    """Say which event it was: its line, or its index where a feed has no lines."""
+    """Return the place of an event: its line, or its index if the feed has no lines."""
     return f"event {remark.index}" if remark.line is None else f"line {remark.line}"
 
 
 def remarks(content: Content) -> str:
-    """Write the first refusals and warnings, nothing if there are none."""
+    """Return the first refusals and warnings as HTML; empty if there are none."""
     summary = content.summary
     rows = _rows("refused", "refused events", summary.first_refusals, summary.refused)
     rows += _rows("warning", "warnings", summary.first_warnings, summary.warnings)

@@ -1,4 +1,4 @@
-"""Numbers, amounts and times as people read them, and texts that are safe inside a page."""
+"""Format numbers, amounts and times for readers, and escape texts for a page."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from muster_core.decisions import MICROSECONDS
 from muster_core.values.quantities import MEMORY, VCORE
 
 NOTHING: Final = "\N{EN DASH}"
-"""What stands for a figure that there is none of."""
+"""The text for a figure that does not exist."""
 
 MINUS: Final = "\N{MINUS SIGN}"
 
 LONGEST_NAME: Final = 80
-"""How many characters of a name are shown."""
+"""The most characters of a name that are shown."""
 
 LONGEST_SENTENCE: Final = 600
-"""How many characters of a sentence are shown."""
+"""The most characters of a sentence that are shown."""
 
 SECOND: Final = MICROSECONDS
 MINUTE: Final = 60 * SECOND
@@ -40,13 +40,13 @@ _STEPS_US: Final[tuple[int, ...]] = (
 
 
 def shortened(text: str) -> str:
-    """Cut a name that is too long to be shown."""
+    """Return a name, cut if it is too long to show."""
     return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def safe(text: str) -> str:
-    """Write a text of a feed so that it is nothing but text, also in a quoted attribute."""
-    # What no file in UTF-8 can hold, and what HTML forbids, is shown as a mark of its own.
+    """Return a text of a feed, cut and escaped for HTML and for quoted attributes."""
+    # Characters that UTF-8 cannot encode or HTML forbids become replacement characters.
     plain = "".join(
         char if char.isprintable() or char in " \u00ad" else "\ufffd" for char in shortened(text)
     )
@@ -54,13 +54,13 @@ def safe(text: str) -> str:
 
 
 def safe_long(text: str) -> str:
-    """Write a sentence that may be longer than a name."""
+    """Return a sentence escaped for HTML; it may be longer than a name."""
     shown = text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE - 1]}…"
     return "".join(safe(shown[begin : begin + 60]) for begin in range(0, len(shown), 60))
 
 
 def number(value: float) -> str:
-    """Write a number with three digits or so: ``0.25``, ``12.5``, ``1,234``, ``56.7 k``."""
+    """Return a number with about three digits: ``0.25``, ``12.5``, ``1,234``, ``56.7 k``."""
     size = abs(value)
     for factor, letter in _SHORT:
         if size >= factor:
@@ -78,18 +78,18 @@ def _digits(value: float) -> str:
 
 
 def minus(text: str) -> str:
-    """Write a minus sign for a hyphen."""
+    """Replace a leading hyphen with a minus sign."""
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
 
 
 @final
 @attrs.frozen
 class Unit:
-    """How amounts of a resource type are shown.
+    """The unit in which amounts of a resource type are shown.
 
     Attributes:
-        scale: How many base units make one of it.
-        name: Its name, empty for mere counts.
+        scale: How many base units it has.
+        name: Its name; empty for plain counts.
     """
 
     scale: int
@@ -97,7 +97,7 @@ class Unit:
 
     @classmethod
     def of(cls, kind: str, highest: float) -> Unit:
-        """Choose one for a type, given the highest amount in base units."""
+        """Return the unit for a resource type and its highest amount, in base units."""
         if kind == VCORE:
             return cls(1000, "cores")
         if kind != MEMORY:
@@ -105,27 +105,27 @@ class Unit:
         return next((cls(*unit) for unit in _BINARY if highest >= unit[0]), cls(1, "B"))
 
     def text(self, amount: float) -> str:
-        """Write an amount of base units, with the unit."""
+        """Return an amount, given in base units, with the unit."""
         return f"{number(amount / self.scale)} {self.name}".rstrip()
 
 
 def amount_text(kind: str, amount: int) -> str:
-    """Write one amount of a type in the unit that suits it."""
+    """Return one amount of a resource type in the unit that suits it."""
     return Unit.of(kind, amount).text(amount)
 
 
 def counted(count: int, what: str) -> str:
-    """Say how many there are of something."""
+    """Return a count with its noun, in the plural if needed."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def percent(share: float | None) -> str:
-    """Write a share of 1."""
+    """Return a share, where 1 is everything, in percent."""
     return NOTHING if share is None else f"{share * 100:.1f} %"
 
 
 def duration(span_us: float) -> str:
-    """Write a length of time with its two largest units: ``3 d 4 h``, ``2 min 5 s``, ``1.5 s``."""
+    """Return a duration with its two largest units: ``3 d 4 h``, ``2 min 5 s``, ``1.5 s``."""
     span_us = round(span_us)
     if span_us >= SECOND * 60:
         for unit_us, name, part_us, part in (
@@ -144,7 +144,7 @@ def duration(span_us: float) -> str:
 
 
 def instant(at_us: int, step_us: int) -> str:
-    """Write an instant since the start, as fine as a step of an axis."""
+    """Return an instant since the start, with the precision of an axis step."""
     days, rest = divmod(at_us, DAY)
     if step_us >= DAY:
         return f"{days} d"
@@ -172,19 +172,19 @@ def _seconds(rest_us: int, step_us: int, *, pad: bool) -> str:
 
 
 def time_step(span_us: int, most: int) -> int:
-    """Choose the step of a time axis so that there are at most so many ticks."""
+    """Return the step of a time axis with at most about ``most`` ticks, in microseconds."""
     return next((step for step in _STEPS_US if span_us <= step * most), _STEPS_US[-1])
 
 
 def time_ticks(begin_us: int, end_us: int, most: int) -> Iterator[tuple[int, str]]:
-    """Give the ticks of a time axis, with their labels."""
+    """Yield the ticks of a time axis with their labels."""
     step_us = time_step(max(end_us - begin_us, 1), most)
     for at_us in range(-(-begin_us // step_us) * step_us, end_us + 1, step_us):
         yield at_us, instant(at_us, step_us)
 
 
 def level_ticks(low: float, high: float, most: int, *, whole: bool) -> list[float]:
-    """Give round numbers between two, at most so many; only whole ones, if that is said."""
+    """Return about ``most`` round numbers from ``low`` to ``high``; integers if ``whole``."""
     span = max(high - low, 1e-9)
     power = 10.0 ** (len(f"{span:.0f}") - 3 if span >= 1 else -3)
     step = power

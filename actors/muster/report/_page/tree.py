@@ -1,4 +1,4 @@
-"""The queue tree of a page: for each queue its settings, and what happened in it over time."""
+"""The queue tree of a page: the settings and charts of each queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from muster_core.config.model import QueueConfig, Settings
 
 
 def tree(content: Content, data: Data) -> str:
-    """Write all queues, each a row."""
+    """Return all queues as HTML, one row each."""
     kinds = content.kinds
     tabs = ""
     if len(kinds) > 1:
@@ -90,7 +90,7 @@ def _usage(content: Content, record: QueueRecord, kind: str, data: Data) -> str:
     peaks = frame.peaks(series) if series is not None else means
     offered = max(there.peaks, default=0) if there is not None else 0
     guaranteed, most = record.guaranteed.get(kind), record.max.get(kind)
-    # A max beyond what there is says nothing, and would flatten what there is to see.
+    # A max above the capacity is not shown: it would flatten the rest of the chart.
     limits = [value for value in (*_values(most),) if value <= max(offered, *peaks)]
     top = max(*peaks, *limits, *_values(guaranteed), 1)
     high = top * 1.08
@@ -125,7 +125,7 @@ def _values(line: StepLine | None) -> list[int]:
 
 
 def _configured(content: Content, line: StepLine, kind: str) -> list[str | None]:
-    """Give what was configured at the end of each bucket."""
+    """Return the configured amount at the end of each bucket."""
     frame, steps = content.frame, line.steps
     found: list[str | None] = []
     place, value = 0, None
@@ -219,7 +219,7 @@ def _settings(record: QueueRecord) -> str:
 
 
 def _told(config: QueueConfig) -> Iterator[str]:
-    """Say what is configured, as far as it is not the default."""
+    """Yield the settings that differ from the defaults, as HTML."""
     for kind, amount in sorted(config.guaranteed.items()):
         yield f"guaranteed {amount_text(kind, amount)} <em>{safe(kind)}</em>"
     for kind, amount in config.max.amounts:

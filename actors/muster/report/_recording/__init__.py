@@ -1,4 +1,4 @@
-"""What a report keeps while a replay goes on.
+"""The records that a report keeps while a replay runs.
 
 It draws nothing.
 """

@@ -1,4 +1,4 @@
-"""What happened on nodes: one bar for each allocation while there are few, and how full they were."""
+"""The record of nodes: a bar for each allocation if they are few, and how full nodes were."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from muster_core.resources import Resources
 from muster_core.structures.totals import add_to, take_from
 
 MOST_ROWS: Final = 384
-"""How many rows of nodes there are at the most; beyond it neighbours share a row."""
+"""The most rows of nodes; if there are more nodes, neighbours share a row."""
 
 MOST_BARS: Final = 5_000
-"""How many allocations are drawn one by one; of more, only how full nodes were is drawn."""
+"""The most allocations that are drawn one by one; with more, only how full nodes were."""
 
 MOST_MARKS: Final = 20_000
-"""How many evictions are marked where there are no bars."""
+"""The most evictions that are marked if there are no bars."""
 
 FULL: Final = 1_000
-"""How full a full node is."""
+"""The level of a full node."""
 
 MARKED: Final = frozenset(Reason) - {Reason.COMPLETED, Reason.REMOVED, Reason.GANG_ROLLBACK}
-"""The ends of allocations that are worth a mark."""
+"""The reasons for which the end of an allocation is marked."""
 
 
 @final
@@ -37,11 +37,11 @@ class Bar:
         node: Its node.
         key: Its application and ask.
         queue: The full path of its queue.
-        gang: The gang of which it was a member, or None.
-        share: How much of the node it took in the type of which it took most, from 0 to 1.
-        held_us: Since when it held the node, in microseconds.
-        bound_us: Since when it was bound; None if it only waited there.
-        end_us: Until when; None if it still does.
+        gang: The gang of its ask, or None.
+        share: Its dominant share of the node, from 0 to 1.
+        held_us: When it began, in microseconds.
+        bound_us: When its ask was bound, in microseconds; None if it only waited there.
+        end_us: When it ended, in microseconds; None if it has not ended.
         reason: Why it ended, or None.
     """
 
@@ -59,12 +59,12 @@ class Bar:
 @final
 @attrs.frozen
 class Mark:
-    """Where and when an ask lost its node before its time.
+    """The mark of an ask that lost its node before it ended.
 
     Attributes:
         row: The row of the node.
-        at_us: When, in microseconds.
-        reason: Why.
+        at_us: When the ask lost the node, in microseconds.
+        reason: Why it lost the node.
     """
 
     row: int
@@ -74,13 +74,13 @@ class Mark:
 
 @final
 class Row:
-    """Neighbouring nodes; one alone while there are not too many.
+    """One node, or several neighbouring nodes if there are many.
 
     Attributes:
         first: The name of the first node.
         last: The name of the last one.
-        fill: How full its nodes are in sum, each from 0 to :data:`FULL`.
-        there: How full they could be.
+        fill: The sum of the levels of its nodes, each from 0 to :data:`FULL`.
+        there: The sum if all its nodes were full.
     """
 
     def __init__(self, timeline: Timeline, name: str) -> None:
@@ -94,21 +94,21 @@ class Row:
 class _Node:
     number: int
     capacity: Resources = Resources()
-    there: bool = False
+    exists: bool = False
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     fill: int = 0
 
 
 @final
 class NodeRecord:
-    """Follows nodes and what is on them.
+    """Records nodes and their allocations.
 
     Args:
         timeline: The timeline of the report.
 
     Attributes:
-        rows: The rows, in the order in which nodes came.
-        bars: The allocations that have ended; None if there were too many.
+        rows: The rows, in the order in which nodes were added.
+        bars: The allocations that have ended; None if they are too many.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -117,29 +117,29 @@ class NodeRecord:
         self._marks: list[tuple[int, int, Reason]] = []
         self._timeline = timeline
         self._nodes: dict[str, _Node] = {}
-        #: How often neighbouring rows have been joined.
+        #: How often neighbouring rows have been merged in pairs.
         self._shift = 0
 
     @property
     def count(self) -> int:
-        """How many nodes there ever were."""
+        """How many nodes have existed."""
         return len(self._nodes)
 
     @property
     def marks(self) -> list[Mark]:
-        """The evictions, in order; of very many the first."""
+        """The marks in order, at most the first :data:`MOST_MARKS`."""
         return [Mark(number >> self._shift, at_us, why) for number, at_us, why in self._marks]
 
     def set(self, at_us: int, name: str, capacity: Resources | None) -> None:
-        """Give a node another capacity; None if it goes."""
+        """Set the capacity of a node; None if it was removed."""
         node = self._nodes.get(name)
         if node is None:
             node = self._nodes[name] = _Node(len(self._nodes))
             self._make_room(name, at_us)
-        there = capacity is not None
-        if there != node.there:
-            self._row(node).there.change(FULL if there else -FULL, at_us)
-        node.there, node.capacity = there, capacity or Resources()
+        exists = capacity is not None
+        if exists != node.exists:
+            self._row(node).there.change(FULL if exists else -FULL, at_us)
+        node.exists, node.capacity = exists, capacity or Resources()
         self._refill(node, at_us)
 
     def _make_room(self, name: str, at_us: int) -> None:
@@ -157,14 +157,14 @@ class NodeRecord:
             self.rows[-1].last = name
 
     def take(self, at_us: int, ask: LiveAsk) -> None:
-        """Take note that an ask holds a node."""
+        """Record that an ask holds a node."""
         node = self._nodes.get(ask.node or "")
         if node is not None:
             add_to(node.used, ask.resources)
             self._refill(node, at_us)
 
     def give_back(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
-        """Take note that an ask holds its node no longer."""
+        """Record that an ask no longer holds its node."""
         node = self._nodes.get(ask.node or "")
         if node is None:
             return
@@ -178,7 +178,7 @@ class NodeRecord:
         self._refill(node, at_us)
 
     def bar(self, ask: LiveAsk, end_us: int | None, reason: Reason | None) -> Bar:
-        """Make the bar of an ask that holds a node."""
+        """Return the bar of an ask that holds a node."""
         node = self._nodes[ask.node or ""]
         share = _share(ask.resources, node.capacity)
         return Bar(
@@ -194,7 +194,7 @@ class NodeRecord:
         )
 
     def close(self, at_us: int) -> None:
-        """Take note that nothing changed until an instant."""
+        """Advance all series to an instant, in microseconds."""
         for row in self.rows:
             row.fill.close(at_us)
             row.there.close(at_us)
@@ -210,7 +210,7 @@ class NodeRecord:
 
 
 def _share(used: dict[str, int] | Resources, capacity: Resources) -> float:
-    """Give the largest share of a capacity, at the most 1."""
+    """Return the dominant share of a capacity, at most 1."""
     shares = (
         amount / capacity[kind] if capacity.get(kind) else 1.0 for kind, amount in used.items()
     )

@@ -1,4 +1,4 @@
-"""What happened in queues: usage, pending asks and priorities over time, settings, waits."""
+"""The record of queues: usage, pending asks and priorities over time, settings, waits."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from muster.report._recording.waiting import Histogram
 from muster_core.config.model import QueueConfig
 
 MOST_QUEUES: Final = 60
-"""How many queues are followed; what happens in further ones counts for the queues above them and
-for :data:`OTHERS`."""
+"""The most queues that have a record; all others count for their parents and for
+:data:`OTHERS`."""
 
 OTHERS: Final = "(other queues)"
-"""The name under which the leaves that are not followed are counted together."""
+"""The name of the record that counts all queues without a record of their own."""
 
 
 @final
 class StepLine:
-    """An amount that is configured, and changes seldom: where it changes, and to what.
+    """A configured amount and its changes.
 
     Attributes:
-        steps: The instants in microseconds, each with what holds from there; None is no limit.
+        steps: The instants of changes, in microseconds, with the new amount; None is no limit.
     """
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int | None]] = []
 
     def set(self, value: int | None, at_us: int, width_us: int) -> None:
-        """Have another value; of several within ``width_us`` the last one counts."""
+        """Set the amount at an instant; of several changes within ``width_us``, the last counts."""
         if self.steps and self.steps[-1][1] == value:
             return
         if len(self.steps) > 1 and at_us - self.steps[-1][0] < width_us:
@@ -40,7 +40,7 @@ class StepLine:
                 self._thin(width_us)
 
     def _thin(self, width_us: int) -> None:
-        """Leave the last of several changes within ``width_us``, which has grown meanwhile."""
+        """Keep only the last of several changes within ``width_us``, which grows over time."""
         kept = self.steps[:1]
         for at_us, value in self.steps[1:]:
             if at_us - kept[-1][0] < width_us:
@@ -52,21 +52,21 @@ class StepLine:
 
 @final
 class QueueRecord:
-    """One queue.
+    """The record of one queue.
 
     Attributes:
         path: Its full path, or :data:`OTHERS`.
         pending: How many asks are pending or parked in it and below.
-        waiting: How many asks wait on a node there.
-        running: How many asks are bound there.
-        used: How much asks hold there, waiting or bound, by resource type.
+        waiting: How many asks wait in it and below.
+        running: How many asks are bound in it and below.
+        used: The resources that asks hold in it and below, waiting or bound, by type.
         priority: Its ``currentPriority``.
         jobs: How many applications were submitted to it and below.
-        waits: How long the asks waited that were bound there for the first time.
-        guaranteed: What it is guaranteed, by type.
-        max: What it may use at the most, by type.
-        config: Its settings, the last that were seen, or None.
-        gone: Whether it is there no longer.
+        waits: How long the asks in it and below waited until their first bind.
+        guaranteed: Its ``guaranteed``, by resource type.
+        max: Its ``max``, by resource type.
+        config: Its last known settings, or None.
+        gone: Whether it no longer exists.
     """
 
     def __init__(self, timeline: Timeline, path: str) -> None:
@@ -86,11 +86,11 @@ class QueueRecord:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether its ``currentPriority`` is its offset, whatever is inside."""
+        """Whether its ``currentPriority`` is its offset, because of a priority fence."""
         return self.config is not None and self.config.settings.fence and not self.gone
 
     def use(self, amounts: Mapping[str, int], times: int, at_us: int) -> None:
-        """Have more used, or with ``times`` -1 less."""
+        """Add amounts to the usage, or subtract them if ``times`` is -1."""
         for kind, amount in amounts.items():
             series = self.used.get(kind)
             if series is None:
@@ -98,7 +98,7 @@ class QueueRecord:
             series.change(amount * times, at_us)
 
     def configure(self, config: QueueConfig | None, at_us: int) -> None:
-        """Take note of its settings; None if it is there no longer."""
+        """Record its settings; None if it no longer exists."""
         self.gone = config is None
         if config is None:
             self.priority.set(None, at_us)
@@ -110,7 +110,7 @@ class QueueRecord:
         _set_lines(self.max, dict(config.max.amounts), at_us, width_us)
 
     def close(self, at_us: int) -> None:
-        """Take note that nothing changed until an instant."""
+        """Advance all series to an instant, in microseconds."""
         for series in (self.pending, self.waiting, self.running, *self.used.values()):
             series.close(at_us)
         self.priority.close(at_us)
@@ -134,23 +134,23 @@ class QueueRecords:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._records: dict[str, QueueRecord] = {}
-        #: A queue and those above it, from the root; forgotten when there are very many.
+        #: The records of a queue and its parents, from the root; cleared when there are too many.
         self._chains: dict[str, tuple[QueueRecord, ...]] = {}
 
     def __iter__(self) -> Iterator[QueueRecord]:
-        """Give all that are followed, in tree order; :data:`OTHERS` is the last."""
+        """Iterate over all records, in tree order; :data:`OTHERS` comes last."""
         return iter(sorted(self._records.values(), key=_tree_order))
 
     def get(self, path: str) -> QueueRecord | None:
-        """Give a queue, or None if it is not followed."""
+        """Return the record of a queue, or None if it has none of its own."""
         return self._records.get(path)
 
     def knows(self, path: str) -> bool:
-        """Say whether a queue is followed, or none is any more that is new."""
+        """Return whether a queue has a record, or cannot get one because there are too many."""
         return path in self._records or len(self._records) >= MOST_QUEUES
 
     def chain(self, path: str) -> Sequence[QueueRecord]:
-        """Give a queue and those above it, from the root."""
+        """Return the records of a queue and of its parents, from the root."""
         chain = self._chains.get(path)
         if chain is None:
             if len(self._chains) > 100 * MOST_QUEUES:
@@ -169,14 +169,14 @@ class QueueRecords:
         return record
 
     def configure(self, configs: Mapping[str, QueueConfig], at_us: int) -> None:
-        """Take note of the settings of all queues that there are."""
+        """Record the settings of all existing queues."""
         for path in configs:
             self.chain(path)
         for path, record in self._records.items():
             record.configure(configs.get(path), at_us)
 
     def close(self, at_us: int) -> None:
-        """Take note that nothing changed until an instant."""
+        """Advance all series to an instant, in microseconds."""
         for record in self._records.values():
             record.close(at_us)
 

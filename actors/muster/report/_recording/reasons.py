@@ -1,7 +1,8 @@
-"""Why asks waited: the oldest pending asks are asked about now and then, and all that counts at the end.
+"""The record of why asks waited, from samples of pending asks.
 
-To ask about every pending ask at every instant would take far longer than the replay. So it is
-done in periods of virtual time, which double as the replay goes on, for a few asks.
+To explain every pending ask at every instant would take far longer than the replay. So only a few
+of the oldest pending asks are explained, once in each period of virtual time; the periods double
+as the replay proceeds. At the end, more of the pending asks are explained.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ import attrs
 from muster.replay import Key, LiveAsk
 
 FIRST_PERIOD_US: Final = 1_000_000
-"""How long it is at first between two looks, in microseconds."""
+"""The first period between two looks, in microseconds."""
 
 LOOKS_PER_PERIOD: Final = 64
-"""After so many looks the period doubles."""
+"""After how many looks the period doubles."""
 
 ASKED_ABOUT: Final = 4
-"""How many asks are asked about in one look."""
+"""How many asks are explained in one look."""
 
 CANDIDATES: Final = 512
-"""Of so many of the oldest asks, those are asked about that were asked about least."""
+"""A look chooses the least often explained asks from this many of the oldest ones."""
 
 ASKED_AT_END: Final = 100
-"""How many of the asks that are pending at the end are asked about then."""
+"""The most pending asks that are explained at the end."""
 
 
 class Explains(Protocol):
-    """Who can say why an ask is pending, such as a :class:`muster.Simulation`."""
+    """Explains why an ask is pending, such as a :class:`muster.Simulation`."""
 
     async def why_pending(self, app: str, ask: str) -> object | None:
-        """Give a code, a colon and the reason in words, as the ``str`` of what it gives."""
+        """Return an object whose ``str`` is a code, a colon and the reason in words, or None."""
 
 
 @final
 @attrs.frozen
 class Asked:
-    """What was said about an ask.
+    """The reasons found for an ask.
 
     Attributes:
-        codes: How often which code was the dominant one.
-        last: What was said last: the reason in words.
-        at_us: When that was, in microseconds.
+        codes: How often each code was the dominant one.
+        last: The last reason, in words.
+        at_us: When that reason was found, in microseconds.
     """
 
     codes: Mapping[str, int]
@@ -56,12 +57,12 @@ class Asked:
 
 @final
 class ReasonRecord:
-    """Asks why asks are pending, and takes note.
+    """Explains pending asks from time to time, and records the reasons.
 
     Attributes:
-        due_us: When to look next, in microseconds; None before the first ask came.
-        codes: How often which code was the dominant one, in all looks.
-        at_end: The same at the end alone, where each of the asks counts once.
+        due_us: When the next look is due, in microseconds; None before the first ask.
+        codes: How often each code was the dominant one, in all looks but the last.
+        at_end: How often each code was the dominant one, in the look at the end.
     """
 
     def __init__(self) -> None:
@@ -71,16 +72,16 @@ class ReasonRecord:
         self._asked: dict[Key, Asked] = {}
         self._period_us = FIRST_PERIOD_US
         self._looks = 0
-        #: What was said of each queue: when, and the code.
+        #: The codes found in each queue, with their instants.
         self._heard: dict[str, list[tuple[int, str]]] = {}
 
     def begin(self, at_us: int) -> None:
-        """Look for the first time a period after an instant, unless that has been said."""
+        """Set the first look to one period after an instant, unless it is already set."""
         if self.due_us is None:
             self.due_us = at_us + self._period_us
 
     async def look(self, scheduler: Explains, oldest: Iterable[LiveAsk], at_us: int) -> None:
-        """Ask about some of the oldest asks."""
+        """Explain some of the oldest pending asks."""
         self._looks += 1
         if self._looks == LOOKS_PER_PERIOD:
             self._looks = 0
@@ -93,7 +94,7 @@ class ReasonRecord:
                 self._heard.setdefault(ask.queue, []).append((at_us, code))
 
     async def look_at_end(self, scheduler: Explains, asks: Iterable[LiveAsk], at_us: int) -> None:
-        """Ask about what is pending at the end."""
+        """Explain the asks that are pending at the end."""
         for ask in list(islice(asks, ASKED_AT_END)):
             code = await self._ask(scheduler, ask, at_us)
             if code is not None:
@@ -115,14 +116,14 @@ class ReasonRecord:
         return code
 
     def said(self, key: Key) -> Asked | None:
-        """Give what was said about an ask; None if it was not asked about."""
+        """Return the reasons found for an ask; None if it was never explained."""
         return self._asked.get(key)
 
     def heard(self, queue: str, begin_us: int, end_us: int) -> Mapping[str, int]:
-        """Give how often which code was said of asks of a queue between two instants."""
+        """Return how often each code was found in a queue between two instants."""
         said = self._heard.get(queue, [])
         return Counter(code for at_us, code in said if begin_us <= at_us <= end_us)
 
     def forget(self, key: Key) -> None:
-        """Forget what was said about an ask, which is bound and among the longest waits no more."""
+        """Forget the reasons of a bound ask that is no longer among the longest waits."""
         self._asked.pop(key, None)

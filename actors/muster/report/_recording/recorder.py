@@ -1,8 +1,8 @@
-"""The recorder of a report: it listens to a replay, and keeps what is to be drawn.
+"""The recorder of a report: watch a replay, and keep what the page shows.
 
-Its memory is bounded by what is alive and by what one page can show: time is kept in buckets that
-merge, queues and nodes beyond a number are counted together, of waits there are a histogram and
-the longest.
+Its memory is bounded by the asks and nodes that exist and by what one page can show. Time is kept
+in buckets that merge; queues and nodes beyond a certain number are counted together; of waits,
+only a histogram and the longest ones are kept.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from muster_core.events import AddApp, Apply, Configure, Delete, QueueObject
 from muster_core.resources import Resources
 
 FEW_BARS: Final = 1_000
-"""So many allocations never make a page too large."""
+"""A number of allocations that never makes a page too large."""
 
 FEW_BUCKETS: Final = 32
-"""So few buckets never do."""
+"""A number of buckets that never makes a page too large."""
 
 
 class Watched(Explains, Protocol):
-    """What can be asked at rest, such as a :class:`muster.Simulation`."""
+    """A scheduler to look at between two batches, such as a :class:`muster.Simulation`."""
 
     def queues(self) -> Mapping[str, QueueConfig]:
-        """Give the settings of every queue by its path."""
+        """Return the settings of every queue by path."""
         ...
 
 
 @final
 class Recorder:
-    """Keeps what a report shows; to be given to :func:`muster.replay.replay` as a watcher.
+    """A watcher for :func:`muster.replay.replay` that keeps what a report shows.
 
     Attributes:
         timeline: The buckets of all series.
-        queues: What happened in queues.
-        nodes: What happened on nodes.
-        there: How much all nodes had, by resource type.
-        used: How much asks held, waiting or bound, by resource type.
-        waits: How long the asks waited that were bound for the first time.
+        queues: The records of queues.
+        nodes: The record of nodes.
+        there: The capacity of all nodes, by resource type.
+        used: The resources that asks held, waiting or bound, by type.
+        waits: How long asks waited until their first bind.
         reasons: Why asks waited.
         released: How often an ask lost its node, by reason.
         end_us: The last instant, in microseconds.
@@ -67,22 +67,22 @@ class Recorder:
         self._longest = LongestWaits()
         self._capacities: dict[str, Resources] = {}
         self._instant_us = 0
-        #: Queues in which nothing was pending at some moment of this batch.
+        #: The queues that had no pending ask at some moment of this batch.
         self._emptied: dict[QueueRecord, None] = {}
-        #: Whether the settings of queues may have changed since they were looked at.
+        #: Whether the settings of queues may have changed since the last look.
         self._is_stale = True
 
-    # What a watcher does
+    # A watcher
 
     def saw(self, item: FeedItem) -> None:
-        """Take note of an item that is about to be let in."""
+        """Record an item that is about to be submitted."""
         self._instant_us = item.at_us
         self._census.saw(item)
         match item.content:
             case Configure() | Delete():
                 self._is_stale = True
             case Apply(objects):
-                # A pod may bring its application, and that a queue.
+                # A Pod may add its application, and that a dynamic queue.
                 changes = any(isinstance(found.content, QueueObject) for found in objects)
                 self._is_stale |= changes
             case AddApp(queue=queue):
@@ -93,22 +93,22 @@ class Recorder:
                 pass
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take note of the decisions of a batch."""
+        """Record the decisions of a batch."""
         self._instant_us = max(self._instant_us, batch[0].at_us)
         self.timeline.reach(self._instant_us)
         self._census.write(batch)
         for record in self._emptied:
-            # With the last that was pending it may have gone, of which nothing is announced.
+            # The queue may have disappeared with its last ask, which no decision reports.
             if record.priority.value is not None and not record.is_fenced:
                 self._is_stale |= not record.pending.value
         self._emptied.clear()
 
     def due_us(self) -> int | None:
-        """Give the instant after which it wants to look next: at once if queues may be new."""
+        """Return the instant after which the next look is due: now if queues may be new."""
         return self._instant_us if self._is_stale else self.reasons.due_us
 
     async def look(self, scheduler: Watched, at_us: int) -> None:
-        """Look at the scheduler, which is at rest at an instant."""
+        """Look at the scheduler while no batch is open."""
         if self._is_stale:
             self._is_stale = False
             self.queues.configure(scheduler.queues(), at_us)
@@ -123,9 +123,9 @@ class Recorder:
         await self.reasons.look_at_end(scheduler, self._census.unbound.values(), at_us)
 
     def close(self, at_us: int) -> None:
-        """Take note that the replay is over, and that time passed until an instant."""
+        """Record that the replay has ended at an instant."""
         self.end_us = at_us
-        self.timeline.begin(at_us)  # if nothing ever asked
+        self.timeline.begin(at_us)  # if there never was an ask
         self.timeline.reach(at_us)
         for series in (*self.there.values(), *self.used.values()):
             series.close(at_us)
@@ -133,10 +133,10 @@ class Recorder:
         self.nodes.close(at_us)
 
     def shrink(self) -> bool:
-        """Keep less, for a smaller page: no single allocations, or longer buckets.
+        """Drop the single allocations, or merge buckets, so that the page becomes smaller.
 
         Returns:
-            False if there is nothing left that could be kept in less room.
+            False if nothing more can be dropped.
         """
         if self.nodes.bars is not None and len(self.nodes.bars) > FEW_BARS:
             self.nodes.bars = None
@@ -146,10 +146,10 @@ class Recorder:
         self.timeline.halve()
         return True
 
-    # What it is told of
+    # A listener of the census
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
-        """A node has a capacity now; None if it has gone."""
+        """A node has a new capacity; None if it was removed."""
         self.timeline.reach(at_us)
         before = self._capacities.pop(name, Resources())
         if capacity is not None:
@@ -166,7 +166,7 @@ class Recorder:
             record.jobs += 1
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
-        """An ask is pending now, or parked."""
+        """An ask is now pending or parked."""
         self.timeline.begin(at_us)
         self.timeline.reach(at_us)
         self.reasons.begin(at_us)
@@ -174,14 +174,14 @@ class Recorder:
             record.pending.change(1, at_us)
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
-        """An ask is not pending any longer."""
+        """An ask is no longer pending."""
         for record in self.queues.chain(ask.queue):
             record.pending.change(-1, at_us)
             if not record.pending.value:
                 self._emptied[record] = None
 
     def held(self, at_us: int, ask: LiveAsk) -> None:
-        """An ask holds a node now, waiting until it is bound."""
+        """An ask now holds a node, and waits until it is bound."""
         for record in self.queues.chain(ask.queue):
             record.use(ask.resources, 1, at_us)
             record.waiting.change(1, at_us)
@@ -190,7 +190,7 @@ class Recorder:
         self.nodes.take(at_us, ask)
 
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
-        """An ask that holds a node is bound now."""
+        """An ask that holds a node is now bound."""
         for record in self.queues.chain(ask.queue):
             record.waiting.change(-1, at_us)
             record.running.change(1, at_us)
@@ -215,20 +215,20 @@ class Recorder:
         self.nodes.give_back(at_us, ask, reason)
 
     def priority(self, at_us: int, queue: str, value: int | None) -> None:
-        """A queue has another ``currentPriority``."""
+        """A queue has a new ``currentPriority``."""
         self.queues.chain(queue)
         record = self.queues.get(queue)
         if record is not None:
             record.priority.set(value, at_us)
 
-    # What there is in the end
+    # Results
 
     def longest_waits(self) -> Sequence[Wait]:
-        """Give the longest waits, with those of asks that are still pending."""
+        """Return the longest waits, with those of asks that are still pending."""
         return self._longest.with_pending(self._census.unbound.values(), self.end_us)
 
     def holding(self) -> Sequence[LiveAsk]:
-        """Give the asks that hold a node."""
+        """Return the asks that hold a node."""
         return list(self._census.holding.values())
 
     def _series(self, kept: dict[str, Series], kind: str) -> Series:

@@ -1,8 +1,8 @@
-"""Values over time, in memory that does not grow: buckets that merge when there are too many.
+"""Values over time in bounded memory: buckets that merge when there are too many.
 
-All series of a report share one :class:`Timeline`, so that a bucket is the same span of time in
-each of them. A bucket holds the integral of a value over its span: two neighbours merge by adding,
-which loses no sum.
+All series of a report share one :class:`Timeline`, so a bucket is the same span of time in each of
+them. A bucket holds the integral of a value over its span. To merge two neighbours, their
+integrals are added, so sums stay exact.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final, Protocol, final
 import attrs
 
 MOST_BUCKETS: Final = 640
-"""How many buckets there are at the most; at the end there are more than half as many."""
+"""The most buckets of a timeline."""
 
 
 class Bucketed(Protocol):
-    """What is kept in buckets."""
+    """An object that keeps values in buckets."""
 
     def merge(self) -> None:
-        """Make one bucket of every two."""
+        """Merge buckets in pairs."""
 
 
 @final
@@ -28,42 +28,42 @@ class Timeline:
     """The buckets that all series share.
 
     Args:
-        most: How many there may be.
+        most: The most buckets.
 
     Attributes:
-        origin_us: Where the first one begins, in microseconds; None until :meth:`begin`.
-        width_us: How long each of them is, in microseconds.
+        origin_us: When the first bucket begins, in microseconds; None until :meth:`begin`.
+        width_us: The length of a bucket, in microseconds.
     """
 
     def __init__(self, most: int = MOST_BUCKETS) -> None:
         self.origin_us: int | None = None
         self.width_us = 1
         self._most = most
-        #: In the order in which they came; a dictionary, to be left without a search.
+        #: The series by id, in order; a dictionary makes :meth:`leave` fast.
         self._kept: dict[int, Bucketed] = {}
 
     def keep(self, series: Bucketed) -> None:
-        """Have something follow when buckets merge."""
+        """Add a series whose buckets merge with the others."""
         self._kept[id(series)] = series
 
     def leave(self, series: Bucketed) -> None:
-        """Have something that was kept follow no longer."""
+        """Remove a series."""
         del self._kept[id(series)]
 
     def begin(self, at_us: int) -> None:
-        """Let the first bucket begin, unless it has."""
+        """Begin the first bucket at an instant, unless it has begun."""
         if self.origin_us is None:
             self.origin_us = at_us
 
     def reach(self, at_us: int) -> None:
-        """Make room up to an instant."""
+        """Merge buckets until an instant fits into the last one."""
         if self.origin_us is None:
             return
         while at_us - self.origin_us >= self.width_us * self._most:
             self.halve()
 
     def halve(self) -> None:
-        """Make one bucket of every two."""
+        """Merge the buckets of all series in pairs."""
         self.width_us *= 2
         for series in self._kept.values():
             series.merge()
@@ -74,10 +74,10 @@ class Series:
     """An amount that changes in steps: its integral and its peak in each bucket.
 
     Attributes:
-        value: What it is now.
-        areas: The integral in each bucket, in the amount's unit times microseconds; zeros at the
-            end are left out.
-        peaks: The highest value that lasted in each bucket.
+        value: The current amount.
+        areas: The integral in each bucket, in the unit of the amount times microseconds; zeros at
+            the end are left out.
+        peaks: The highest amount in each bucket; amounts that lasted no time do not count.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -89,17 +89,17 @@ class Series:
         timeline.keep(self)
 
     def set(self, value: int, at_us: int) -> None:
-        """Have another value from an instant on, which the timeline has reached."""
+        """Set the amount from an instant on, which the timeline has reached."""
         self.close(at_us)
         self.value = value
 
     def change(self, by: int, at_us: int) -> None:
-        """Add to the value from an instant on."""
+        """Add to the amount from an instant on, which the timeline has reached."""
         self.close(at_us)
         self.value += by
 
     def close(self, at_us: int) -> None:
-        """Take note that the value lasted until an instant."""
+        """Advance to an instant without a change of the amount."""
         since_us, self._since_us = self._since_us, at_us
         origin_us, width_us, value = self._timeline.origin_us, self._timeline.width_us, self.value
         if origin_us is None or not value:
@@ -118,7 +118,7 @@ class Series:
             self.peaks[number] = max(self.peaks[number], value)
 
     def absorb(self, other: Series, at_us: int) -> None:
-        """Add another series, which is at an end then; the sum of peaks is a bound of the peak."""
+        """Add another series, which then ends; peaks are added, so they are upper bounds."""
         self.close(at_us)
         other.close(at_us)
         self._timeline.leave(other)
@@ -127,7 +127,7 @@ class Series:
         self.peaks = _sums(self.peaks, other.peaks)
 
     def merge(self) -> None:
-        """Make one bucket of every two."""
+        """Merge buckets in pairs."""
         count = len(self.areas)
         self.areas = [sum(self.areas[number : number + 2]) for number in range(0, count, 2)]
         self.peaks = [max(self.peaks[number : number + 2]) for number in range(0, count, 2)]
@@ -140,12 +140,12 @@ def _sums(first: list[int], second: list[int]) -> list[int]:
 @final
 @attrs.frozen
 class Span:
-    """What a value was in a bucket in which it was anything.
+    """The range of a value in a bucket.
 
     Attributes:
-        low: The lowest.
-        high: The highest.
-        last: The last.
+        low: The lowest value.
+        high: The highest value.
+        last: The last value.
     """
 
     low: int
@@ -155,11 +155,11 @@ class Span:
 
 @final
 class Levels:
-    """A value without a sum, such as a priority, that may be nothing: its range in each bucket.
+    """A value that cannot be added and may be None, such as a priority: its range by bucket.
 
     Attributes:
-        value: What it is now, or None.
-        spans: What it was in each bucket; None where it was nothing.
+        value: The current value, or None.
+        spans: Its range in each bucket; None where it had no value.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -170,12 +170,12 @@ class Levels:
         timeline.keep(self)
 
     def set(self, value: int | None, at_us: int) -> None:
-        """Have another value from an instant on, which the timeline has reached."""
+        """Set the value from an instant on, which the timeline has reached."""
         self.close(at_us)
         self.value = value
 
     def close(self, at_us: int) -> None:
-        """Take note that the value lasted until an instant."""
+        """Advance to an instant without a change of the value."""
         since_us, self._since_us = self._since_us, at_us
         origin_us, width_us, value = self._timeline.origin_us, self._timeline.width_us, self.value
         if origin_us is None or value is None:
@@ -190,13 +190,13 @@ class Levels:
             self.spans[number] = joined(self.spans[number], now)
 
     def merge(self) -> None:
-        """Make one bucket of every two."""
+        """Merge buckets in pairs."""
         spans = [*self.spans, None]
         self.spans = [joined(*spans[number : number + 2]) for number in range(0, len(spans) - 1, 2)]
 
 
 def joined(first: Span | None, second: Span | None) -> Span | None:
-    """Give what a value was in two spans of time, the first before the second."""
+    """Return the range of a value in two consecutive spans of time."""
     if first is None or second is None:
         return second if first is None else first
     low, high = min(first.low, second.low), max(first.high, second.high)

@@ -16,8 +16,8 @@ BINS_PER_DECADE: Final = 5
 EDGES_US: Final = tuple(
     round(10 ** (3 + step / BINS_PER_DECADE)) for step in range(BINS_PER_DECADE * 13)
 )
-"""Where the bins of a histogram begin, in microseconds: from 1 ms to some 300 years. Before the
-first edge is a bin of its own: such an ask did not wait."""
+"""The waits at which the bins of a histogram begin, in microseconds: from 1 ms to about 300 years.
+Waits below the first edge have a bin of their own: such asks did not wait."""
 
 MOST_WAITS: Final = 25
 """How many of the longest waits are shown."""
@@ -25,32 +25,32 @@ MOST_WAITS: Final = 25
 
 @final
 class Histogram:
-    """How many waits were how long.
+    """The number of waits by length.
 
     Attributes:
-        counts: How many fell into each bin; the first is what is below :data:`EDGES_US`.
+        counts: The number of waits in each bin; the first bin is below :data:`EDGES_US`.
     """
 
     def __init__(self) -> None:
         self.counts = [0] * (len(EDGES_US) + 1)
 
     def add(self, wait_us: int) -> None:
-        """Note a wait, in microseconds."""
+        """Add a wait, in microseconds."""
         self.counts[bisect_right(EDGES_US, wait_us)] += 1
 
 
 @final
 @attrs.frozen
 class Wait:
-    """How long an ask waited until it was bound for the first time, or waits.
+    """The wait of an ask until its first bind, or until the end if it was not bound.
 
     Attributes:
         key: Its application and its name.
         queue: The full path of its queue.
-        gang: The gang of which it is a member, or None.
-        came_us: When it came, in microseconds.
-        wait_us: How long it waited, or has waited at the end, in microseconds.
-        bound: Whether it was bound in the end.
+        gang: Its gang, or None.
+        came_us: When it was added, in microseconds.
+        wait_us: How long it waited, in microseconds.
+        bound: Whether it was bound.
     """
 
     key: Key
@@ -63,14 +63,14 @@ class Wait:
 
 @final
 class LongestWaits:
-    """The longest waits of all asks that were bound; of equally long ones the first."""
+    """The longest waits of all bound asks; of equally long ones, the first."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Wait]] = []
         self._count = 0
 
     def add(self, ask: LiveAsk, came_us: int, wait_us: int) -> Wait | None:
-        """Note a wait; give the one that is no longer among the longest, or None."""
+        """Add a wait; return the one that is no longer among the longest, or None."""
         wait = Wait(ask.key, ask.queue, ask.gang, came_us, wait_us, bound=True)
         self._count += 1
         entry = (wait_us, -self._count, wait)
@@ -80,7 +80,7 @@ class LongestWaits:
         return heapq.heappushpop(self._heap, entry)[2]
 
     def with_pending(self, asks: Iterable[LiveAsk], at_us: int) -> tuple[Wait, ...]:
-        """Give the longest waits, with those that still last at an instant, the longest first."""
+        """Return the longest waits, unfinished ones included, the longest first."""
         bound = [(wait_us, number, wait) for wait_us, number, wait in self._heap]
         lasting = (
             (at_us - ask.came_us, -number, _lasting(ask, ask.came_us, at_us))
