@@ -1,8 +1,9 @@
 """Muster: an actor-based scheduler on trio.
 
-What a program needs to run a scheduler; :mod:`muster.asyncio`, :mod:`muster.config_files`,
-:mod:`muster.feeds`, :mod:`muster.replay`, :mod:`muster.subprocesses` and
-:mod:`muster.testing` are public as well. What begins with an underscore is private.
+This package has everything that a program needs to run a scheduler. The modules
+:mod:`muster.asyncio`, :mod:`muster.config_files`, :mod:`muster.feeds`, :mod:`muster.replay`,
+:mod:`muster.subprocesses` and :mod:`muster.testing` are public, too. Names that begin with an
+underscore are private.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ __all__ = [
     "open_simulation",
 ]
 
-# What is public is imported when it is first asked for: the command `muster` needs little of
-# it, and starts sooner for that.
+# Public names are imported at their first use: the command `muster` needs few of them, and so
+# starts faster.
 _HOMES: _Final = {
     "muster._surface.allocation": ("Allocation",),
     "muster._surface.ask_options": ("AskOptions",),
@@ -157,7 +158,7 @@ _HOME_OF: _Final = {name: home for home, names in _HOMES.items() for name in nam
 
 
 def __getattr__(name: str) -> object:
-    """Import what is public; called for what is not here yet."""
+    """Import a public name at its first use."""
     home = _HOME_OF.get(name)
     if home is None:
         msg = f"module {__name__!r} has no attribute {name!r}"
@@ -167,5 +168,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List what is public, imported or not."""
+    """List the public names, imported or not."""
     return [*globals(), *(name for name in _HOME_OF if name not in globals())]

@@ -1,4 +1,4 @@
-"""``python -m muster``."""
+"""Run the command ``muster`` with ``python -m muster``."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""The errors of the running scheduler; those of the core are in ``muster_core.errors``.
+"""The errors of a running scheduler; the errors of the core are in ``muster_core.errors``.
 
-Each is named by what the caller can do.
+The class of an error tells the caller what to do.
 
 ::
 
     MusterError
     ├── ClosedSchedulerError    the scheduler is closed: open another one
-    ├── BrokenSchedulerError    the scheduler stopped because of a bug in it: report that
-    ├── AskRemovedError         the ask is no more: ask again, if it is wanted still
-    │   └── BindFailedError     because its work could not be started: see the cause
+    ├── BrokenSchedulerError    the scheduler stopped because of a bug in it: report the bug
+    ├── AskRemovedError         the ask was removed: add it again, if you still need it
+    │   └── BindFailedError     its work failed too often: see the cause
     ├── AskParkedError          its gang has timed out: remove the gang, or its members
-    ├── AllocationEndedError    the node is no longer held: stop the work
-    │   └── AllocationLostError     the ask is pending again: wait until it is bound, begin anew
-    │       └── PreemptedError      others needed the node
-    ├── GangTimedOutError       not enough members had room in time: remove the gang, or wait
-    ├── GangRemovedError        the gang is no longer defined: define it again
-    └── LaggedError             decisions came faster than they were read: read anew
+    ├── AllocationEndedError    the ask no longer holds the node: stop the work
+    │   └── AllocationLostError     the ask is pending again: wait until it is bound, start again
+    │       └── PreemptedError      other asks needed the node
+    ├── GangTimedOutError       not enough members got a node in time: remove the gang or members
+    ├── GangRemovedError        the gang is not defined: define it
+    └── LaggedError             decisions came faster than they were read: open a new observer
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from muster_core.errors import MusterError
 
 @final
 class ClosedSchedulerError(MusterError):
-    """The scheduler was closed before it could answer; what was asked may not have been done."""
+    """The scheduler was closed before it could answer; the call may not have been carried out."""
 
 
 @final
 class BrokenSchedulerError(MusterError):
-    """An owner of state failed, which is a bug; the scheduler has stopped as a whole.
+    """An owner of state failed because of a bug, and the whole scheduler has stopped.
 
-    The message names the owner and what it was told; the cause is the exception.
+    The message names the owner and the message that it was processing; the cause is the exception.
     """
 
 
 class AskRemovedError(MusterError):
-    """An ask was removed, or its application was, and it will not be bound any more."""
+    """An ask was removed, or its application was, so it will not be bound any more."""
 
 
 @final
 class BindFailedError(AskRemovedError):
-    """An ask was removed because its work could not be started; the cause says why.
+    """An ask was removed because its work failed too often; the cause is the last failure.
 
     Attributes:
-        attempts: How often in a row it was tried.
+        attempts: How often in a row the work failed.
     """
 
     def __init__(self, message: str, attempts: int) -> None:
@@ -58,14 +58,14 @@ class BindFailedError(AskRemovedError):
 
 @final
 class AskParkedError(MusterError):
-    """An ask is not tried, as its gang has timed out."""
+    """An ask is not tried because its gang has timed out."""
 
 
 class AllocationEndedError(MusterError):
-    """An allocation ended while work was being done under it.
+    """An allocation ended while its work was running.
 
     Attributes:
-        reason: Why it ended.
+        reason: Why the allocation ended.
     """
 
     def __init__(self, message: str, reason: Reason) -> None:
@@ -74,7 +74,7 @@ class AllocationEndedError(MusterError):
 
 
 class AllocationLostError(AllocationEndedError):
-    """An allocation was lost: its ask is pending again, or parked, and not done."""
+    """An allocation was lost: its ask has not completed, and is pending again or parked."""
 
 
 @final
@@ -84,12 +84,12 @@ class PreemptedError(AllocationLostError):
 
 @final
 class GangTimedOutError(MusterError):
-    """A gang has waited too long for room for its members, which are parked."""
+    """A gang has timed out: not enough members got a node in time, and all members are parked."""
 
 
 @final
 class GangRemovedError(MusterError):
-    """A gang is not defined, or no longer."""
+    """A gang is not defined, or no longer defined."""
 
 
 @final
@@ -97,7 +97,7 @@ class LaggedError(MusterError):
     """An observer did not read fast enough, and its buffer was full.
 
     Attributes:
-        missed: How many decisions it has missed, at least.
+        missed: How many decisions it has missed at least.
     """
 
     def __init__(self, message: str, missed: int) -> None:

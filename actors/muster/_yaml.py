@@ -1,4 +1,4 @@
-"""What configurations and feeds must both know of the YAML library."""
+"""The exceptions of the YAML library, for the readers of configurations and of feeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNREADABLE: Final = (
     TypeError,
     ValueError,
 )
-"""What the parser raises for bad input: its own errors, and what it does not foresee.
+"""What the parser raises for invalid input: its own errors, and errors that it does not catch.
 
-The latter for numbers out of range in an escape, or for versions that it does not know.
+For example, it does not catch the errors of an escape out of range or of an unknown version.
 """

@@ -1,10 +1,12 @@
-"""Reading configuration files: YAML as it stands there, with its lines.
+"""Read configurations from YAML files.
 
-The tree that the core reads (:mod:`muster_core.config.document`) holds texts, so the
-parser's *events* are used and nothing is resolved: ``off`` stays ``off`` and ``010``
-stays ``010``. The tree is built without recursion, an alias shares the node that it
-names, and ``<<`` merges maps as YAML 1.1 has it, which real ``queues.yaml`` files use.
+All scalars stay texts, as the core reads them (:mod:`muster_core.config.document`): ``off``
+stays ``off`` and ``010`` stays ``010``. ``<<`` merges maps as in YAML 1.1, which real
+``queues.yaml`` files use. An error names the line.
 """
+
+# The tree is built from the parser's events, because these resolve no scalars. It is built
+# without recursion, and an alias shares the node that it names.
 
 from __future__ import annotations
 
@@ -46,13 +48,13 @@ if TYPE_CHECKING:
     from muster_core.config.model import Configuration
 
 _MOST_ALIASED: Final = 200_000
-"""How many nodes aliases may add to those that are written; more is an attack on the memory."""
+"""How many nodes aliases may add to the nodes of the file; more could fill the memory."""
 
 _MERGE: Final = "<<"
 _STANDARD_TAGS: Final = "tag:yaml.org,2002:"
 
 _BYTE_ORDER_MARKS: Final = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, as it begins with the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -64,11 +66,11 @@ def read_configuration(path: str | PathLike[str], *, partition: str | None = Non
 
     Args:
         path: The file.
-        partition: The partition that is to run; None for ``default``, or the only one.
+        partition: The partition to run; None for ``default``, or else the only one.
 
     Raises:
         OSError: If the file cannot be read.
-        ConfigError: If it is refused, with everything that is wrong with it.
+        ConfigError: If the configuration is refused; it lists everything that is wrong.
     """
     return parse_configuration(Path(path).read_bytes(), file=str(path), partition=partition)
 
@@ -76,29 +78,29 @@ def read_configuration(path: str | PathLike[str], *, partition: str | None = Non
 def parse_configuration(
     text: str | bytes, *, file: str | None = None, partition: str | None = None
 ) -> Configuration:
-    """Read a configuration from what stands in a file.
+    """Read a configuration from the content of a file.
 
     Args:
-        text: What stands there; of bytes the encoding is UTF-8, unless a mark says otherwise.
-        file: The name of the file, for problems.
-        partition: The partition that is to run; None for ``default``, or the only one.
+        text: The content; bytes are UTF-8, unless a byte order mark says otherwise.
+        file: The name of the file, for error messages.
+        partition: The partition to run; None for ``default``, or else the only one.
 
     Raises:
-        ConfigError: If it is refused, with everything that is wrong with it.
+        ConfigError: If the configuration is refused; it lists everything that is wrong.
     """
     return load_configuration(parse_document(text, file=file), file=file, partition=partition)
 
 
 def parse_document(text: str | bytes, *, file: str | None = None) -> Node:
-    """Read one YAML document (an empty one is an empty text).
+    """Read one YAML document; an empty document is an empty text.
 
     Args:
-        text: What stands in the file.
-        file: The name of the file, for problems.
+        text: The content of the file.
+        file: The name of the file, for error messages.
 
     Raises:
-        ConfigError: If it is not YAML, or more than one document, or uses what a
-            configuration has no use for; with the line.
+        ConfigError: If the text is not YAML, has more than one document, or uses YAML that
+            a configuration must not use; with the line.
     """
     if isinstance(text, bytes):
         text = _decode(text, file)
@@ -121,12 +123,12 @@ class _Event:
     """An event of the YAML parser, with types.
 
     Attributes:
-        kind: The parser's class.
-        line: Its line, from 1.
-        anchor: The name of its anchor (of an alias, the one that it names), or None.
-        tag: Its tag, or an empty text.
-        text: What stands in a scalar.
-        quoted: It is a scalar in quotes or a block.
+        kind: The class of the parser's event.
+        line: The line, from 1.
+        anchor: The name of the event's anchor, or of the anchor that an alias names, or None.
+        tag: The tag, or an empty text.
+        text: The text of a scalar.
+        quoted: Whether it is a scalar in quotes or a block.
     """
 
     kind: type
@@ -138,7 +140,7 @@ class _Event:
 
 
 def _events(text: str) -> Iterator[_Event]:
-    """Give the events of the YAML parser, which annotates next to nothing."""
+    """Yield the events of the YAML parser with types, as the library has hardly any."""
     parser: Any = YAML(typ="safe", pure=True)
     for event in parser.parse(text):
         kind: type[object] = event.__class__
@@ -156,7 +158,7 @@ def _decode(data: bytes, file: str | None) -> str:
     """Decode the bytes of a file.
 
     Raises:
-        ConfigError: If they are in no encoding that YAML has.
+        ConfigError: If the bytes are invalid in the encoding that their mark names.
     """
     encoding = next(
         (name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8-sig"
@@ -171,21 +173,21 @@ def _decode(data: bytes, file: str | None) -> str:
 
 
 def _complaint(error: MarkedYAMLError) -> str:
-    """Say on one line what the parser complains of."""
+    """Return the parser's message on one line."""
     untyped: Any = error
     parts: tuple[str | None, ...] = (untyped.context, untyped.problem)
     return " ".join(("not YAML:", *(part.strip() for part in parts if part)))
 
 
 def _line_of(error: MarkedYAMLError) -> int | None:
-    """Give the line of which the parser complains."""
+    """Return the line of a parser error, from 1, or None if it has no line."""
     untyped: Any = error
     mark = untyped.problem_mark or untyped.context_mark
     return None if mark is None else mark.line + 1
 
 
 def _bad_character(error: ReaderError, text: str) -> tuple[str, int]:
-    """Say which character may not stand in YAML, and give its line."""
+    """Return the message and the line for a character that YAML does not allow."""
     untyped: Any = error
     position: int = untyped.position
     code = ord(text[position]) if position < len(text) else 0
@@ -196,7 +198,7 @@ def _bad_character(error: ReaderError, text: str) -> tuple[str, int]:
 @final
 @attrs.define
 class _Open:
-    """A collection whose end has not come yet."""
+    """A map or list whose end event is still to come."""
 
     anchor: str | None
     line: int
@@ -208,10 +210,10 @@ class _Open:
 
 @final
 class _Builder:
-    """Builds the tree of one document from events.
+    """Builds the tree of one document from parser events.
 
     Attributes:
-        document: The document; an empty text until something comes.
+        document: The document; an empty text before the first node.
         line: The line of the last event, from 1.
     """
 
@@ -225,14 +227,14 @@ class _Builder:
         self.line = 1
 
     def error(self, message: str, line: int | None) -> ConfigError:
-        """Make the error that refuses the file."""
+        """Create the error that refuses the file."""
         return ConfigError([Problem(message, file=self._file, line=line)])
 
     def feed(self, event: _Event) -> None:
-        """Take the next event.
+        """Process the next event.
 
         Raises:
-            ConfigError: If a configuration has no use for it.
+            ConfigError: If a configuration must not contain it.
         """
         self.line = event.line
         self._written += 1
@@ -256,29 +258,30 @@ class _Builder:
             raise self.error("a second document starts here: a configuration is one", self.line)
 
     def _scalar(self, event: _Event) -> Scalar:
-        """Make the node of a scalar."""
+        """Create the node of a scalar."""
         self._check_tag(event.tag)
         if unprintable(event.text):
             raise self.error("half a surrogate pair cannot stand in a configuration", self.line)
         return Scalar(event.text, self.line, self._written, quoted=event.quoted)
 
     def _check_tag(self, tag: str) -> None:
-        """Refuse the tags with which YAML makes objects; the others change nothing here."""
+        """Refuse tags other than the standard ones; the standard tags have no effect."""
         if tag not in ("", "!") and not tag.startswith(_STANDARD_TAGS):
             raise self.error(f"the tag {tag} has no meaning in a configuration", self.line)
 
     def _start(self, event: _Event) -> None:
-        """Start a collection."""
+        """Start a map or list."""
         self._check_tag(event.tag)
         if len(self._open) == MAX_DEPTH:
             raise self.error(f"nested deeper than {MAX_DEPTH} levels", self.line)
         if event.anchor is not None:
-            self._anchors.pop(event.anchor, None)  # an alias within it would name itself
+            # An alias inside the collection must not find an earlier anchor of this name.
+            self._anchors.pop(event.anchor, None)
         is_table = event.kind is MappingStartEvent
         self._open.append(_Open(event.anchor, self.line, self._written, is_table))
 
     def _end(self) -> None:
-        """Make the node of the collection that ends."""
+        """Create the node of the map or list that ends."""
         ended = self._open.pop()
         node: Node
         if ended.is_table:
@@ -291,7 +294,7 @@ class _Builder:
         self._add(node, ended.size)
 
     def _add(self, node: Node, size: int) -> None:
-        """Put a node where it belongs."""
+        """Add a node to the innermost open collection, or make it the document."""
         if not self._open:
             self.document = node
             return
@@ -302,12 +305,12 @@ class _Builder:
             raise self.error("the aliases stand for too much", self.line)
 
     def _remember(self, anchor: str | None, node: Node, size: int) -> None:
-        """Keep a node for the aliases that name it."""
+        """Keep a node for the aliases that may name it."""
         if anchor is not None:
             self._anchors[anchor] = (node, size)
 
     def _aliased(self, anchor: str | None) -> tuple[Node, int]:
-        """Give the node that an alias names."""
+        """Return the node that an alias names, and its size in nodes."""
         known = None if anchor is None else self._anchors.get(anchor)
         if known is None:
             message = f"the alias *{anchor} names nothing that stands before it"
@@ -315,7 +318,7 @@ class _Builder:
         return known
 
     def _merged(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
-        """Put what ``<<`` names behind a map's own entries, unless it has such a key."""
+        """Append the entries that ``<<`` merges into a map, except for keys that it has."""
         own = [pair for pair in pairs if not _is_merge(pair[0])]
         names = {key.text for key, _ in own if isinstance(key, Scalar)}
         for key, value in pairs:
@@ -331,10 +334,10 @@ class _Builder:
 
 
 def _is_merge(key: Node) -> bool:
-    """Say whether a key merges other maps into its own."""
+    """Return whether a key is ``<<``, without quotes."""
     return isinstance(key, Scalar) and key.text == _MERGE and not key.quoted
 
 
 def _name(key: Node) -> str | None:
-    """Give the text of a key that has one."""
+    """Return the text of a scalar key, or None."""
     return key.text if isinstance(key, Scalar) else None

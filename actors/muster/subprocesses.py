@@ -1,12 +1,12 @@
-"""Local subprocesses as the work of asks: a binder for :func:`muster.open_scheduler`.
+"""A binder that runs a local subprocess for each ask, for :func:`muster.open_scheduler`.
 
 A :class:`SubprocessBinder` starts a command when an ask is bound, and ends it when the
-allocation is over: preempted, removed, the node lost, or the scheduler closed.
+allocation ends: preempted, removed, the node lost, or the scheduler closed.
 
-A command is the leader of a session and of a process group of its own. What it starts
-belongs to that group, unless it leaves on purpose (``setsid``), and the group is ended
-as a whole, so that a shell leaves nobody behind. On Windows there are no such groups, and
-only the command itself is ended.
+Each command runs in a session and a process group of its own. The processes that it starts
+belong to this group, unless they leave it (``setsid``). The binder ends the whole group, so a
+shell leaves no processes behind. Windows has no such groups: there the binder ends only the
+command itself.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Command", "SubprocessBinder"]
 
 _KILLED_IS_GONE_S: Final = 1.0
-"""How long a killed group is waited for, in seconds; the kernel may hold on to a process."""
+"""How long to wait for a killed group, in seconds; the kernel may keep a process longer."""
 
 _POLL_S: Final = 0.02
-"""How often a group is looked at where nothing tells that a process has ended, in seconds."""
+"""How long to wait between checks of a group where the system reports no end, in seconds."""
 
 _PROC: Final = "/proc"
 
@@ -42,16 +42,15 @@ _PROC: Final = "/proc"
 @final
 @attrs.frozen
 class Command:
-    """What is to run for an ask, and how.
+    """A command to run for an ask.
 
     Attributes:
-        run: A program with its arguments, or one text that the shell is to run.
-        cwd: The folder that it runs in; None for that of this program.
-        env: Variables that it gets besides those of this program, or with another value.
-        stdin: The file that it reads; None if it is to find nothing.
-        stdout: The file that its output is appended to; None if it goes where that of
-            this program goes.
-        stderr: The same for its errors; it may be the same file.
+        run: A program with its arguments, or a text for the shell.
+        cwd: The working folder; None for that of this program.
+        env: Environment variables that are added to those of this program, or replace them.
+        stdin: The file for its standard input; None for an empty input.
+        stdout: The file to which its output is appended; None for the output of this program.
+        stderr: The same for its error output; it may be the same file.
     """
 
     run: Sequence[str] | str
@@ -64,31 +63,31 @@ class Command:
 
 @final
 class SubprocessBinder:
-    """Runs a local command for each ask that is bound; give it to ``open_scheduler``.
+    """A binder that runs a local command for each bound ask; pass it to ``open_scheduler``.
 
-    A command that cannot be started (not found, not executable, no such folder) is a
-    failed bind. When it has ended the allocation is released, whatever its exit status
-    is: what the status means is for ``exited`` to say. What it has left running in the
-    background is ended with it.
+    If a command cannot be started (not found, not executable, no such folder), the bind has
+    failed. When a command ends, the binder ends the processes that it left in the background,
+    and the allocation is released, whatever the exit status is. To act on the status, use
+    ``exited``.
 
-    When the allocation is over before the command is, its process group gets SIGTERM,
-    and SIGKILL if some of it is still there after the grace period. Until then it may use
-    what is given to others already; only the same ask, and the end of the scheduler, wait
-    for it. So let the grace period be shorter than the bind timeout.
+    If the allocation ends before the command, the process group gets SIGTERM. Processes that
+    still run after the grace period get SIGKILL. Until then they may use resources that another
+    ask already holds: only the same ask, and the end of the scheduler, wait for them. So the
+    grace period should be shorter than the bind timeout.
 
-    A command finds ``MUSTER_APP``, ``MUSTER_ASK``, ``MUSTER_NODE`` and ``MUSTER_QUEUE`` in its
-    environment.
+    The environment of a command contains ``MUSTER_APP``, ``MUSTER_ASK``, ``MUSTER_NODE`` and
+    ``MUSTER_QUEUE``.
 
     Args:
-        command: Says what to run; called each time an ask is bound. Raising makes the
-            bind fail.
-        exited: Told how a command ended of itself: its exit status, or on Unix minus the
-            number of the signal that ended it. Called before the allocation is released,
-            and not at all if the allocation was over first; if the node is taken in the
-            very moment in between, the command is run again. If it raises, the bind has
-            failed: the ask is pending again, as often as ``bind_attempts`` allows.
-        grace_period: How long a command may take to end when it is told to, in seconds
-            of trio's clock; infinite for never to be killed.
+        command: Returns the command to run; called each time an ask is bound. If it raises,
+            the bind has failed.
+        exited: Called when a command has ended by itself, with the exit status, or on Unix
+            minus the number of the signal that ended it. The call comes before the allocation
+            is released, and does not come if the allocation ended first. If the node is taken
+            between the call and the release, the command runs again. If ``exited`` raises, the
+            bind has failed: the ask is pending again, as often as ``bind_attempts`` allows.
+        grace_period: How long a command may take to end after SIGTERM, in seconds of trio's
+            clock; with infinity it is never killed.
 
     Raises:
         ValueError: If the grace period is negative or not a number.
@@ -109,11 +108,11 @@ class SubprocessBinder:
         self._grace_s = grace_period
 
     async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
-        """Run the command of an ask; for the scheduler.
+        """Run the command of an ask. The scheduler calls this.
 
         Args:
-            allocation: What the ask holds.
-            started: Called when the process is there.
+            allocation: The allocation of the ask.
+            started: Called when the process has started.
 
         Raises:
             OSError: If the command cannot be started.
@@ -133,13 +132,13 @@ async def _start(command: Command | Sequence[str] | str, allocation: Allocation)
     """Start a command in a session of its own.
 
     Raises:
-        OSError: If that is not possible.
+        OSError: If the command cannot be started.
     """
     if not isinstance(command, Command):
         command = Command(command)
     with ExitStack() as files:
-        # Here no cancellation can lose a process: trio does not abandon the thread that
-        # starts it, and does not look for a cancellation afterwards.
+        # A cancellation cannot lose the process here: trio does not abandon the thread that
+        # starts it, and has no checkpoint afterwards.
         stdin, stdout, stderr = await trio.to_thread.run_sync(_open_files, command, files)
         return await trio.lowlevel.open_process(
             command.run if isinstance(command.run, str) else list(command.run),
@@ -154,7 +153,7 @@ async def _start(command: Command | Sequence[str] | str, allocation: Allocation)
 
 
 def _open_files(command: Command, files: ExitStack) -> tuple[int, int | None, int | None]:
-    """Open the files of a command; they are for the child alone, which gets copies."""
+    """Open the files of a command; the child gets copies, and ``files`` closes the originals."""
 
     def opened(path: str | PathLike[str] | None, flags: int) -> int | None:
         if path is None:
@@ -163,8 +162,8 @@ def _open_files(command: Command, files: ExitStack) -> tuple[int, int | None, in
         files.callback(os.close, number)
         return number
 
-    # Appended to: what an earlier run of the ask has written stays, and two streams that
-    # are one file do not write over each other.
+    # Append: the output of earlier runs of the ask stays, and two streams to one file do not
+    # overwrite each other.
     appended = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     stdin = opened(command.stdin, os.O_RDONLY)
     return (
@@ -175,7 +174,7 @@ def _open_files(command: Command, files: ExitStack) -> tuple[int, int | None, in
 
 
 def _environment(command: Command, allocation: Allocation) -> dict[str, str]:
-    """Give the variables of a command."""
+    """Return the environment variables of a command."""
     return {
         **os.environ,
         **command.env,
@@ -187,18 +186,18 @@ def _environment(command: Command, allocation: Allocation) -> dict[str, str]:
 
 
 async def _end(process: trio.Process, grace_s: float) -> None:
-    """End a command and all that it has started, and reap it."""
+    """End a command and all processes that it has started, and reap it."""
     if sys.platform == "win32":
         process.terminate()
         await process.wait()
         return
-    # The number of a group is not used for another as long as it has a member, and the
-    # leader is one until it is reaped.
+    # The system does not reuse the id of a group that has members, and the leader is a member
+    # until it is reaped.
     group = process.pid
     if process.returncode is not None and not _exists(group):
         return
     _signal(group, signal.SIGTERM)
-    _signal(group, signal.SIGCONT)  # what is stopped would not see the other before
+    _signal(group, signal.SIGCONT)  # a stopped process would not handle SIGTERM otherwise
     with trio.move_on_after(grace_s):
         await process.wait()
         await _gone(group)
@@ -210,33 +209,33 @@ async def _end(process: trio.Process, grace_s: float) -> None:
 
 
 def _signal(group: int, number: int) -> None:
-    """Send a signal to all of a group that may be sent one."""
+    """Send a signal to all processes of a group that this program may signal."""
     if sys.platform != "win32":
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
 
 
 def _exists(group: int) -> bool:
-    """Say whether a group has members; they may have ended, and not be reaped."""
+    """Return whether a group has members, including ended ones that are not reaped."""
     if sys.platform == "win32":
         return False
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # members of another user; on macOS also those not reaped
+    except PermissionError:  # members of another user; on macOS also members not yet reaped
         return sys.platform != "darwin"
     return True
 
 
 async def _gone(group: int) -> None:
-    """Wait until nobody of a group runs any more; its leader is reaped already.
+    """Wait until no process of a group runs any more; its leader is reaped already.
 
-    The others are no children of this process. Some other one reaps them, perhaps late or
-    never (the first process of many a container), so it must not depend on that.
+    The other members are not children of this process. Another process reaps them late or
+    never (the first process of a container, for example), so this must not wait for that.
     """
     while _exists(group):
-        # In a thread: there may be thousands of processes to look at.
+        # In a thread: there may be thousands of processes.
         members = await trio.to_thread.run_sync(_members, group)
         if members is None:
             await trio.sleep(_POLL_S)
@@ -248,7 +247,7 @@ async def _gone(group: int) -> None:
 
 
 def _members(group: int) -> list[int] | None:
-    """Give the processes of a group that run; None where there is no telling."""
+    """Return the running processes of a group, or None on systems without ``/proc``."""
     if not os.path.exists(f"{_PROC}/self/stat"):
         return None
     found: list[int] = []
@@ -257,17 +256,17 @@ def _members(group: int) -> list[int] | None:
             continue
         try:
             with open(f"{_PROC}/{name}/stat", "rb") as file:
-                # Its name stands there in parentheses, and may have any character.
+                # The name of the process is in parentheses, and may contain any character.
                 state, _, its_group, *_ = file.read().rpartition(b")")[2].split()
         except OSError:
-            continue  # it has gone meanwhile, or is none of our business
+            continue  # it has ended meanwhile, or this program may not read it
         if int(its_group) == group and state not in (b"Z", b"X"):
             found.append(int(name))
     return found
 
 
 async def _ended(pid: int) -> None:
-    """Wait until a process that is not our child has ended, reaped or not."""
+    """Wait until a process that is not a child of this one has ended, reaped or not."""
     if sys.platform != "linux":
         return
     try:

@@ -1,7 +1,7 @@
-"""Batches, step by step: what carries messages between the machine and the owners of state.
+"""The steps of a batch: messages between the coordinator's machine and the owners of state.
 
-Whoever runs batches (in virtual time, or by a clock) lets events in, and says when a batch
-begins and ends; everything that happens in between is here.
+A coordinator (in virtual time, or by a clock) submits events, and says when a batch begins and
+ends; this module does everything in between.
 """
 
 from __future__ import annotations
@@ -49,19 +49,20 @@ T = TypeVar("T")
 
 
 class Journal(Protocol):
-    """Where decisions go.
+    """An object of a program that receives all decisions.
 
-    What takes long stops everything else. So a journal may have a method ``write_in_steps``
-    as well, as :class:`muster.feeds.DecisionLog` has: it is called in place of ``write``, does the
-    same, and is a generator that yields wherever others may run. No cancellation comes there.
+    A slow ``write`` stops the whole scheduler. So a journal may also have a method
+    ``write_in_steps``, as :class:`muster.feeds.DecisionLog` has. It is called instead of
+    ``write``, and does the same as a generator, which yields wherever other tasks may run. It is
+    not cancelled there.
     """
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take the decisions of one batch, in order; owners learn of them only afterwards."""
+        """Receive the decisions of one batch, in order, before owners and callers do."""
 
 
 def _steps_of(journal: Journal | None) -> Callable[[Sequence[Announced]], Steps[None]]:
-    """Give what writes to a journal."""
+    """Return the generator function that writes to a journal, or does nothing without one."""
 
     def write(batch: Sequence[Announced]) -> Steps[None]:
         if journal is not None:
@@ -78,12 +79,12 @@ class Batches:
     """The state of the coordinator's task, and the steps of a batch.
 
     Args:
-        machine: The machine, which only this task touches.
-        journal: Where the decisions go, or None.
+        machine: The machine, which only this task uses.
+        journal: Receives the decisions, or None.
         interleave: See :data:`muster._runtime.mailbox.Interleave`.
-        pace: That of all tasks of the scheduler.
-        after: What is done at the end of each batch with what was announced, and with the names
-            of the gangs that it may have changed.
+        pace: The pace of all tasks of the scheduler.
+        after: Called at the end of each batch with its decisions, and with the names of the
+            gangs that it may have changed; or None.
 
     Attributes:
         machine: The machine.
@@ -100,7 +101,7 @@ class Batches:
         self.machine = machine
         self._pace = pace
         self._after = after
-        #: The gangs of which this batch has heard.
+        #: The gangs that have reported in this batch.
         self._heard: set[str] = set()
         self._write = _steps_of(journal)
         self._interleave = interleave
@@ -110,23 +111,23 @@ class Batches:
         self._queues: dict[int, QueueOwner] = {}
         self._gangs: dict[int, GangOwner] = {}
         self._nursery: trio.Nursery
-        #: What the journal or the record has raised, if one has.
+        #: The exception of the journal or the record, or None.
         self._foreign_error: Exception | None = None
         #: Whether a batch has begun and not ended.
         self._open = False
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Start the queues of the first configuration.
+        """Start the owners of the queues of the first configuration.
 
         Args:
-            nursery: Where the owners run.
+            nursery: The nursery in which all owners run.
         """
         self._nursery = nursery
         self._deliver(self.machine.start())
 
     @contextmanager
     def blamed(self) -> Generator[None, None, None]:
-        """Take note of what a journal or a record raises in the block: it is no fault of ours."""
+        """Remember an exception in the block as one of the journal or the record."""
         try:
             yield
         except Exception as error:
@@ -134,18 +135,18 @@ class Batches:
             raise
 
     def is_foreign(self, error: Exception) -> bool:
-        """Say whether an error is what a journal or a record has raised."""
-        # What a coroutine is left by cannot be StopIteration: that becomes the cause.
+        """Return whether an error comes from the journal or the record."""
+        # A coroutine cannot raise StopIteration: Python makes it the cause of a RuntimeError.
         foreign = self._foreign_error
         return foreign is not None and (error is foreign or error.__cause__ is foreign)
 
     # Time
 
     async def advance(self, at_us: int) -> bool:
-        """Let time pass until ``at_us``: end the batch, then one batch for each timer before.
+        """Move the time to ``at_us``: end the batch, then run the timers before that instant.
 
         Returns:
-            False if that instant is over already; then nothing was done.
+            False if that instant is in the past; then nothing was done.
         """
         machine = self.machine
         if at_us < machine.now_us:
@@ -164,14 +165,14 @@ class Batches:
             await self.end()
 
     async def close(self) -> None:
-        """Let every owner leave; there will be no batch any more."""
+        """End the task of every owner; no batch may follow."""
         owners: list[ApplicationOwner | QueueOwner | GangOwner] = [
             *self._apps.values(),
             *self._queues.values(),
             *self._gangs.values(),
         ]
         for number, owner in enumerate(owners, 1):
-            owner.mailbox.drain()  # It need not follow what was decided in the end.
+            owner.mailbox.drain()  # The last commits are not needed any more.
             owner.mailbox.put(Leave())
             if not number % PORTION:
                 await self._pace.rest()
@@ -179,7 +180,7 @@ class Batches:
     # Steps
 
     def begin(self) -> None:
-        """Begin a batch at the present instant, unless one has begun."""
+        """Begin a batch at the present instant, unless one is open."""
         if not self._open:
             self._open = True
             self._deliver(all_at_once(self.machine.begin(self.machine.now_us)))
@@ -187,7 +188,7 @@ class Batches:
     async def enter(
         self, event: Event | str, index: int | None = None, line: int | None = None
     ) -> None:
-        """Let an event into the batch, which begins with it if none has begun.
+        """Add an event to the batch; begin a batch if none is open.
 
         Args:
             event: The event, or the message of a refusal.
@@ -199,25 +200,25 @@ class Batches:
         self.let_in(event, index, line)
 
     def must_hear_first(self, event: Event | str) -> bool:
-        """Begin a batch, unless one has begun, and say if owners are to be heard before an event."""
+        """Begin a batch, unless one is open; return whether an event needs the owners' reports."""
         if not self._open:
             self.begin()
         return self.machine.must_hear_first(event)
 
     def let_in(self, event: Event | str, index: int | None, line: int | None) -> None:
-        """Let in an event before which the owners need not be heard; see :meth:`enter`."""
+        """Add an event that does not need the owners' reports first; see :meth:`enter`."""
         if isinstance(event, str):
             self.machine.refuse(event, index, line)
         else:
             self._deliver(self.machine.enter(event, index, line))
 
     def too_early(self, at_us: int) -> str:
-        """Say that an instant is over."""
+        """Return the message that refuses an instant in the past."""
         now = seconds(self.machine.now_us)
         return f"at: {seconds(at_us)} is earlier than the present instant, {now}"
 
     async def end(self) -> None:
-        """Close the batch, decide, announce, and let the owners know; nothing if none is open."""
+        """Close the open batch, if any: decide, announce, and send the commits to the owners."""
         if not self._open:
             return
         self._open = False
@@ -227,7 +228,7 @@ class Batches:
             if pace.is_up():
                 await pace.rest()
         outcome = await pace.take(self.machine.finish())
-        # From here on no cancellation comes before everybody has been told.
+        # No cancellation from here on, before the journal, the owners and `after` are done.
         with self.blamed():
             if outcome.announced:
                 await pace.take(self._write(outcome.announced), shield=True)
@@ -241,8 +242,8 @@ class Batches:
         await pace.let_go(announced, shield=True)
 
     def _commit(self, outcome: Outcome) -> Steps[None]:
-        """Let the owners know what was decided."""
-        # Nobody waits for these: whatever an owner is told next comes after them.
+        """Send the commits to the owners."""
+        # The owners are not woken: each reads its commit before its next message.
         for piece in in_pieces(outcome.apps.items()):
             yield
             for key, app_commit in piece:
@@ -302,7 +303,7 @@ class Batches:
                     assert_never(route)
 
     async def hear_owners(self) -> None:
-        """Close an epoch: have everybody report who was told something, and take it over."""
+        """Close an epoch: collect the reports of all changed owners, and apply them."""
         closing = await self._pace.take(self.machine.close())
         if closing is not None:
             await self._hear_applications(closing)
@@ -331,7 +332,7 @@ class Batches:
         await self._pace.let_go(apps)
 
     async def _tell(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
-        """Wake owners, as many at a time as have not much to read."""
+        """Send messages to owners, and let them read whenever a portion of messages waits."""
         waiting = 0
         for mailbox, message in messages:
             mailbox.put(message)
@@ -343,7 +344,7 @@ class Batches:
     # Reading
 
     def explain(self, app: str, ask: str) -> Explanation | None:
-        """Say why an ask is not running; None if it is, or is unknown. Between two batches."""
+        """Return why an ask is not running; None if it is bound or unknown. Between two batches."""
         return self.machine.explain(app, ask)
 
     def _settle_cycles(self) -> None:
@@ -351,7 +352,7 @@ class Batches:
             self._gangs[key].mailbox.put(commit, wake=False)
 
     async def snapshot(self) -> Snapshot:
-        """Have every owner publish what it owns. Between two batches."""
+        """Collect a snapshot from every owner. Between two batches."""
         self._settle_cycles()
         apps: Mailbox[AppSnapshot] = Mailbox()
         queues: Mailbox[QueueSnapshot] = Mailbox()
@@ -367,8 +368,8 @@ class Batches:
         return await self._pace.take(steps)
 
     async def examine(self, examiner: Callable[[Examined], None]) -> Exception | None:
-        """Have the whole state looked at; give what that has raised. Between two batches."""
-        snapshot = await self.snapshot()  # Now every owner has read everything it was told.
+        """Call an examiner with the whole state; return its exception, or None. Between batches."""
+        snapshot = await self.snapshot()  # Now every owner has read all its messages.
         examined = Examined(
             machine=self.machine,
             apps={key: app.machine for key, app in self._apps.items()},
@@ -378,13 +379,13 @@ class Batches:
         )
         try:
             examiner(examined)
-        except Exception as error:  # noqa: BLE001 - it is for whoever wants to look
+        except Exception as error:  # noqa: BLE001 - the caller of the examiner gets it
             return error
         return None
 
 
 async def _collect(mailbox: Mailbox[T], expected: int) -> list[T]:
-    """Take messages until as many have come as are expected."""
+    """Read a mailbox until the expected number of messages has come."""
     messages: list[T] = []
     while len(messages) < expected:
         messages.extend(await mailbox.take_all())

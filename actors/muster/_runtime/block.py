@@ -1,4 +1,4 @@
-"""The block of a scheduler: its tasks live as long as an ``async with``, and no longer."""
+"""The ``async with`` block of a scheduler, in which all its tasks run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ async def run_for_block(
     """Run a coordinator for the time of the block.
 
     Args:
-        run: Gets the nursery of all tasks, and what it is to set when everything that
-            was let in has been carried out.
-        close: Called when the block is left; nothing more is to be let in.
+        run: Runs the coordinator. It gets the nursery for all tasks, and an event to set when
+            everything that was accepted has been carried out.
+        close: Called when the block ends; the coordinator must not accept anything any more.
 
     Raises:
-        BaseException: What the block was left by, or what a task has failed with; as it is.
+        BaseException: The exception that ended the block, or that of a task; unchanged.
     """
     leaving: BaseException | None = None
     try:
@@ -44,7 +44,7 @@ async def run_for_block(
         try:
             raise leaving
         finally:
-            # It comes out as it was: the group that it was in is not what led to it.
+            # Keep its context: the exception group that contained it did not cause it.
             leaving.__context__ = context
             del leaving
 
@@ -52,9 +52,9 @@ async def run_for_block(
 def _foremost(
     group: BaseExceptionGroup[BaseException], leaving: BaseException | None
 ) -> BaseException:
-    """Give what to raise when tasks have failed and the body was left because of ``leaving``."""
+    """Return what to raise when tasks have failed and ``leaving`` has ended the body."""
     failures = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
-    if not failures:  # All were cancelled from outside; an error of the body outdoes that.
+    if not failures:  # All were cancelled from outside; an error of the body comes first.
         return group if leaving is None else leaving
     if len(failures) == 1 or all(isinstance(one, BrokenSchedulerError) for one in failures):
         return failures[0]

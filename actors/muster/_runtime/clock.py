@@ -1,4 +1,4 @@
-"""Where a scheduler's time comes from."""
+"""Clocks, the source of a running scheduler's time."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ MICROSECONDS: Final = 1_000_000
 
 
 class Clock(Protocol):
-    """What says how late it is. Where it starts does not matter: only differences count."""
+    """The source of the time. It may start at any value: only differences count."""
 
     def now_us(self) -> int:
-        """Give the present time in microseconds; it never goes back."""
+        """Return the present time in microseconds; it must not go back."""
         ...
 
     async def wait_until_us(self, at_us: int) -> None:
-        """Wait until it is ``at_us``, in microseconds; at once if that is over.
+        """Wait until ``at_us``, in microseconds; return at once if it is in the past.
 
-        It may be cancelled, and asked for another instant then.
+        The scheduler may cancel this and then wait for another instant.
         """
         ...
 
 
 @final
 class TrioClock:
-    """The clock of the trio program that the scheduler runs in.
+    """The clock of the trio program in which the scheduler runs.
 
-    In a test with :class:`trio.testing.MockClock` time moves when the test says so.
+    With :class:`trio.testing.MockClock`, a test controls the time.
     """
 
     def now_us(self) -> int:
-        """Give the present time in microseconds."""
+        """Return the present time in microseconds."""
         return round(trio.current_time() * MICROSECONDS)
 
     async def wait_until_us(self, at_us: int) -> None:
-        """Wait until it is ``at_us``."""
-        # Rounded as `now_us` rounds, so that it never sleeps until a time that is there already.
+        """Wait until ``at_us``, in microseconds."""
+        # Compared as `now_us` rounds, so that it never sleeps until a time that is reached.
         while self.now_us() < at_us:  # noqa: ASYNC110 - a clock has no event to wait for
             await trio.sleep_until(at_us / MICROSECONDS)

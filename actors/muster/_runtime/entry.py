@@ -1,8 +1,8 @@
-"""The entry of a scheduler: many put something in, one task takes it out, in order.
+"""The entry of a scheduler: a bounded queue from many callers to the coordinator, in order.
 
-It is what a memory channel of trio would be, but for what it costs: the one that takes out is
-woken once, and then finds all that has come meanwhile. A replay of a pipe may wait for its next
-line, with the whole program: so whoever puts something in lets others run each time.
+It works like a memory channel of trio, but costs less: the coordinator is woken once, and then
+takes everything that has come. Each ``put`` lets other tasks run, because a replay of a pipe may
+block the whole program while it waits for the next line.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BOUND: Final = 1024
-"""How much may wait at an entry; who comes then waits for a place."""
+"""How many requests an entry holds; further callers wait for a place."""
 
 
 @final
 class Entry(Generic[T]):
-    """Where requests come in."""
+    """A bounded queue of requests."""
 
     __slots__ = ("_is_closed", "_parked", "_taker", "_things")
 
     def __init__(self) -> None:
         self._things: deque[T] = deque()
-        #: Who waits for a place, with what it brings; in order.
+        #: The tasks that wait for a place, each with its request, in order.
         self._parked: dict[trio.lowlevel.Task, T] = {}
         self._taker: trio.lowlevel.Task | None = None
         self._is_closed = False
 
-    # For those who put something in
+    # For callers
 
     async def put(self, thing: T) -> None:
-        """Put something in; wait for a place if there is none.
+        """Put a request into the entry; wait for a place if it is full.
 
-        Who is cancelled while it waits has put nothing in.
+        A caller that is cancelled while it waits has put nothing in.
 
         Raises:
-            ClosedSchedulerError: If the entry is closed, or is while this waits.
+            ClosedSchedulerError: If the entry is closed, or is closed while this waits.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._is_closed:
@@ -68,17 +68,17 @@ class Entry(Generic[T]):
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def close(self) -> None:
-        """Let nothing more in; what is inside is there to be taken."""
+        """Refuse further requests; the coordinator can still take those inside."""
         self._is_closed = True
         for task in self._parked:
             trio.lowlevel.reschedule(task, outcome.Error(closed()))
         self._parked.clear()
         self._wake()
 
-    # For the one who takes it out
+    # For the coordinator
 
     async def wait(self) -> bool:
-        """Wait until there is something; False if there will be nothing more."""
+        """Wait for a request; return False if the entry is closed and empty."""
         if self._things or self._is_closed:
             await trio.lowlevel.checkpoint()
         else:
@@ -96,11 +96,11 @@ class Entry(Generic[T]):
             self._taker = None
 
     def __len__(self) -> int:
-        """Give how much there is to be taken at once."""
+        """Return how many requests can be taken at once."""
         return len(self._things)
 
     def take(self) -> T:
-        """Take out what came first, which makes room for who has waited longest for a place."""
+        """Take the oldest request; its place goes to the caller that has waited longest."""
         thing = self._things.popleft()
         if self._parked:
             task = next(iter(self._parked))
@@ -110,5 +110,5 @@ class Entry(Generic[T]):
 
 
 def closed() -> ClosedSchedulerError:
-    """Make the error of whoever asks too late."""
+    """Create the error of a call to a closed scheduler."""
     return ClosedSchedulerError("the scheduler is closed")

@@ -1,4 +1,4 @@
-"""The coordinator by a clock: batches of what has come in, and timers when they are due."""
+"""The coordinator of a running scheduler: batches of waiting calls, and timers by a clock."""
 
 from __future__ import annotations
 
@@ -47,37 +47,37 @@ if TYPE_CHECKING:
 
 
 class Record(Protocol):
-    """Where everything that is let in goes, in order.
+    """An object of a program that receives all accepted events and the ends of batches, in order.
 
-    The same events at the same instants, let into a :class:`muster.Simulation` whose
-    batches are closed at the same places, give the same decisions.
+    A :class:`muster.Simulation` makes the same decisions if it gets the same events at the same
+    instants, and its batches are closed at the same places.
     """
 
     def enter(self, at_us: int, event: Event, /) -> None:
-        """Take an event; ``at_us`` is its instant in microseconds since the opening."""
+        """Receive an event and its instant, in microseconds since the opening."""
         ...
 
     def close(self, at_us: int, /) -> None:
-        """Take note that the batch of this instant was closed."""
+        """Receive the end of a batch and its instant, in microseconds since the opening."""
         ...
 
 
 @final
 class LiveCoordinator:
-    """Runs a batch of whatever waits at the entry, as soon as the last batch has ended.
+    """Runs a batch of all calls that wait at the entry, as soon as the last batch has ended.
 
     Args:
-        machine: The machine, which only this task touches.
-        journal: Where the decisions go, or None.
+        machine: The machine, which only this task uses.
+        journal: Receives the decisions, or None.
         interleave: See :data:`muster._runtime.mailbox.Interleave`.
-        pace: That of all tasks of the scheduler.
-        entry: Where calls and notes come in.
-        timekeeper: Says how late it is, and when a timer is due.
-        tracker: Knows what has become of asks.
+        pace: The pace of all tasks of the scheduler.
+        entry: The queue of calls and notes.
+        timekeeper: Knows the time, and reports when a timer is due.
+        tracker: Tracks asks and gangs.
         observers: The observers.
         bindings: Runs the binder, or None without one.
-        attempts: How often in a row the work of an ask may fail; None for any number.
-        record: Where everything that is let in goes, or None.
+        attempts: How often in a row the work of an ask may fail; None for no limit.
+        record: Receives accepted events and ends of batches, or None.
     """
 
     def __init__(
@@ -105,27 +105,27 @@ class LiveCoordinator:
         self._attempts = attempts
         self._record = record
         self._nursery: trio.Nursery
-        #: What has been taken from the entry and not answered.
+        #: The calls and notes that were taken from the entry and are not answered.
         self._serving: list[Call | Note] = []
-        #: How many events have been let in: each is the index of the next.
+        #: How many events were accepted; the index of the next event.
         self._index = 0
-        #: The positions of the events that each call of this batch has brought.
+        #: The positions of the events of each call in this batch.
         self._positions: dict[Call | Note, list[int]] = {}
-        #: The allocations that were told to end in this batch.
+        #: The allocations that events of this batch end.
         self._ended: set[Held] = set()
-        #: The view knows what callers have let in, as far as it may end allocations.
-        self._is_known = True
+        #: Whether the view contains the effects of all events of callers in this batch.
+        self._is_view_current = True
 
     async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
-        """Serve calls until the entry is closed; then end.
+        """Serve calls until the entry is closed.
 
         Args:
-            nursery: Where the owners of state and the binder run.
-            done: Set when everything that was let in has been carried out.
+            nursery: The nursery of the owners of state and of the binder.
+            done: Set when everything that was accepted has been carried out.
 
         Raises:
-            BrokenSchedulerError: If it fails itself, which is a bug.
-            Exception: What the journal raises, as it is.
+            BrokenSchedulerError: If the coordinator itself fails because of a bug.
+            Exception: What the journal or the record raises, unchanged.
         """
         self._nursery = nursery
         ended: MusterError | None = ClosedSchedulerError("the scheduler did not end as it should")
@@ -150,31 +150,32 @@ class LiveCoordinator:
             self._observers.close(ended)
 
     def _waiting(self) -> Iterator[Call | Note]:
-        """Take what waits at the entry."""
+        """Yield all calls and notes that wait at the entry."""
         while self._entry:
             yield self._entry.take()
 
     async def _serve(self, calls: list[Call | Note]) -> None:
-        """Run a batch of what was asked, then answer."""
+        """Run a batch for calls, then answer them."""
         self._serving = [call for call in calls if _take(call)]
         self._pace.start()
-        # A clock that goes back would be a bug of the clock; time here does not.
+        # Instants never go back, even if a faulty clock does.
         now_us = max(self._timekeeper.now_us(), self._batches.machine.now_us)
-        # In batches of their own: who speaks of what a timer ends now, comes too late.
+        # Timers run first, in batches of their own: a call about something that a timer ends now
+        # comes too late.
         await self._batches.run_timers(now_us)
         before = self._index
         for call in self._serving:
             await self._enter(call, now_us)
         if self._index != before:
             await self._close()
-        # Once a batch is announced, no cancellation comes before its answers.
+        # No cancellation comes between the announcement of a batch and its answers.
         await self._pace.take(self._answer_all(), shield=True)
         for call in self._serving:
             await self._show(call)
         self._serving = []
         self._positions.clear()
         self._ended.clear()
-        self._is_known = True
+        self._is_view_current = True
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
 
     async def _close(self) -> None:
@@ -184,15 +185,15 @@ class LiveCoordinator:
     # Before the batch is closed
 
     async def _enter(self, call: Call | Note, now_us: int) -> None:
-        """Let in what a call brings."""
+        """Submit the events of a call."""
         match call:
             case Enter():
                 events: Sequence[Event] = call.events
-                self._is_known = False
+                self._is_view_current = False
             case EndAllocation() | WorkEnded():
                 events = await self._end(call.ask, call.held, Release(call.ask.app, call.ask.name))
             case WithdrawAsk(ask):
-                await self._get_to_know()
+                await self._update_view()
                 there = self._tracker.has(ask)
                 events = [RemoveAsk(ask.app, ask.name)] if there else []
             case WorkFailed(ask, held, error, counts):
@@ -208,25 +209,25 @@ class LiveCoordinator:
             positions.append(await self._let_in(event, now_us))
 
     async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
-        """Give the event that ends an allocation; nothing if that has ended already.
+        """Return the event that ends an allocation; nothing if the allocation has ended already.
 
-        The name of the ask alone would not do: it may be bound again meanwhile, or be that of
-        another one.
+        The name of the ask is not enough: the ask may be bound again by now, or another ask may
+        have its name.
         """
-        await self._get_to_know()
+        await self._update_view()
         if held in self._ended or not self._tracker.holds(ask, held):
             return []
         self._ended.add(held)
         return [event]
 
-    async def _get_to_know(self) -> None:
-        """Let the view know what callers have let in."""
-        if not self._is_known:
+    async def _update_view(self) -> None:
+        """Bring the effects of the callers' events into the view."""
+        if not self._is_view_current:
             await self._batches.hear_owners()
-            self._is_known = True
+            self._is_view_current = True
 
     async def _let_in(self, event: Event, now_us: int) -> int:
-        """Let an event in; give its position."""
+        """Submit an event and return its position."""
         if self._record is not None:
             with self._batches.blamed():
                 self._record.enter(now_us, event)
@@ -237,7 +238,7 @@ class LiveCoordinator:
     # After the batch has ended
 
     def _after(self, announced: Sequence[Announced], gangs: set[str]) -> Steps[None]:
-        """Let everybody know what a batch has decided, also one that a timer has made."""
+        """Publish what a batch has decided, also a batch of a timer, and start bound work."""
         if self._record is not None:
             with self._batches.blamed():
                 self._record.close(self._batches.machine.now_us)
@@ -283,7 +284,7 @@ class LiveCoordinator:
                 assert_never(call)
 
     async def _show(self, call: Call | Note) -> None:
-        """Answer a call that looks at the state, and changes nothing."""
+        """Answer a call that reads the state and changes nothing."""
         match call:
             case Survey():
                 call.answer.give(await self._batches.snapshot())
@@ -304,7 +305,7 @@ class LiveCoordinator:
             call.answer.fail(refusal)
 
     def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
-        """Say of each event of a call why it was refused, or None."""
+        """Yield, for each event of a call, the error with which it was refused, or None."""
         for position in self._positions[call]:
             message = self._batches.machine.refusal_of(position)
             yield None if message is None else RefusedError(message)
@@ -325,5 +326,5 @@ class LiveCoordinator:
 
 
 def _take(call: Call | Note) -> bool:
-    """Begin with a call, unless it was withdrawn."""
+    """Begin a call, and return whether it was not withdrawn."""
     return isinstance(call, Note) or call.answer.take()

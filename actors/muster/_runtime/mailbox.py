@@ -1,8 +1,8 @@
-"""Mailboxes: how an owner of state is told something.
+"""Mailboxes, through which owners of state receive messages.
 
-One task takes, any may put. Taking takes everything, which is what makes it
-cheap to coalesce; and something can be put without waking the owner, who then
-finds it, in its place, when woken by something else.
+Any task may put messages; one task takes them, always all at once, which makes many messages
+cheap. A message can be put without waking the owner, which then reads it, in its place, when
+another message wakes it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Interleave = Callable[[], Awaitable[None]]
-"""Awaited by an owner before it reads its mailbox: lets tests disturb the order of tasks."""
+"""Awaited by an owner before it reads its mailbox; tests use it to change the order of tasks."""
 
 
 @final
 class Mailbox(Generic[T]):
-    """The inbox of one task.
+    """The queue of messages of one task.
 
-    It has no bound of its own. What is in it is bounded by what has been let in:
-    requests of one batch, whose number the bounded entry of the scheduler and the
-    caller's own batches limit, and at most one commit for each round of decisions
-    that concern the owner.
+    It has no bound of its own. Its size depends on the requests of one batch, which the bounded
+    entry of the scheduler and the batches of callers limit, and on the commits for the owner, at
+    most one for each round of decisions.
 
     Args:
         interleave: Awaited before each reading, or None.
@@ -42,7 +41,7 @@ class Mailbox(Generic[T]):
         self._interleave = interleave
 
     def __len__(self) -> int:
-        """Give how many messages there are that have not been read."""
+        """Return how many messages have not been read."""
         return len(self._messages)
 
     def put(self, message: T, *, wake: bool = True) -> None:
@@ -50,7 +49,7 @@ class Mailbox(Generic[T]):
 
         Args:
             message: The message.
-            wake: Whether the owner is to read it now, not only with the next message.
+            wake: Whether to wake the owner now; otherwise it reads the message with a later one.
         """
         self._messages.append(message)
         if wake and self._waiter is not None:
@@ -58,21 +57,21 @@ class Mailbox(Generic[T]):
             self._waiter = None
 
     def wake(self) -> None:
-        """Let the owner read what is there."""
+        """Wake the owner if there are messages."""
         if self._waiter is not None and self._messages:
             trio.lowlevel.reschedule(self._waiter)
             self._waiter = None
 
     def drain(self) -> list[T]:
-        """Take out what was never read; for the end."""
+        """Remove and return the unread messages, when the scheduler ends."""
         messages, self._messages = self._messages, []
         return messages
 
     async def take_all(self) -> list[T]:
-        """Wait until the owner is woken; take out everything, in the order of putting.
+        """Wait until the owner is woken, and take all messages in order.
 
-        An owner that comes back before it is woken again reads at once whatever has
-        been put meanwhile with or without waking it: nothing can be lost in between.
+        If there are messages already, also such as did not wake the owner, this takes them at
+        once: no message can get lost between two calls.
         """
         if self._interleave is not None:
             await self._interleave()

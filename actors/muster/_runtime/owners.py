@@ -1,4 +1,4 @@
-"""The tasks that own applications, queues and gangs: receive, let the machine handle it, pass it on."""
+"""The tasks that own applications, queues and gangs: each passes its messages to its machine."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ S_co = TypeVar("S_co", covariant=True)
 
 
 class Report(Protocol):
-    """What an owner says at the end of an epoch."""
+    """The report of an owner at the end of an epoch."""
 
     @property
     def gone(self) -> bool:
-        """Whether what it stands for has ceased to exist."""
+        """Whether the owned object does not exist any more."""
         ...
 
 
 class Machine(Protocol[M_contra, R_co, S_co]):
-    """The state of an owner."""
+    """The state machine of an owner."""
 
     def handle(self, message: M_contra, /) -> R_co | None:
-        """Do what a message says; give the report of the epoch, if it is time for it."""
+        """Process a message; return the report of the epoch if it is complete, or None."""
 
     def snapshot(self) -> S_co:
-        """Give the state as it is now."""
+        """Return a snapshot of the state."""
         ...
 
 
 class Above(Protocol[R_contra]):
-    """A mailbox that takes reports, whatever else it takes."""
+    """A mailbox that takes reports, and perhaps other messages."""
 
     def put(self, message: R_contra, /) -> None:
-        """Put a report in, and wake who is to read it."""
+        """Put a report in, and wake its reader."""
 
 
 @final
 @attrs.frozen
 class Survey(Generic[S]):
-    """An owner is to publish a snapshot of itself."""
+    """Tells an owner to send a snapshot of itself to ``reply``."""
 
     reply: Mailbox[S]
 
@@ -66,21 +66,21 @@ class Survey(Generic[S]):
 @final
 @attrs.frozen
 class Leave:
-    """The scheduler has ended, and with it the task of every owner."""
+    """Tells an owner to end its task, because the scheduler ends."""
 
 
 @final
 @attrs.frozen(eq=False)
 class Owner(Generic[K_co, M, R, S]):
-    """A task that owns a machine: it takes messages from its mailbox until it is gone.
+    """A task that owns a state machine and processes the messages of its mailbox.
 
     Args:
-        kind: What the machine stands for, as an error says it.
-        name: The name of that.
-        machine: Its state, which only this task touches.
-        above: Where its reports go.
-        mailbox: Where it is told something.
-        pace: That of all tasks of the scheduler.
+        kind: The kind of the owned object, for error messages.
+        name: The name of the owned object, for error messages.
+        machine: The state machine, which only this task uses.
+        above: The mailbox for its reports.
+        mailbox: The mailbox that it reads.
+        pace: The pace of all tasks of the scheduler.
     """
 
     kind: str
@@ -91,7 +91,7 @@ class Owner(Generic[K_co, M, R, S]):
     pace: Pace
 
     async def run(self: Owner[Machine[M, R, S], M, R, S]) -> None:
-        """Own the machine until what it stands for is gone."""
+        """Process messages until the owned object does not exist any more."""
         machine, mailbox, pace = self.machine, self.mailbox, self.pace
         gone = False
         while not gone:
@@ -118,6 +118,6 @@ GangOwner = Owner[GangMachine, ToGang, GangReport, GangSnapshot]
 
 
 def broken(kind: str, name: str, message: object) -> BrokenSchedulerError:
-    """Make the error for an owner's failure, which is always a bug."""
+    """Create the error for the failure of an owner, which is always a bug."""
     who = f"{kind} {name!r}" if name else kind
     return BrokenSchedulerError(f"the {who} failed on {message!r:.500}")

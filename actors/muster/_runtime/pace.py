@@ -1,8 +1,8 @@
-"""Long work in small pieces: a service shares its thread with the scheduler.
+"""The pace of a scheduler: long work yields regularly, so that other tasks of the program can run.
 
-Trio looks at timers and sockets when every task that was ready has had its turn. So it is not
-enough that each task is quick: all tasks of a scheduler share one pace, and together they take
-a slice of time from one such look to the next.
+Trio checks timers and sockets only after all ready tasks have run. So it is not enough that each
+task yields: all tasks of a scheduler share one pace, and together they use one slice of time
+between two such checks.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 SLICE_S: Final = 0.002
-"""How long the tasks of a scheduler work before they let others run, in seconds."""
+"""How long the tasks of a scheduler work before they let other tasks run, in seconds."""
 
 PORTION: Final = 64
-"""How many messages are put before those who are to read them get their turn."""
+"""How many messages are put before their readers may run."""
 
 
 PIECE: Final = 256
-"""How many small things are done before the clock is looked at."""
+"""How many small steps are done between two checks of the clock."""
 
 A_FEW: Final = 32
-"""How many events are made of maps before the clock is looked at."""
+"""How many events are created from maps between two checks of the clock."""
 
 
 def slices(things: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Give things in pieces of at most :data:`PIECE`, in order."""
+    """Yield a sequence in pieces of at most :data:`PIECE` items, in order."""
     if len(things) <= PIECE:
         if things:
             yield things
@@ -48,7 +48,7 @@ def slices(things: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @final
 class Pace:
-    """Says when it is time to let others run. What is decided does not depend on that."""
+    """Says when to let other tasks run. Decisions do not depend on it."""
 
     __slots__ = ("_slices", "_until")
 
@@ -58,19 +58,19 @@ class Pace:
         self._slices = 0
 
     def start(self) -> None:
-        """Begin a slice: others had their turn just now."""
+        """Begin a slice, as other tasks have just run."""
         self._slices += 1
         self._until = perf_counter() + SLICE_S
 
     def is_up(self) -> bool:
-        """Say whether others should run now."""
+        """Return whether other tasks should run now."""
         return perf_counter() >= self._until
 
     async def rest(self, *, shield: bool = False) -> None:
-        """Let others run.
+        """Let other tasks run.
 
         Args:
-            shield: No cancellation is to come here.
+            shield: Whether this must not be cancelled.
         """
         while True:
             before = self._slices
@@ -79,17 +79,17 @@ class Pace:
             else:
                 await trio.lowlevel.checkpoint()
             if self._slices == before:
-                self.start()  # The first that comes back begins the next slice.
+                self.start()  # The first task that continues begins the next slice.
                 return
-            if not self.is_up():  # Else another one has used it up before the turn of this one.
+            if not self.is_up():  # Otherwise another task has used up the slice.
                 return
 
     async def take(self, steps: Steps[R], *, shield: bool = False) -> R:
-        """Take steps at this pace, and give what comes of them.
+        """Run steps at this pace, and return their result.
 
         Args:
             steps: The steps.
-            shield: No cancellation is to come between them.
+            shield: Whether they must not be cancelled in between.
         """
         driven = Driven(steps)
         for _ in driven:
@@ -98,11 +98,11 @@ class Pace:
         return driven.value
 
     async def let_go(self, things: list[T], *, shield: bool = False) -> None:
-        """Empty a list a few things at a time: to free many objects takes its time as well.
+        """Empty a list in pieces, because freeing many objects at once takes long.
 
         Args:
-            things: Nobody else needs the list.
-            shield: No cancellation is to come meanwhile.
+            things: The list, which must have no other user.
+            shield: Whether this must not be cancelled in between.
         """
         while things:
             del things[-PIECE:]

@@ -1,4 +1,4 @@
-"""What callers ask of the coordinator, and how they get their answers."""
+"""The requests of callers to the coordinator in virtual time, and their replies."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ A = TypeVar("A")
 
 
 class Reply(Generic[A]):
-    """An answer that will come exactly once: a value, or an error.
+    """An answer that is given exactly once: a value or an error.
 
-    A caller that is cancelled while it waits loses its answer and nothing else.
+    A caller that is cancelled while it waits loses its answer; the request is still carried out.
     """
 
     __slots__ = ("_error", "_given", "_values", "_waiter")
@@ -40,12 +40,12 @@ class Reply(Generic[A]):
         self._waiter: trio.lowlevel.Task | None = None
 
     def give(self, value: A) -> None:
-        """Give the value."""
+        """Answer with a value."""
         self._values.append(value)
         self._wake()
 
     def fail(self, error: MusterError) -> None:
-        """Give an error, unless an answer was given already."""
+        """Answer with an error, unless there is an answer already."""
         if not self._given:
             self._error = error
             self._wake()
@@ -83,20 +83,20 @@ class Reply(Generic[A]):
         try:
             raise error
         finally:
-            del error  # Else it would hold itself, by its own traceback.
+            del error  # avoids a reference cycle through the traceback
 
 
 @final
 @record
 class Submit:
-    """An event, or the reason why what stands in its place could not be read.
+    """Submit an event, or the refusal of an input that could not be read.
 
     Attributes:
-        event: The event, or the message of a refusal.
-        at_us: Its time, or None for the present instant.
+        event: The event, or the message of the refusal.
+        at_us: Its instant in microseconds, or None for the present instant.
         index: Its index in the feed, or None.
         line: Its line in the feed, or None.
-        reply: Who waits to hear whether it was refused, or None.
+        reply: The reply for a caller that waits until it is accepted or refused, or None.
     """
 
     event: Event | str
@@ -118,7 +118,7 @@ class Settle:
 @final
 @attrs.frozen
 class Finish:
-    """Close the batch and go on until no timer is left, or up to ``until_us``."""
+    """Close the batch and run all timers, or those up to ``until_us``."""
 
     until_us: int | None
     reply: Reply[None]
@@ -127,7 +127,7 @@ class Finish:
 @final
 @attrs.frozen
 class TakeSnapshot:
-    """Close the batch and give a snapshot."""
+    """Close the batch and return a snapshot."""
 
     reply: Reply[Snapshot]
 
@@ -135,7 +135,7 @@ class TakeSnapshot:
 @final
 @attrs.frozen
 class AskWhy:
-    """Close the batch and say why an ask is not running."""
+    """Close the batch and return why an ask is not running."""
 
     app: str
     ask: str
@@ -145,14 +145,14 @@ class AskWhy:
 @final
 @attrs.frozen
 class Examined:
-    """The whole state at rest; whoever looks at it must not alter it.
+    """The whole state between two batches, for reading only.
 
     Attributes:
         machine: The coordinator's machine, with the view.
         apps: The machine of every application, by key.
         queues: The machine of every queue, by key.
         gangs: The machine of every gang, by key.
-        snapshot: What the owners published.
+        snapshot: The snapshot from the owners.
     """
 
     machine: CoordinatorMachine
@@ -165,17 +165,17 @@ class Examined:
 @final
 @attrs.frozen
 class Examine:
-    """Close the batch and have the state looked at; the answer is what that has raised."""
+    """Close the batch and call an examiner; the answer is its exception, or None."""
 
     examiner: Callable[[Examined], None]
     reply: Reply[Exception | None]
 
 
 Request = Submit | Settle | Finish | TakeSnapshot | AskWhy | Examine
-"""Everything that the coordinator is asked."""
+"""All requests to the coordinator in virtual time."""
 
 
 def refuse_unanswered(request: Request) -> None:
-    """Tell whoever waits for the answer to a request that none will come."""
+    """Answer a request with the error that the scheduler is closed."""
     if request.reply is not None:
         request.reply.fail(ClosedSchedulerError("the scheduler was closed before it answered"))

@@ -17,26 +17,26 @@ class Timekeeper:
 
     Args:
         clock: The clock.
-        start_us: What it showed at the opening: instants count from there.
-        ring: Tells the coordinator; may wait for a slot at the entry.
+        start_us: The time of the clock at the opening, in microseconds; instants count from it.
+        ring: Tells the coordinator that a timer is due; may wait for a place at the entry.
     """
 
     def __init__(self, clock: Clock, start_us: int, ring: Callable[[], Awaitable[None]]) -> None:
         self._clock = clock
         self._start_us = start_us
         self._ring = ring
-        #: The instant to wait for, or None.
+        #: The instant to wait for, in microseconds since the opening, or None.
         self._target_us: int | None = None
-        #: What to cancel when the target changes, while it is waited for.
+        #: The scope of the present wait, to cancel when the target becomes earlier.
         self._sleep: trio.CancelScope | None = None
         self._set = trio.Event()
 
     def now_us(self) -> int:
-        """Give the time since the opening, in microseconds."""
+        """Return the time since the opening, in microseconds."""
         return self._clock.now_us() - self._start_us
 
     def aim(self, at_us: int | None) -> None:
-        """Set the instant to wait for; None for none. A later one than before costs nothing."""
+        """Set the instant to wait for, or None; a later instant than before costs nothing."""
         before, self._target_us = self._target_us, at_us
         if self._sleep is not None:
             if before is None or at_us is None or at_us < before:
@@ -45,7 +45,7 @@ class Timekeeper:
             self._set.set()
 
     async def run(self) -> None:
-        """Ring at every instant that is aimed at."""
+        """Ring at every instant that :meth:`aim` sets."""
         while True:
             if self._target_us is None:
                 self._set = trio.Event()
@@ -57,5 +57,5 @@ class Timekeeper:
                 await self._clock.wait_until_us(self._start_us + at_us)
             self._sleep = None
             if self._target_us == at_us and self.now_us() >= at_us:
-                self._target_us = None  # The coordinator aims anew when it has heard.
+                self._target_us = None  # The coordinator sets the next one afterwards.
                 await self._ring()

@@ -1,4 +1,4 @@
-"""The coordinator in virtual time: batches as callers ask for them."""
+"""The coordinator in virtual time: callers decide when batches end and time moves."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from muster_core.errors import RefusedError
 
 @final
 class VirtualCoordinator:
-    """Carries out requests, one after the other; time moves when one of them says so.
+    """Carries out requests one after the other; only requests move the time.
 
     Args:
-        batches: The batches, which only this task touches.
-        pace: That of all tasks of the scheduler.
-        entry: Where requests come in.
+        batches: The batches, which only this task uses.
+        pace: The pace of all tasks of the scheduler.
+        entry: The queue of requests.
     """
 
     def __init__(self, batches: Batches, pace: Pace, entry: Entry[Request]) -> None:
         self._batches = batches
         self._pace = pace
         self._entry = entry
-        #: The request that has been taken and not answered.
+        #: The request that was taken from the entry and is not answered, or None.
         self._serving: Request | None = None
 
     async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
-        """Serve requests until the entry is closed; then end the batch that is open.
+        """Serve requests until the entry is closed; then end the open batch.
 
         Args:
-            nursery: Where the owners run.
+            nursery: The nursery of the owners.
             done: Set when everything has been carried out.
 
         Raises:
-            BrokenSchedulerError: If it fails itself, which is a bug.
-            Exception: What the journal raises, as it is.
+            BrokenSchedulerError: If the coordinator itself fails because of a bug.
+            Exception: What the journal raises, unchanged.
         """
         try:
             self._batches.start(nursery)
@@ -73,7 +73,7 @@ class VirtualCoordinator:
             self._pace.start()
             while self._entry:
                 request = self._serving = self._entry.take()
-                if isinstance(request, Submit):  # of these there are many
+                if isinstance(request, Submit):  # first, as most requests are of this kind
                     await self._submit(request)
                 else:
                     await self._serve(request)

@@ -1,4 +1,5 @@
-"""The public surface: what ``muster`` offers to a program, but for its errors.
+"""The public API of ``muster``, except for its errors.
 
-Every name here is imported from ``muster``. It decides nothing, and touches no state of owners.
+Programs import every name from ``muster``. This package decides nothing, and does not touch the
+state of owners.
 """

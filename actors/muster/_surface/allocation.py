@@ -1,4 +1,4 @@
-"""The handle of an allocation, as a program holds it."""
+"""The handle of an allocation."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
 
 @final
 class Allocation:
-    """What an ask holds of a node, for as long as it is bound there.
+    """The handle of an allocation: the resources that a bound ask holds on a node.
 
     Attributes:
         app: The name of the application.
         ask: The name of the ask.
         node: The name of the node.
-        queue: The path of the queue of the application.
-        resources: What is held, in base units.
+        queue: The path of the application's queue.
+        resources: The resources that the ask holds, in base units.
         gang: The full name of the gang of the ask, or None.
     """
 
@@ -43,9 +43,9 @@ class Allocation:
         self._client = client
         self._tracked = tracked
         self._held = held
-        #: How often its holder has given it back, or is about to; who need not be told then.
+        #: How many calls of :meth:`release` have succeeded or are running: these do not end bodies.
         self._releases = 0
-        #: What ends each body of :meth:`running`.
+        #: The function that ends each body of :meth:`running`.
         self._bodies: list[Callable[[Reason | Closed | None], None]] = []
         self.app: str = tracked.app
         self.ask: str = tracked.name
@@ -55,14 +55,14 @@ class Allocation:
         self.gang: str | None = tracked.gang
 
     async def release(self) -> bool:
-        """Give back what is held: the work has finished, and the ask is gone.
+        """Release the allocation: the work has finished, and the ask has completed.
 
-        A body of :meth:`running` of this handle goes on; who wants to stop it cancels its
-        scope, or releases by name.
+        A body of :meth:`running` of this handle continues. To stop it, cancel its scope, or
+        release the ask by name.
 
         Returns:
-            False if the allocation was over already; then nothing is done, not even to
-            another allocation that the ask may have by now.
+            Whether the allocation lasted until this call. If not, nothing is done, also not to
+            a later allocation of the ask.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
@@ -71,7 +71,7 @@ class Allocation:
         try:
             return await self._end()
         except BaseException:
-            # It was not done. What its bodies were not told meanwhile, they are told now.
+            # The release failed. The bodies now get an end that they have ignored meanwhile.
             self._releases -= 1
             for cut_short in self._bodies:
                 cut_short(self._held.ended.value)
@@ -82,10 +82,11 @@ class Allocation:
         return await self._client.call(call, call.answer)
 
     async def ended(self) -> Reason:
-        """Wait until the allocation is over.
+        """Wait until the allocation has ended.
 
         Returns:
-            Why. After all reasons but ``completed`` and ``removed`` the ask is pending again.
+            The reason. After all reasons except ``completed`` and ``removed`` the ask is pending
+            again.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
@@ -102,25 +103,25 @@ class Allocation:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[trio.CancelScope, None]:
-        """Do the work in the body, as long as the allocation lasts.
+        """Run the body of an ``async with`` block while the allocation lasts.
 
-        The body is cancelled when the allocation ends from outside. When the body ends, or
-        is cancelled otherwise, the allocation is released. If it was lost before that, this
-        raises even if the body came to its end: the ask is pending again.
+        If the allocation ends from outside, the body is cancelled. When the body ends, raises or
+        is cancelled otherwise, the allocation is released. If the allocation was lost before
+        that, the block raises even if the body has ended normally: the ask is pending again.
 
         Yields:
-            The scope that is cancelled.
+            The cancel scope of the body.
 
         Raises:
-            AllocationLostError: If the allocation was lost; the ask is pending again, and
-                :meth:`Ask.bound` gives its next allocation. :class:`PreemptedError` if others
-                needed the node.
-            AllocationEndedError: If the body was cut short for another reason: the ask has
-                completed, or was removed.
-            ClosedSchedulerError: If it was cut short because the scheduler was closed.
+            AllocationLostError: If the allocation was lost. The ask is pending again, and
+                :meth:`Ask.bound` returns its next allocation. The subclass
+                :class:`PreemptedError` says that other asks needed the node.
+            AllocationEndedError: If the body was cancelled because the ask has completed or
+                was removed.
+            ClosedSchedulerError: If the body was cancelled because the scheduler was closed.
         """
         ended = self._held.ended
-        #: Why the body is cut short, if it is.
+        #: Why the body is cut short; empty if it is not.
         ends: list[Reason | Closed] = []
         scope = trio.CancelScope()
         is_over = False
@@ -149,7 +150,7 @@ class Allocation:
 
     @staticmethod
     def _is_lost(end: Reason | Closed) -> bool:
-        """Say whether the ask is not done, however far its body came."""
+        """Return whether the allocation was lost, so that its work must be done again."""
         return isinstance(end, Reason) and end not in _FOR_GOOD
 
     def _cut_short(self, end: Reason | Closed) -> Exception:

@@ -1,4 +1,4 @@
-"""What can be said of an ask besides its name and what it needs: written down once."""
+"""The optional arguments of an ask, for all methods that add asks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final, TypedDict
 
 
 class AskOptions(TypedDict, total=False):
-    """What can be said of an ask. Each may be left out, and None is the same.
+    """The options of an ask. Each is optional; None is the same as leaving it out.
 
     Attributes:
-        priority: Its priority; default 0.
-        priority_class: The class that its priority comes from.
-        gang: The gang whose member it is.
-        annotations: Those that speak of its gang.
-        node: The only node on which it may run.
-        selector: Attributes that its node must have.
-        run_for: It completes by itself this long after it was bound, in seconds or as a
+        priority: The priority; default 0.
+        priority_class: The priority class, which gives the ask its priority.
+        gang: The gang that the ask is a member of.
+        annotations: Annotations about its gang.
+        node: The only node on which the ask may run.
+        selector: Attributes that the node must have.
+        run_for: The ask completes by itself this long after it was bound, in seconds or as a
             duration such as ``1m30s``.
     """
 
@@ -33,14 +33,14 @@ _NAMES: Final = tuple(AskOptions.__annotations__)
 
 
 def check_options(method: str, options: Mapping[str, object]) -> None:
-    """Refuse what is no option, as Python does where options stand in the signature.
+    """Refuse unknown options, as Python does for keyword arguments in a signature.
 
     Args:
-        method: Who was called.
-        options: What the caller has said.
+        method: The name of the called method.
+        options: The options that it was called with.
 
     Raises:
-        TypeError: If one of them is unknown.
+        TypeError: If an option is unknown.
     """
     for name in options:
         if name not in _NAMES:

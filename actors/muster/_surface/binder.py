@@ -1,4 +1,4 @@
-"""Binders: what really starts the work of an ask that is bound, and ends it."""
+"""Binders, which start and end the work of bound asks."""
 
 from __future__ import annotations
 
@@ -8,35 +8,33 @@ from typing import Final, Protocol
 from muster._surface.allocation import Allocation
 
 BIND_TIMEOUT_S: Final = 30.0
-"""How long a binder may take to start the work of an ask, in seconds, unless it is said."""
+"""The default for how long a binder may take to start the work of an ask, in seconds."""
 
 BIND_ATTEMPTS: Final = 3
-"""How often in a row the work of an ask may fail, unless it is said."""
+"""The default for how often in a row the work of an ask may fail."""
 
 
 class Binder(Protocol):
-    """What does the work of asks that are bound.
+    """An object of a program that does the work of bound asks.
 
-    It affects its own asks only: whatever it raises, and however long it takes, the
-    scheduler goes on.
+    A binder that raises or takes long affects only its own asks: the scheduler continues.
     """
 
     async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
-        """Do the work of one allocation. It runs in a task of its own.
+        """Do the work of one allocation, in a task of its own.
 
-        Returning says that the work has ended: the allocation is released, as completed.
-        Raising says that it could not be done: the ask is released as ``bind_failed`` and
-        is pending again, or removed if that was the last of its attempts.
+        When this returns, the work has ended: the allocation is released, as completed. When
+        it raises, the work has failed: the allocation is released as ``bind_failed``, and the
+        ask is pending again, or removed if that was its last attempt.
 
-        It is cancelled when the allocation ends otherwise (preempted, reclaimed, removed,
-        its node lost, its time over, or the scheduler closed), and when ``started`` was not
-        called in time. It should then end the work, and may take a moment for that: the
-        same ask is not run again before it has ended, but others may use the node.
+        The task is cancelled if the allocation ends in another way (preempted, reclaimed,
+        removed, its node lost, its ``run_for`` over, or the scheduler closed), or if ``started``
+        was not called in time. It should then end the work, and may take some time for that: the
+        same ask does not run again before this has returned, but other asks may use the node.
 
         Args:
-            allocation: What is bound, and where.
-            started: To be called, from this task or its children, when the work has
-                started; before that :meth:`muster.Ask.bound` does not return. Calling it
-                again does nothing.
+            allocation: The allocation.
+            started: To call when the work has started, from this task or its child tasks;
+                :meth:`muster.Ask.bound` does not return before. Further calls do nothing.
         """
         ...

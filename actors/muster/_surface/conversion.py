@@ -1,4 +1,4 @@
-"""From what a program says to events: the same words, and the same errors, as in a feed."""
+"""Conversion of a program's arguments to events, with the fields and errors of a feed."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ from muster_core.resources import Resources
 from muster_core.values.gang_names import canonical_gang
 
 Amounts: TypeAlias = Mapping[str, int | float | str]
-"""Amounts by type, written as in a feed: ``{"vcore": 2, "memory": "4Gi"}`` is two cores and
-four gibibytes. :class:`~muster_core.resources.Resources` are taken as they are."""
+"""Amounts by type, as in a feed: ``{"vcore": 2, "memory": "4Gi"}`` is two cores and four
+gibibytes. :class:`~muster_core.resources.Resources` are in base units, also here."""
 
 Config: TypeAlias = Configuration | str | PathLike[str] | Mapping[str, object]
-"""A configuration: loaded; a text; a path, which is a file; or maps and lists."""
+"""A configuration: a loaded one, a text, the path of a file, or maps and lists."""
 
 Manifest: TypeAlias = Mapping[str, object] | str | PathLike[str]
-"""Kubernetes objects: one as a map; a text; or a path, which is a file."""
+"""Kubernetes objects: one object as a map, a text, or the path of a file."""
 
 _EVENTS: Final[tuple[type, ...]] = get_args(Event)
 
 _SAYS_SOMETHING: Final = ("\n", "{", ": ")
-"""A text with none of these holds no map. It may be the name of a file by mistake."""
+"""A text without any of these contains no map. It may be the name of a file by mistake."""
 
 _LONGEST_PATH: Final = 4096
-"""What is longer, in characters, is no name of a file either."""
+"""The longest name of a file, in characters; a longer text is not taken for one."""
 
 
 def event_of(op: str, **fields: object) -> Event:
-    """Make the event of an operation.
+    """Create the event of an operation.
 
     Args:
-        op: Its name in a feed.
+        op: The name of the operation in a feed.
         **fields: Its fields; None is left out.
 
     Raises:
-        EventError: If a field has a value that it can never have.
+        EventError: If a value is invalid.
     """
     written = {name: value for name, value in fields.items() if value is not None}
     return event_of_map({"op": op, **written})
 
 
 def event_of_map(written: Mapping[str, object]) -> Event:
-    """Make the event of a map as it stands in a feed; without ``at``.
+    """Create an event from a map in the form of a feed, without ``at``.
 
     Raises:
-        EventError: If it is none, or does nothing but close a batch.
+        EventError: If the map is not an event, or is ``settle`` or ``expect``.
     """
     if "at" in written:
-        msg = f"at: {written['at']!r}: an event of a running scheduler happens when it comes"
+        msg = f"at: {written['at']!r}: events of a running scheduler have no time of their own"
         raise EventError(msg)
     raw = _raw(written)
     problem = trouble(raw)
@@ -77,17 +77,17 @@ def event_of_map(written: Mapping[str, object]) -> Event:
         case Refused(message):
             raise EventError(message)
         case Settle() | Expect():
-            msg = f"op: {written['op']!r} is for feeds; a scheduler has the method settle"
+            msg = f"op: {written['op']!r} is only for feeds; a scheduler has the method settle"
             raise EventError(msg)
         case event:
             return event
 
 
 def gang_name(written: str) -> str:
-    """Give the full name of a gang.
+    """Return the full name of a gang.
 
     Raises:
-        EventError: If it is no name that a gang can have.
+        EventError: If the name is invalid.
     """
     try:
         return canonical_gang(written)
@@ -97,30 +97,30 @@ def gang_name(written: str) -> str:
 
 
 def any_event(event: Event | Mapping[str, object]) -> Event:
-    """Make sure that something is an event, or make it one.
+    """Return an event as it is, or create one from a map in the form of a feed.
 
     Raises:
-        EventError: If it is none.
+        EventError: If the argument is neither.
     """
     if isinstance(event, Mapping):
         return event_of_map(event)
     if not isinstance(event, _EVENTS):
-        msg = f"event: {event!r:.100} is no event, nor a map as it stands in a feed"
+        msg = f"event: {event!r:.100} is not an event, and not a map in the form of a feed"
         raise EventError(msg)
     return event
 
 
 def _raw(value: object, depth: int = 0) -> object:
-    """Write a value as a feed would have it.
+    """Convert a value to the form of a feed.
 
     Raises:
-        EventError: If it is nested deeper than any event is, or contains itself.
+        EventError: If it is nested deeper than any event, or contains itself.
     """
     if depth > MAX_DEPTH:
         msg = f"event: is nested deeper than {MAX_DEPTH} levels"
         raise EventError(msg)
     match value:
-        case Resources():  # Whole numbers of base units, while a feed counts cores.
+        case Resources():  # They count vcore in millicores, and a feed in cores.
             return {
                 name: f"{amount}m" if name == "vcore" else amount for name, amount in value.items()
             }
@@ -129,7 +129,7 @@ def _raw(value: object, depth: int = 0) -> object:
             return {key: _raw(part, depth + 1) for key, part in entries}
         case str() | bytes() | bytearray():
             return value
-        case Set():  # Its order is another one in each run of a program.
+        case Set():  # Sorted, because the order of a set differs from run to run.
             parts = [_raw(part, depth + 1) for part in cast("Set[object]", value)]
             return sorted(parts, key=str)
         case Collection():
@@ -139,21 +139,21 @@ def _raw(value: object, depth: int = 0) -> object:
 
 
 def configuration_of(config: Config | None, partition: str | None = None) -> Configuration:
-    """Give the configuration that a program names, whichever way it does.
+    """Return the configuration that a program has passed in any of its forms.
 
     Raises:
         OSError: If it is a file that cannot be read.
-        ConfigError: If it is refused, with everything that is wrong with it.
+        ConfigError: If it is refused; the error lists everything that is wrong.
     """
     match config:
         case None if partition is None:
             return default_configuration()
         case None:
-            msg = f"{partition!r}: there is no configuration that it could be one of"
+            msg = f"{partition!r}: a partition needs a configuration"
             raise ConfigError([Problem(msg, "partition")])
         case Configuration():
             if partition not in {None, config.partition}:
-                msg = f"{partition!r}: the configuration is loaded, with {config.partition!r}"
+                msg = f"{partition!r}: the configuration was loaded with {config.partition!r}"
                 raise ConfigError([Problem(msg, "partition")])
             return config
         case Mapping():
@@ -183,15 +183,15 @@ def _written_out(config: Mapping[str, object], partition: str | None) -> Configu
 
 
 def manifest_event(op: str, manifest: Manifest) -> Event:
-    """Make the event that applies or deletes Kubernetes objects, all of them or none.
+    """Create the event that applies or deletes Kubernetes objects.
 
     Args:
         op: ``apply`` or ``delete``.
         manifest: The objects.
 
     Raises:
-        OSError: If it is a file that cannot be read.
-        EventError: If it is no manifest.
+        OSError: If the manifest is a file that cannot be read.
+        EventError: If the manifest is invalid.
     """
     if isinstance(manifest, Mapping):
         return event_of(op, manifest=manifest)
@@ -223,7 +223,7 @@ def _documents(content: bytes, manifest: str | PathLike[str]) -> list[Raw]:
 
 
 def _one(documents: list[Raw]) -> Raw:
-    """Make one object of several, with those in lists one by one."""
+    """Combine documents into one object: a List, with the items of the Lists among them."""
     if len(documents) == 1:
         return documents[0]
     items: list[Raw] = []
@@ -235,7 +235,7 @@ def _one(documents: list[Raw]) -> Raw:
 
 
 def _may_name_a_file(text: str) -> bool:
-    """Say whether a text, which holds no map, is perhaps the name of a file by mistake."""
+    """Return whether a text contains no map, and so may be the name of a file by mistake."""
     name = text.strip()
     return (
         0 < len(name) <= _LONGEST_PATH

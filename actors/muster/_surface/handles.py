@@ -1,4 +1,4 @@
-"""Handles: an application, an ask, a gang, as a program holds them."""
+"""The handles of applications, asks and gangs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @final
 class Application:
-    """An application.
+    """The handle of an application.
 
     Attributes:
-        name: Its name.
+        name: The name of the application.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -48,7 +48,7 @@ class Application:
         resources: Amounts,
         **options: Unpack[AskOptions],
     ) -> Ask:
-        """Ask for resources; see :meth:`muster.Scheduler.add_ask`."""
+        """Add an ask; see :meth:`muster.Scheduler.add_ask`."""
         check_options("add_ask", options)
         (made,) = await self._ask(ask=ask, resources=resources, **options)
         return made
@@ -60,7 +60,7 @@ class Application:
         count: int,
         **options: Unpack[AskOptions],
     ) -> tuple[Ask, ...]:
-        """Ask for the same several times; see :meth:`muster.Scheduler.add_asks`."""
+        """Add several equal asks; see :meth:`muster.Scheduler.add_asks`."""
         check_options("add_asks", options)
         return await self._ask(ask=ask, resources=resources, count=count, **options)
 
@@ -70,14 +70,14 @@ class Application:
         return tuple(Ask(self._client, one.app, one.name, one) for one in entered.asks)
 
     def ask(self, name: str) -> Ask:
-        """Give the handle of one of its asks."""
+        """Return the handle of one of its asks."""
         return Ask(self._client, self.name, name)
 
     async def remove(self) -> None:
-        """Remove it, with everything that it asked for and holds.
+        """Remove the application with all its asks and allocations.
 
         Raises:
-            RefusedError: If it is gone already.
+            RefusedError: If there is no such application.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(event_of("remove_app", app=self.name))
@@ -89,11 +89,11 @@ class Application:
 
 @final
 class Ask:
-    """An ask.
+    """The handle of an ask.
 
     Attributes:
-        app: The name of its application.
-        name: Its name.
+        app: The name of the application.
+        name: The name of the ask.
     """
 
     def __init__(
@@ -105,16 +105,16 @@ class Ask:
         self.name = name
 
     async def bound(self) -> Allocation:
-        """Wait until it is bound; with a binder, until its work has started as well.
+        """Wait until the ask is bound; with a binder, also until its work has started.
 
-        After a preemption this waits for the next allocation. Of an ask that has completed
-        meanwhile it gives the last one.
+        After a preemption this waits for the next allocation. For an ask that has completed
+        meanwhile, it returns the last allocation.
 
         Raises:
             RefusedError: If there is no such ask.
-            AskRemovedError: If it was removed, or its application was.
-            BindFailedError: If it was removed because its work could not be started.
-            AskParkedError: If it is not tried, as its gang has timed out.
+            AskRemovedError: If the ask was removed, or its application was.
+            BindFailedError: If the ask was removed because its work failed too often.
+            AskParkedError: If the gang of the ask has timed out.
             ClosedSchedulerError: If the scheduler is closed.
         """
         tracked = await self._track()
@@ -136,7 +136,13 @@ class Ask:
         return self._tracked
 
     def _held(self, tracked: TrackedAsk, status: AskStatus) -> Held | None:
-        """Give its allocation, or None if it is to be waited for."""
+        """Return the allocation that :meth:`bound` returns, or None if it must wait.
+
+        Raises:
+            AskRemovedError: If the ask was removed.
+            BindFailedError: If the ask was removed because its work failed too often.
+            AskParkedError: If the gang of the ask has timed out.
+        """
         name = f"ask {self.app}/{self.name}"
         match status.place:
             case AskPlace.PARKED:
@@ -156,10 +162,10 @@ class Ask:
                 return None
 
     async def remove(self) -> None:
-        """Withdraw it; it must not be bound.
+        """Remove the ask, which must not be bound.
 
         Raises:
-            RefusedError: If it is bound, or there is no such ask.
+            RefusedError: If the ask is bound, or there is no such ask.
             ClosedSchedulerError: If the scheduler is closed.
         """
         if self._tracked is None:
@@ -169,19 +175,19 @@ class Ask:
             await self._client.call(call, call.answer)
 
     async def why(self) -> Explanation | None:
-        """Say why it is not running.
+        """Return why the ask is not running.
 
         Returns:
-            All reasons that hold at the end of the last batch, the one that matters most first;
-            None if it is bound, or there is no such ask. As text it is the first reason: a
-            code, a colon and a sentence.
+            All reasons that hold at the end of the last batch, with the dominant reason first;
+            None if the ask is bound, or there is no such ask. As text it is the dominant reason:
+            a code, a colon and a sentence.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
         if self._tracked is not None and self._tracked.status.value.place is None:
             await trio.lowlevel.checkpoint()
-            return None  # It is gone: of that name there may be another one.
+            return None  # The ask is removed; another ask may have its name by now.
         call = Why(self.app, self.name)
         return await self._client.call(call, call.answer)
 
@@ -192,10 +198,10 @@ class Ask:
 
 @final
 class Gang:
-    """A gang.
+    """The handle of a gang.
 
     Attributes:
-        name: Its name as it was given.
+        name: The name that the handle was created with.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -203,11 +209,11 @@ class Gang:
         self.name = name
 
     async def satisfied(self) -> None:
-        """Wait until it is satisfied: all that it needs at the least is bound.
+        """Wait until the gang is satisfied: ``min_member`` of its members are bound.
 
         Raises:
-            GangTimedOutError: If it has waited too long.
-            GangRemovedError: If it is not defined, or no longer.
+            GangTimedOutError: If the gang has timed out.
+            GangRemovedError: If the gang is not defined, or no longer defined.
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = TrackGang(gang_name(self.name))
@@ -221,15 +227,15 @@ class Gang:
                 msg = f"gang {self.name!r} is not defined"
                 raise GangRemovedError(msg)
             if status.timed_out:
-                msg = f"gang {self.name!r} has timed out: not all it needs had room in time"
+                msg = f"gang {self.name!r} has timed out: not enough members got a node in time"
                 raise GangTimedOutError(msg)
             await watched.changed()
 
     async def remove(self) -> None:
-        """Let it be defined no longer; its members stay.
+        """Remove the definition of the gang; its members stay.
 
         Raises:
-            RefusedError: If it is not defined.
+            RefusedError: If the gang is not defined.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(event_of("remove_gang", gang=self.name))

@@ -1,4 +1,4 @@
-"""Opening a scheduler: all its parts put together."""
+"""Open a scheduler: create its parts and run them for a block."""
 
 from __future__ import annotations
 
@@ -45,35 +45,34 @@ async def open_scheduler(
 ) -> AsyncGenerator[Scheduler, None]:
     """Run a scheduler for the time of an ``async with`` block.
 
-    When the block is left normally, every call that was let in is carried out first. In
-    every case whoever still waits for something gets :class:`ClosedSchedulerError`, the
-    work that a binder does is cancelled, and no task is left.
+    When the block ends normally, the scheduler first carries out all calls that it has accepted.
+    In any case, calls that still wait raise :class:`ClosedSchedulerError`, the work of the
+    binder is cancelled, and no task is left.
 
     Args:
-        config: The first configuration: loaded; the text of one (``str``); a path
-            (:class:`os.PathLike`), which is a file; or its maps and lists. Default: only
-            ``root``, without limits.
-        partition: The partition that is to run; default: ``default``, or the only one.
-        binder: What does the work of bound asks; default: nothing, as the program does it.
+        config: The first configuration: a loaded one, a text (``str``), the path of a file
+            (:class:`os.PathLike`), or maps and lists. Default: only ``root``, without limits.
+        partition: The partition to run; default: ``default``, or else the only one.
+        binder: Does the work of bound asks; default: none, the program does the work itself.
         bind_timeout: How long the binder may take to start work, in seconds.
-        bind_attempts: How often in a row the work of an ask may fail before it is removed;
-            None for any number.
-        clock: Where the time comes from; default: trio's clock.
-        journal: What the decisions of each batch are written to. It is called from the
-            coordinator's task, before anybody else learns of the decisions; an exception
-            that it raises ends the scheduler and comes out of the block.
-        record: Where everything that is let in goes, for a replay.
-        interleave: Awaited by every owner before it reads its mailbox; lets tests
-            disturb the order of tasks, which no decision depends on.
+        bind_attempts: How often in a row the work of an ask may fail before Muster removes
+            the ask; None for no limit.
+        clock: The source of the time; default: trio's clock.
+        journal: Receives the decisions of each batch, in the coordinator's task, before any
+            caller or observer does. If it raises, the scheduler ends and the block raises
+            the exception.
+        record: Receives all accepted events and the ends of batches, for a replay.
+        interleave: Awaited by every owner before it reads its mailbox. Tests use it to change
+            the order of tasks, on which no decision depends.
 
     Yields:
         The scheduler.
 
     Raises:
         OSError: If the configuration is a file that cannot be read.
-        ConfigError: If it is refused.
+        ConfigError: If the configuration is refused.
         EventError: If ``bind_timeout`` or ``bind_attempts`` is not above zero.
-        BrokenSchedulerError: If an owner of state fails, which is a bug.
+        BrokenSchedulerError: If an owner of state fails because of a bug.
     """
     async with open_parts(
         config,
@@ -102,10 +101,10 @@ async def open_parts(
     record: Record | None,
     interleave: Interleave | None,
 ) -> AsyncGenerator[tuple[CoordinatorMachine, Client, Observers], None]:
-    """Run what a scheduler is made of; see :func:`open_scheduler`.
+    """Run the parts of a scheduler; see :func:`open_scheduler`.
 
     Yields:
-        What decides, where calls go in, and who observes.
+        The machine that decides, the client for calls, and the observers.
     """
     _check_limits(bind_timeout, bind_attempts)
     machine = CoordinatorMachine(configuration_of(config, partition))
@@ -115,7 +114,7 @@ async def open_parts(
     client = Client(entry, pace)
 
     async def tell(note: Note) -> None:
-        # One that is being closed does not need to know any more.
+        # A scheduler that is being closed does not need notes any more.
         with suppress(ClosedSchedulerError):
             await entry.put(note)
 
@@ -148,8 +147,8 @@ async def open_parts(
 
 def _check_limits(timeout: float, attempts: int | None) -> None:
     if not timeout > 0:
-        msg = f"bind_timeout: {timeout!r} seconds: it has to be above 0"
+        msg = f"bind_timeout: {timeout!r} seconds: must be above 0"
         raise EventError(msg)
     if attempts is not None and attempts < 1:
-        msg = f"bind_attempts: {attempts!r}: it has to be 1 or more, or None for any number"
+        msg = f"bind_attempts: {attempts!r}: must be 1 or more, or None for no limit"
         raise EventError(msg)

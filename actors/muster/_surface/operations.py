@@ -1,4 +1,4 @@
-"""What a program changes in a running scheduler: a method for each operation."""
+"""The methods that change a running scheduler, one for each operation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Operations:
     """The part of :class:`muster.Scheduler` that has a method for each operation.
 
     Args:
-        client: Where events go in.
+        client: Sends events to the coordinator.
     """
 
     def __init__(self, client: Client) -> None:
@@ -33,14 +33,15 @@ class Operations:
         """Replace the configuration.
 
         Args:
-            config: A loaded one; the text of one (``str``); a path (:class:`os.PathLike`),
-                which is a file; or its maps and lists.
-            partition: The partition that is to run; default: ``default``, or the only one.
+            config: A loaded configuration, a text (``str``), the path of a file
+                (:class:`os.PathLike`), or maps and lists.
+            partition: The partition to run; default: ``default``, or else the only one.
 
         Raises:
-            OSError: If it is a file that cannot be read.
-            ConfigError: If it is refused, with everything that is wrong with it.
-            RefusedError: If it cannot follow the present one; that stays in force.
+            OSError: If the configuration is a file that cannot be read.
+            ConfigError: If the configuration is refused; it lists everything that is wrong.
+            RefusedError: If the configuration cannot replace the present one, which stays in
+                force.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(Configure(configuration_of(config, partition)))
@@ -51,13 +52,13 @@ class Operations:
         """Add a priority class.
 
         Args:
-            name: Its name; it must not start with ``system-``.
+            name: The name of the class; it must not start with ``system-``.
             value: The priority of its asks, at most 1,000,000,000.
             preemption_policy: ``Never`` (the default) or ``PreemptLowerPriority``.
 
         Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If there is such a class.
+            EventError: If a value is invalid.
+            RefusedError: If the name is taken.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(
@@ -76,17 +77,17 @@ class Operations:
         attributes: Mapping[str, str] | None = None,
         schedulable: bool = True,
     ) -> None:
-        """Let a node come.
+        """Add a node.
 
         Args:
-            node: Its name.
-            capacity: What it has, as in a feed: ``{"vcore": 8, "memory": "32Gi"}``.
-            attributes: What selectors look at.
-            schedulable: Whether anything may be placed on it.
+            node: The name of the node.
+            capacity: Its resources, as in a feed: ``{"vcore": 8, "memory": "32Gi"}``.
+            attributes: Its attributes, which selectors of asks name.
+            schedulable: Whether Muster may place asks on it.
 
         Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If there is such a node.
+            EventError: If a value is invalid.
+            RefusedError: If the name is taken.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(
@@ -107,16 +108,16 @@ class Operations:
         attributes: Mapping[str, str] | None = None,
         schedulable: bool | None = None,
     ) -> None:
-        """Change what is given of a node; nobody is evicted.
+        """Change a node. Arguments that are None stay unchanged, and no ask is evicted.
 
         Args:
-            node: Its name.
-            capacity: What it has.
-            attributes: What selectors look at.
-            schedulable: Whether anything may be placed on it.
+            node: The name of the node.
+            capacity: Its resources.
+            attributes: Its attributes, which selectors of asks name.
+            schedulable: Whether Muster may place asks on it.
 
         Raises:
-            EventError: If a value is one that it can never be.
+            EventError: If a value is invalid.
             RefusedError: If there is no such node.
             ClosedSchedulerError: If the scheduler is closed.
         """
@@ -131,10 +132,10 @@ class Operations:
         )
 
     async def remove_node(self, node: str) -> None:
-        """Let a node be lost; what ran there is pending again.
+        """Remove a node; the asks that held it are pending again.
 
         Args:
-            node: Its name.
+            node: The name of the node.
 
         Raises:
             RefusedError: If there is no such node.
@@ -156,15 +157,15 @@ class Operations:
         """Submit an application to a queue.
 
         Args:
-            app: Its name.
+            app: The name of the application.
             queue: The path of the queue.
-            user: Who submits it.
+            user: The user who submits the application.
             groups: The groups of the user.
-            tags: Such as ``application.stateaware.disable``.
+            tags: Tags such as ``application.stateaware.disable``.
 
         Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If there is such an application, or the queue does not admit it.
+            EventError: If a value is invalid.
+            RefusedError: If the name is taken, or the queue does not admit the application.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(
@@ -173,10 +174,10 @@ class Operations:
         return Application(self._client, app)
 
     async def remove_app(self, app: str) -> None:
-        """Remove an application, with everything that it asked for and holds.
+        """Remove an application with all its asks and allocations.
 
         Args:
-            app: Its name.
+            app: The name of the application.
 
         Raises:
             RefusedError: If there is no such application.
@@ -191,17 +192,17 @@ class Operations:
         resources: Amounts,
         **options: Unpack[AskOptions],
     ) -> Ask:
-        """Ask for resources.
+        """Add an ask.
 
         Args:
             app: The name of the application.
             ask: The name of the ask.
-            resources: What it needs, as in a feed: ``{"vcore": 2, "memory": "4Gi"}``.
-            **options: What else there is to say of it.
+            resources: The resources that it needs, as in a feed: ``{"vcore": 2, "memory": "4Gi"}``.
+            **options: See :class:`muster.AskOptions`.
 
         Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If it makes no sense now, such as a name that is taken.
+            EventError: If a value is invalid.
+            RefusedError: If the ask is not possible now, for example because its name is taken.
             ClosedSchedulerError: If the scheduler is closed.
         """
         return await Application(self._client, app).add_ask(ask, resources, **options)
@@ -214,46 +215,46 @@ class Operations:
         count: int,
         **options: Unpack[AskOptions],
     ) -> tuple[Ask, ...]:
-        """Ask for the same several times, at once.
+        """Add several equal asks at once.
 
         Args:
             app: The name of the application.
-            ask: The beginning of the names of the asks: ``ask-0``, ``ask-1``, ….
-            resources: What each needs.
-            count: How many there are.
+            ask: The beginning of the names: ``ask`` gives ``ask-0``, ``ask-1``, ….
+            resources: The resources that each ask needs.
+            count: The number of asks.
             **options: As for :meth:`add_ask`.
 
         Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If it makes no sense now, such as a name that is taken.
+            EventError: If a value is invalid.
+            RefusedError: If an ask is not possible now, for example because its name is taken.
             ClosedSchedulerError: If the scheduler is closed.
         """
         return await Application(self._client, app).add_asks(ask, resources, count, **options)
 
     async def remove_ask(self, app: str, ask: str) -> None:
-        """Withdraw an ask that is not bound.
+        """Remove an ask that is not bound.
 
         Args:
             app: The name of the application.
             ask: The name of the ask.
 
         Raises:
-            RefusedError: If it is bound, or there is no such ask.
+            RefusedError: If the ask is bound, or there is no such ask.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await Ask(self._client, app, ask).remove()
 
     async def release(self, app: str, ask: str) -> None:
-        """Let a bound ask have finished.
+        """Release the node of a bound ask: its work has finished, and the ask has completed.
 
-        :meth:`Allocation.release` is safer: it cannot hit another allocation of the ask.
+        :meth:`Allocation.release` is safer: it cannot release a later allocation of the ask.
 
         Args:
             app: The name of the application.
             ask: The name of the ask.
 
         Raises:
-            RefusedError: If it is not bound.
+            RefusedError: If the ask is not bound.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(event_of("release", app=app, ask=ask))
@@ -273,16 +274,16 @@ class Operations:
         """Define a gang.
 
         Args:
-            gang: Its name; without ``namespace/`` it is ``default/``.
-            min_member: How many members have to have room before any is bound.
-            total: How many there will be.
+            gang: The name of the gang; a name without a namespace is in ``default/``.
+            min_member: How many members must hold a node before any member is bound.
+            total: How many members the gang will have.
             mode: ``Strict`` (the default) or ``NonStrict``.
             wait_time: How long members may wait for the others, in seconds or as a duration.
-            groups: The gangs of its group.
+            groups: The gangs that must be complete at the same time.
 
         Raises:
-            EventError: If a value is one that it can never be.
-            RefusedError: If it is defined already.
+            EventError: If a value is invalid.
+            RefusedError: If the gang is defined already.
             ClosedSchedulerError: If the scheduler is closed.
         """
         event = event_of(
@@ -298,13 +299,13 @@ class Operations:
         return Gang(self._client, gang)
 
     async def remove_gang(self, gang: str) -> None:
-        """Let a gang be defined no longer; its members stay.
+        """Remove the definition of a gang; its members stay.
 
         Args:
-            gang: Its name.
+            gang: The name of the gang.
 
         Raises:
-            RefusedError: If it is not defined.
+            RefusedError: If the gang is not defined.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await Gang(self._client, gang).remove()

@@ -1,4 +1,4 @@
-"""The scheduler as a program that embeds it sees it: by a clock, with handles."""
+"""The running scheduler that a program embeds."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @final
 class Scheduler(Operations):
-    """A running scheduler; made by :func:`open_scheduler`.
+    """A running scheduler; :func:`open_scheduler` creates it.
 
-    Whatever is called at the same time goes into one batch, and is answered when the
-    decisions of that have been announced. A call that is cancelled has done nothing; one
-    that has returned has been carried out. Any task of the program may call it.
+    Calls at the same time go into one batch, and return when the decisions of this batch have
+    been announced. A call that was cancelled has done nothing; a call that has returned has
+    been carried out. Any task of the program may call the methods.
     """
 
     def __init__(
@@ -39,46 +39,46 @@ class Scheduler(Operations):
         self._machine = machine
         self._admit = admit
 
-    # Kubernetes objects, and whatever else
+    # Kubernetes objects and other events
 
     async def apply(self, manifest: Manifest) -> None:
-        """Let Kubernetes objects come, or change if they are there; all of them or none.
+        """Create Kubernetes objects, or change those that exist; all of them or none.
 
         Args:
-            manifest: An object as a map; a text (``str``) with some; or a path
-                (:class:`os.PathLike`), which is a file with some.
+            manifest: One object as a map, or any number in a text (``str``) or in a file, given
+                as its path (:class:`os.PathLike`).
 
         Raises:
-            OSError: If it is a file that cannot be read.
-            EventError: If a value is one that it can never be.
-            RefusedError: If one of them makes no sense now.
+            OSError: If the manifest is a file that cannot be read.
+            EventError: If a value is invalid.
+            RefusedError: If an object is not possible now.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(manifest_event("apply", manifest))
 
     async def delete(self, manifest: Manifest) -> None:
-        """Let Kubernetes objects go; all of them or none.
+        """Delete Kubernetes objects; all of them or none.
 
         Args:
             manifest: As for :meth:`apply`.
 
         Raises:
-            OSError: If it is a file that cannot be read.
-            EventError: If a value is one that it can never be.
-            RefusedError: If one of them makes no sense now.
+            OSError: If the manifest is a file that cannot be read.
+            EventError: If a value is invalid.
+            RefusedError: If an object cannot be deleted now.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(manifest_event("delete", manifest))
 
     async def submit(self, event: Event | Mapping[str, object]) -> None:
-        """Let an event in.
+        """Submit an event.
 
         Args:
-            event: An event, or a map as it stands in a feed, without ``at``.
+            event: An event, or a map in the form of a feed, without ``at``.
 
         Raises:
-            EventError: If it is no event.
-            RefusedError: If it makes no sense now; then nothing was changed.
+            EventError: If the event is invalid.
+            RefusedError: If the event is not possible now; then nothing was changed.
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._client.enter(any_event(event))
@@ -86,17 +86,18 @@ class Scheduler(Operations):
     async def submit_many(
         self, events: Iterable[Event | Mapping[str, object]]
     ) -> tuple[RefusedError | None, ...]:
-        """Let many events in at once, into one batch; the way for bursts.
+        """Submit many events at once, into one batch.
 
         Args:
-            events: Events, or maps as they stand in a feed, in order; not to be altered
-                before this returns.
+            events: Events, or maps in the form of a feed, in order. Do not change them before
+                this returns.
 
         Returns:
-            For each why it was refused, or None; the others are carried out.
+            For each event the error with which it was refused, or None; the others are carried
+            out.
 
         Raises:
-            EventError: If one of them is no event; then none is let in.
+            EventError: If an event is invalid; then no event is submitted.
             ClosedSchedulerError: If the scheduler is closed.
         """
         made: list[Event] = []
@@ -113,18 +114,18 @@ class Scheduler(Operations):
     # Handles
 
     def app(self, name: str) -> Application:
-        """Give the handle of an application; whether there is one is seen when it is used."""
+        """Return the handle of an application; its existence is checked when you use it."""
         return Application(self._client, name)
 
     def ask(self, app: str, ask: str) -> Ask:
-        """Give the handle of an ask; whether there is one is seen when it is used."""
+        """Return the handle of an ask; its existence is checked when you use it."""
         return Ask(self._client, app, ask)
 
     def gang(self, name: str) -> Gang:
-        """Give the handle of a gang; whether there is one is seen when it is used."""
+        """Return the handle of a gang; its existence is checked when you use it."""
         return Gang(self._client, name)
 
-    # Looking on
+    # Decisions and state
 
     def decisions(
         self,
@@ -140,24 +141,24 @@ class Scheduler(Operations):
         """Observe the decisions that are announced from now on.
 
         Args:
-            kinds: Only of these kinds.
-            app: Only about this application.
-            queue: Only about this queue and those below it.
-            gang: Only about this gang and its members.
-            where: Only those for which this is true. It is called in the scheduler's task:
-                it must be quick. What it raises comes out where the decisions are read.
-            buffer: How many decisions wait for the reader at the most.
-            lag: What happens to a reader who is too slow; a round is never slowed.
+            kinds: Only decisions of these kinds.
+            app: Only decisions about this application.
+            queue: Only decisions about this queue and the queues below it.
+            gang: Only decisions about this gang and its members.
+            where: Only decisions for which this returns true. It is called in the scheduler's
+                task, so it must be fast. What it raises is raised where the decisions are read.
+            buffer: How many decisions may wait for the reader.
+            lag: What happens if the reader is too slow; it never delays the scheduler.
 
         Raises:
-            EventError: If a value is one that it can never be.
+            EventError: If a value is invalid.
         """
         observer = Decisions(filter_of(kinds, app, queue, gang, where), buffer, lag)
         self._admit(observer)
         return observer
 
     async def settle(self) -> None:
-        """Wait until everything that was let in before is decided and announced.
+        """Wait until all events that were submitted before are decided and announced.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
@@ -166,7 +167,7 @@ class Scheduler(Operations):
         await self._client.call(call, call.answer)
 
     async def snapshot(self) -> Snapshot:
-        """Have every owner publish what it owns; it takes as long as the state is large.
+        """Return a snapshot of the whole state; the time grows with the size of the state.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
@@ -175,14 +176,16 @@ class Scheduler(Operations):
         return await self._client.call(call, call.answer)
 
     def statistics(self) -> Statistics:
-        """Give how much was done so far."""
+        """Return how much the scheduler has done so far."""
         return self._machine.statistics()
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
-        """Have the whole state looked at, at rest; for :func:`muster.testing.check`.
+        """Call a function with the whole state between two batches.
+
+        :func:`muster.testing.check` uses it.
 
         Args:
-            examiner: Called in the coordinator's task; it may assert, but not alter anything.
+            examiner: Called in the coordinator's task; it must not change anything.
 
         Raises:
             Exception: What the examiner raises, such as AssertionError.

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 @final
 class Simulation:
-    """A scheduler in virtual time; made by :func:`open_simulation`.
+    """A scheduler in virtual time; :func:`open_simulation` creates it.
 
-    Time moves when a caller says so: an event with a later ``at_us`` closes the
-    batch of the present instant, and every timer that is due before the event
-    goes off at its own instant. What was decided goes to the journal.
+    Callers move the time: an event with a later ``at_us`` closes the batch of the present
+    instant, and every timer that is due before the event runs at its own instant. The journal
+    receives the decisions.
     """
 
     def __init__(self, machine: CoordinatorMachine, entry: Entry[Request]) -> None:
@@ -55,13 +55,13 @@ class Simulation:
         index: int | None = None,
         line: int | None = None,
     ) -> None:
-        """Let an event in, without waiting for what becomes of it.
+        """Submit an event without waiting for its effects.
 
-        An event that makes no sense is refused: that is a decision, and changes nothing.
+        An event that is not possible is refused: a decision says so, and nothing changes.
 
         Args:
             event: The event.
-            at_us: When it happens, in microseconds since the start; default: now.
+            at_us: The instant of the event, in microseconds since the start; default: now.
             index: Its index in a feed, from 0, for the decision log.
             line: Its line in a feed, from 1, for the decision log.
 
@@ -78,7 +78,7 @@ class Simulation:
         index: int | None = None,
         line: int | None = None,
     ) -> None:
-        """Let an event in and wait until its owner has accepted it; the batch stays open.
+        """Submit an event and wait until it is accepted; the batch stays open.
 
         Args:
             event: The event.
@@ -87,7 +87,7 @@ class Simulation:
             line: As for :meth:`submit`.
 
         Raises:
-            RefusedError: If it makes no sense now; the message names field and value.
+            RefusedError: If the event is not possible now; the message names field and value.
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[None] = Reply()
@@ -102,10 +102,10 @@ class Simulation:
         index: int | None = None,
         line: int | None = None,
     ) -> None:
-        """Have something refused that could not even be read as an event.
+        """Record the refusal of an input that could not be read as an event.
 
         Args:
-            message: Why; it is the message of the decision.
+            message: The reason; it becomes the message of the decision.
             at_us: As for :meth:`submit`.
             index: As for :meth:`submit`.
             line: As for :meth:`submit`.
@@ -122,7 +122,7 @@ class Simulation:
             at_us: The instant of the batch, in microseconds; default: now.
 
         Raises:
-            RefusedError: If that instant is over.
+            RefusedError: If that instant is in the past.
             ClosedSchedulerError: If the scheduler is closed before it answers.
         """
         reply: Reply[None] = Reply()
@@ -130,10 +130,10 @@ class Simulation:
         await reply.wait()
 
     async def finish(self, until_us: int | None = None) -> None:
-        """Close the batch and let time pass until no timer is left.
+        """Close the batch and run all timers until none is left.
 
         Args:
-            until_us: Let time pass only up to this instant, in microseconds.
+            until_us: The last instant whose timers run, in microseconds; default: no limit.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed before it answers.
@@ -143,7 +143,7 @@ class Simulation:
         await reply.wait()
 
     async def snapshot(self) -> Snapshot:
-        """Close the batch and have every owner publish what it owns.
+        """Close the batch and return a snapshot of the whole state.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed before it answers.
@@ -153,15 +153,15 @@ class Simulation:
         return await reply.wait()
 
     async def why_pending(self, app: str, ask: str) -> Explanation | None:
-        """Close the batch and say why an ask is not running.
+        """Close the batch and return why an ask is not running.
 
         Args:
             app: The name of the application.
             ask: The name of the ask.
 
         Returns:
-            All reasons that hold, the one that matters most first; None if the ask is bound,
-            or there is no such ask. As text it is the first reason: a code, a colon and a
+            All reasons that hold, with the dominant reason first; None if the ask is bound, or
+            there is no such ask. As text it is the dominant reason: a code, a colon and a
             sentence.
 
         Raises:
@@ -172,12 +172,12 @@ class Simulation:
         return await reply.wait()
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
-        """Close the batch and have the whole state looked at, at rest; for tests.
+        """Close the batch and call a function with the whole state.
 
-        :func:`muster.testing.check` is what is meant to use it.
+        :func:`muster.testing.check` uses it.
 
         Args:
-            examiner: Called in the coordinator's task; it may assert, but not alter anything.
+            examiner: Called in the coordinator's task; it must not change anything.
 
         Raises:
             Exception: What the examiner raises, such as AssertionError.
@@ -190,15 +190,15 @@ class Simulation:
             raise error
 
     def statistics(self) -> Statistics:
-        """Give how much was done so far."""
+        """Return how much the scheduler has done so far."""
         return self._machine.statistics()
 
     def queues(self) -> Mapping[str, QueueConfig]:
-        """Give the settings of every queue there is by its path; they never change in place."""
+        """Return the settings of all queues by path; the settings are immutable."""
         return {path: entry.config for path, entry in self._machine.registry.queues.items()}
 
     def next_timer_us(self) -> int | None:
-        """Give the instant of the next timer in microseconds, or None if none is left."""
+        """Return the instant of the next timer in microseconds, or None if there is none."""
         return self._machine.next_deadline_us()
 
 
@@ -209,26 +209,24 @@ async def open_simulation(
     journal: Journal | None = None,
     interleave: Interleave | None = None,
 ) -> AsyncGenerator[Simulation, None]:
-    """Run a scheduler for the time of an ``async with`` block.
+    """Run a scheduler in virtual time for an ``async with`` block.
 
-    When the block is left normally, every request that was let in is carried out
-    first, and the batch that is open is ended. When it is left by an exception or
-    by cancellation, whoever still waits for an answer gets
-    :class:`ClosedSchedulerError`. In both cases no task is left.
+    When the block ends normally, the scheduler first carries out all requests that it has
+    accepted, and ends the open batch. When the block ends by an exception or by cancellation,
+    calls that still wait raise :class:`ClosedSchedulerError`. In both cases no task is left.
 
     Args:
         configuration: The first configuration; default: only ``root``, without limits.
-        journal: What the decisions of each batch are written to. It is called from
-            the coordinator's task, before anybody else learns of the decisions; an
-            exception that it raises ends the scheduler and comes out of the block.
-        interleave: Awaited by every owner before it reads its mailbox; lets tests
-            disturb the order of tasks, which no decision depends on.
+        journal: Receives the decisions of each batch, in the coordinator's task, before any
+            caller does. If it raises, the scheduler ends and the block raises the exception.
+        interleave: Awaited by every owner before it reads its mailbox. Tests use it to change
+            the order of tasks, on which no decision depends.
 
     Yields:
         The scheduler.
 
     Raises:
-        BrokenSchedulerError: If an owner of state fails, which is a bug.
+        BrokenSchedulerError: If an owner of state fails because of a bug.
     """
     machine = CoordinatorMachine(
         default_configuration() if configuration is None else configuration

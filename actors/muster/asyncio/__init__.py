@@ -1,8 +1,8 @@
-"""Muster in asyncio programs, such as those of FastAPI, with the same surface as in trio.
+"""Muster in asyncio programs, for example with FastAPI, with the same API as in trio.
 
-The scheduler itself runs in trio: in a thread of its own, so that the program's loop goes on
-while decisions are made, or as a guest in that loop (:class:`Mode`). Errors and messages are
-those of :mod:`muster`.
+The scheduler itself runs in trio: in a thread of its own, so that it does not block the
+program's loop, or as a guest in that loop (:class:`Mode`). Errors and messages are those of
+:mod:`muster`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Binders that are asyncio programs."""
+"""Binders that run in asyncio."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 
 class Binder(Protocol):
-    """What does the work of asks that are bound; as :class:`muster.Binder`, in asyncio."""
+    """An object of a program that does the work of bound asks, like :class:`muster.Binder`."""
 
     async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
-        """Do the work of one allocation. It runs in a task of its own.
+        """Do the work of one allocation, in a task of its own.
 
-        That is one of the host's loop, and sees the context variables of whoever opened the
-        scheduler. It is cancelled when the allocation ends otherwise, and its end is waited
-        for; see :meth:`muster.Binder.run` for the rest.
+        It is a task of the program's loop, with the context variables of the task that opened
+        the scheduler. It is cancelled if the allocation ends in another way, and the scheduler
+        waits for its end. See :meth:`muster.Binder.run` for the rest.
 
         Args:
-            allocation: What is bound, and where.
-            started: To be called, in the host's loop, when the work has started.
+            allocation: The allocation.
+            started: To call in the program's loop when the work has started.
         """
         ...
 
 
 @final
 class HostBinder(muster.Binder):
-    """Has the work done in the host's loop.
+    """A trio binder that runs an asyncio binder in the host's loop.
 
     Args:
-        bridge: The way there.
-        binder: Does the work.
-        context: What its tasks see of context variables.
+        bridge: The bridge to the host.
+        binder: The asyncio binder.
+        context: The context variables of its tasks.
     """
 
     def __init__(self, bridge: Bridge, binder: Binder, context: Context) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of asyncio that are open as long as a block of trio is."""
+"""Blocks of asyncio that keep a block of trio open."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ async def open_bridge(
 
     Args:
         mode: Where trio runs.
-        open_block: Gives a block of trio, which is open for as long.
+        open_block: Returns a block of trio, which stays open for the same time.
 
     Yields:
-        What calls are made by, and what the block of trio gives.
+        The bridge for calls, and the value of the trio block.
 
     Raises:
-        BaseException: What the block was left by, or what the trio side has failed with, which
-            cancels the body; as it is.
+        BaseException: The exception of the body, or the failure of the trio side, which cancels
+            the body; unchanged.
     """
     bridge = Bridge(asyncio.get_running_loop(), mode)
     values: list[T] = []
@@ -63,13 +63,13 @@ def _raise_foremost(
     outside: Interruption | None,
     late: Interruption | None,
 ) -> None:
-    """Raise what is to come out of the block, if anything.
+    """Raise the most important of the exceptions that end the block, if there is any.
 
     Args:
-        failure: What the trio side has failed with; it outdoes everything.
-        leaving: What the body was left by.
-        outside: The cancellation by somebody else that it was left by, which is not to be lost.
-        late: A cancellation that came afterwards.
+        failure: The failure of the trio side; it comes first.
+        leaving: The exception of the body.
+        outside: The cancellation from outside that ended the body; it must not get lost.
+        late: A cancellation that came after the body.
     """
     if failure is None and leaving is None:
         if late is not None:
@@ -87,12 +87,12 @@ async def hold(
 ) -> AsyncGenerator[None, None]:
     """Keep a block of trio open for the time of a block of asyncio.
 
-    When the one of trio ends by itself, the body of the other is cancelled, and what ended it
-    is raised. Entering and leaving take a call each, and nothing goes across in between.
+    If the trio block ends by itself, the body of the asyncio block is cancelled, and the
+    exception of the trio block is raised. Entering and leaving cost one call each.
 
     Args:
         bridge: The bridge.
-        block: Gives the block of trio.
+        block: Returns the block of trio.
     """
     leave = trio.Event()
     entered = Landing()
@@ -109,7 +109,7 @@ async def hold(
         await call.landing.wait_out(_wait_on)
         raise interruption.error
     if call.landing.is_set():
-        await call.result()  # which raises
+        await call.result()  # raises, as the trio block was never entered
     guard = BodyGuard()
     call.landing.then = guard.fire
     with guard:
@@ -121,20 +121,20 @@ async def hold(
         raise_as_it_is(failure)
     if guard.leaving is not None:
         raise_as_it_is(guard.leaving)
-    if failure is not None and not _is_of_no_interest(failure):
+    if failure is not None and not _may_be_ignored(failure):
         raise_as_it_is(failure)
 
 
-def _is_of_no_interest(failure: BaseException) -> bool:
-    """Say whether a body that has come to its end need not be told: the ask is done, or gone."""
+def _may_be_ignored(failure: BaseException) -> bool:
+    """Return whether a body that has ended normally may ignore a failure of the trio block."""
     if isinstance(failure, AllocationLostError):
         return False
     return isinstance(failure, AllocationEndedError | ClosedSchedulerError)
 
 
 async def _end(call: Call[None]) -> BaseException | None:
-    """Wait until the block of trio has been left; give what it has failed with."""
-    # It will not be long, and it is not to be broken off: what was held is being given back.
+    """Wait until the trio block has ended, and return its failure, or None."""
+    # This is short, and must not be cancelled: the allocation is being released.
     late = await call.landing.wait_out(_wait_on)
     if late is not None:
         late.defer()
@@ -142,15 +142,15 @@ async def _end(call: Call[None]) -> BaseException | None:
 
 
 def _wait_on() -> None:
-    """Do nothing about a cancellation."""
+    """Do nothing when the waiting task is cancelled."""
 
 
 def raise_as_it_is(error: BaseException | None) -> NoReturn:
-    """Raise an error that was caught elsewhere."""
+    """Raise an error that was caught elsewhere, with its original context."""
     assert error is not None
     context = error.__context__
     try:
         raise error
     finally:
-        error.__context__ = context  # it comes out as it was
+        error.__context__ = context  # `raise` has replaced it
         del error

@@ -1,7 +1,7 @@
-"""Calls from asyncio to trio and back, and the block in which they can be made.
+"""Calls from asyncio to trio, and the trio task that carries them out.
 
-A call takes one hop in and one hop back. Calls that are made, and answers that come, before the
-other side has looked share a hop.
+A call costs one wake-up of each side. Calls or answers that are sent before the other side has
+woken up share a wake-up.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 @final
 class Call(Generic[T]):
-    """A call that has been made; made by :meth:`Bridge.begin`.
+    """A call that is under way; :meth:`Bridge.begin` creates it.
 
     Attributes:
-        landing: Its end.
+        landing: Set when the call has ended.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class Call(Generic[T]):
         self.landing = Landing(then)
 
     def take_error(self) -> BaseException | None:
-        """Give what it has failed with, once."""
+        """Return the error of the call, or None, and forget it."""
         error, self._error = self._error, None
         return error
 
     async def result(self) -> T:
-        """Wait for what comes of it.
+        """Wait for the result.
 
-        If the waiting task is cancelled, then so is the call, and its end is waited for. If
-        that was in vain, then what came of the call is given as if nothing had happened, and
-        the task is cancelled where it waits next.
+        If the waiting task is cancelled, this cancels the call and waits for its end. If it is
+        too late to cancel the call, this returns its result, and the task is cancelled where it
+        waits next.
 
         Raises:
-            CancelledError: If the call was cancelled; it has done nothing then.
-            BaseException: What the called function raises, as it is.
+            CancelledError: If the call was cancelled; then it has done nothing.
+            BaseException: What the called function raises, unchanged.
         """
         interruption = await self.landing.wait_out(self.cancel)
         error = self.take_error()
@@ -70,23 +70,23 @@ class Call(Generic[T]):
         try:
             raise error
         finally:
-            del error, interruption  # no circle by way of the traceback
+            del error, interruption  # avoids a reference cycle through the traceback
 
     def cancel(self) -> None:
-        """Cancel it; what comes of it says whether that was in time."""
-        with suppress(trio.RunFinishedError):  # or else its end is on the way
+        """Cancel the call; its result says whether that was in time."""
+        with suppress(trio.RunFinishedError):  # then the end of the call is on its way
             self._bridge.link.to_trio(self._scope.cancel)
 
     # On the trio side
 
     async def run(self) -> None:
-        """Carry it out."""
+        """Carry the call out."""
         try:
             with self._scope:
                 self._values.append(await self._function())
         except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
             cancelled, failed = split_off_cancelled(error)
-            # Cancelled by somebody else: the whole of this side is to end.
+            # Not cancelled by the caller: the whole trio side is ending.
             self.finish(closed() if failed is None else failed)
             if cancelled is not None:
                 raise cancelled from None
@@ -94,14 +94,14 @@ class Call(Generic[T]):
             self.finish(None)
 
     def finish(self, error: BaseException | None) -> None:
-        """Report the end of it."""
+        """Report the end of the call to the host."""
         self._error = error
         self._bridge.link.to_host(self.landing.set)
 
 
 @final
 class Bridge:
-    """One side of it is an asyncio loop, the other one a trio run.
+    """Connects an asyncio loop, the host, with a trio run.
 
     Args:
         loop: The host's loop.
@@ -111,13 +111,14 @@ class Bridge:
     def __init__(self, loop: asyncio.AbstractEventLoop, mode: Mode) -> None:
         self.loop = loop
         self.link: Link = ThreadLink(loop) if mode is Mode.THREAD else GuestLink(loop)
-        #: Has been opened, or is over without that.
+        #: Set when the trio block is open, or when the trio side has ended without that.
         self.opened = Landing()
+        #: Set when the trio side has ended.
         self.over = Landing()
-        #: What the trio side was ended by, if not by us.
+        #: The error that ended the trio side, or None.
         self.error: BaseException | None = None
         self._closed = False
-        # What follows is touched on the trio side only.
+        # Only the trio side uses the following attributes.
         self._scope = trio.CancelScope()
         self._leave = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -125,7 +126,7 @@ class Bridge:
     # In the host
 
     def check(self) -> None:
-        """Refuse what cannot be asked for.
+        """Check that a call is possible.
 
         Raises:
             RuntimeError: If this is not the loop in which the scheduler was opened.
@@ -145,11 +146,11 @@ class Bridge:
             raise RuntimeError(msg)
 
     def begin(self, function: Callable[[], Awaitable[T]], then: Callback | None = None) -> Call[T]:
-        """Call something on the trio side, in a copy of the caller's context.
+        """Start a call on the trio side, in a copy of the caller's context.
 
         Args:
-            function: What to call.
-            then: Called in the host's loop when it has ended.
+            function: The function to call.
+            then: Called in the host's loop when the call has ended.
 
         Raises:
             RuntimeError: See :meth:`check`.
@@ -161,15 +162,15 @@ class Bridge:
         return call
 
     async def call(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Call something on the trio side, and wait for what comes of it; see :class:`Call`."""
+        """Call a function on the trio side, and wait for its result; see :meth:`Call.result`."""
         return await self.begin(function).result()
 
     def post(self, callback: Callback) -> None:
-        """Have something called on the trio side, soon, after what was asked for before.
+        """Schedule a callback on the trio side, after all earlier calls and callbacks.
 
         Raises:
             RuntimeError: See :meth:`check`.
-            ClosedSchedulerError: If that side is over.
+            ClosedSchedulerError: If the trio side has ended.
         """
         self._check_loop()
         try:
@@ -178,17 +179,17 @@ class Bridge:
             raise closed() from None
 
     def close(self, *, cancel: bool) -> None:
-        """Begin to end the trio side; nothing more can be asked for."""
+        """Begin to end the trio side; further calls are refused."""
         self._closed = True
         with suppress(trio.RunFinishedError):
             self.link.to_trio(self._scope.cancel if cancel else self._leave.set)
 
     def cancel(self) -> None:
-        """End the trio side at once; nothing more can be asked for."""
+        """Cancel the trio side; further calls are refused."""
         self.close(cancel=True)
 
     def ended(self, error: BaseException | None) -> None:
-        """The trio side is over. Called in the host's loop."""
+        """Record that the trio side has ended; called in the host's loop."""
         self._closed = True
         self.error = self.error or error
         self.opened.set()
@@ -201,14 +202,14 @@ class Bridge:
         open_block: Callable[[], AbstractAsyncContextManager[T]],
         opened: Callable[[T], None],
     ) -> None:
-        """Keep a block open, and carry out calls, until the host has had enough.
+        """Keep a trio block open, and carry out calls, until the host closes the bridge.
 
         Args:
-            open_block: Gives the block.
-            opened: Called here with what the block gives.
+            open_block: Returns the block.
+            opened: Called on the trio side with the value of the block.
         """
         with self._scope:
-            # The calls outlive the block: when it ends, it answers those that still wait.
+            # The calls outlive the block: at its end, the block answers calls that still wait.
             async with trio.open_nursery() as nursery:
                 try:
                     async with open_block() as value:
@@ -232,7 +233,7 @@ class Bridge:
 
 
 def split_off_cancelled(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """Tell trio's cancellations from other errors: the first may not leave their run."""
+    """Split an error into trio's cancellations, which must stay in their run, and other errors."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         cancelled, others = group.split(trio.Cancelled)

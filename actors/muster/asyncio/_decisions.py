@@ -1,4 +1,4 @@
-"""Observers in asyncio: decisions come across in chunks, not one by one."""
+"""Observers in asyncio, which fetch decisions from the trio side in chunks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 @final
 class Decisions:
-    """An observer of the decisions of a scheduler; as :class:`muster.Decisions`.
+    """An observer of the decisions of a scheduler, like :class:`muster.Decisions`.
 
-    It gets what is announced from the moment when it is made, and ends when the scheduler
-    is closed; what it has not read by then can be read afterwards. All that is there comes
-    across at once and waits here, besides what waits in the buffer. One task reads it.
+    It receives the decisions that are announced from its creation on, and ends when the
+    scheduler is closed; its remaining decisions can still be read then. Each fetch takes all
+    decisions from the buffer, so up to one more buffer of them can wait here. Only one task may
+    read it.
 
     Args:
         bridge: The bridge.
-        inner: The one of trio. It is touched there only, until that side is over.
+        inner: The observer of trio. Only the trio side uses it, until that side has ended.
     """
 
     def __init__(self, bridge: Bridge, inner: muster.Decisions) -> None:
@@ -53,7 +54,7 @@ class Decisions:
         return self._taken.popleft()
 
     async def take(self) -> Sequence[Announced]:
-        """Wait until there is anything, and take all that is there; nothing at the end.
+        """Wait for decisions, and return all that are there; an empty sequence at the end.
 
         Raises:
             LaggedError: If the buffer was full and ``lag`` is :attr:`muster.Lag.DROP`.
@@ -71,7 +72,7 @@ class Decisions:
         try:
             taken = await self._bridge.call(self._take)
         except ClosedSchedulerError:
-            # What it has not read is still there when that side is over.
+            # The inner observer keeps unread decisions after the trio side has ended.
             await self._bridge.over.wait()
             taken = self._inner.take_now()
         if not isinstance(taken, Exception):
@@ -79,21 +80,21 @@ class Decisions:
         try:
             raise taken
         finally:
-            del taken  # no circle by way of the traceback
+            del taken  # avoids a reference cycle through the traceback
 
     async def _take(self) -> Sequence[Announced] | Exception:
-        """Take what is there, on the trio side; what it ends by is no failure of the call."""
+        """Take decisions on the trio side; return an error that ends the observer."""
         try:
             return await self._inner.take()
         except Exception as error:  # noqa: BLE001 - it is raised where the decisions are read
             return error
 
     def _has_closed(self) -> bool:
-        """Say whether it was closed meanwhile."""
+        """Return whether the observer was closed meanwhile."""
         return self._is_closed
 
     def close(self) -> None:
-        """Stop observing; what is in the buffer is lost."""
+        """Stop observing; unread decisions are lost."""
         self._is_closed = True
         self._taken.clear()
         if self._bridge.over.is_set():

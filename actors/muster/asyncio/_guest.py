@@ -1,7 +1,7 @@
 """Trio as a guest of the asyncio loop.
 
-Trio allows one guest run in a thread, so all schedulers of a loop share one: it begins with the
-first of them, and ends with the last.
+Trio allows one guest run for each thread, so all schedulers of a loop share a run. It begins with
+the first scheduler and ends with the last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 @final
 class _Run:
-    """The guest run of a loop."""
+    """The guest run of a loop.
+
+    Attributes:
+        users: How many schedulers use it.
+        error: The error that has ended it, or None.
+        over: Set when it has ended.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.users = 0
@@ -43,7 +49,7 @@ class _Run:
     async def _main(self) -> None:
         try:
             await self._stop.wait()
-        except BaseException as error:  # Ctrl-C, where the host leaves that to trio
+        except BaseException as error:  # Ctrl-C, where the host leaves its handling to trio
             self.error = error
             raise
 
@@ -56,7 +62,7 @@ class _Run:
         self.over.set()
 
     def stop(self) -> None:
-        """End it."""
+        """Begin to end the run."""
         if not self.over.is_set():
             self._stop.set()
 
@@ -66,7 +72,7 @@ _RUNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Run]] = WeakKeyDictio
 
 @final
 class GuestLink(Link):
-    """Trio in the host's loop: what one side wants of the other is called at once.
+    """Trio in the host's loop: each side calls the other's callbacks at once.
 
     Args:
         loop: The host's loop.

@@ -1,4 +1,4 @@
-"""Handles: an application, an ask, an allocation, a gang, as an asyncio program holds them."""
+"""The handles of applications, asks, allocations and gangs in asyncio."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @final
 class Allocation(Mirror[muster.Allocation]):
-    """What an ask holds of a node; as :class:`muster.Allocation`.
+    """The handle of an allocation, like :class:`muster.Allocation`.
 
     Attributes:
         app: The name of the application.
         ask: The name of the ask.
         node: The name of the node.
-        queue: The path of the queue of the application.
-        resources: What is held, in base units.
+        queue: The path of the application's queue.
+        resources: The resources that the ask holds, in base units.
         gang: The full name of the gang of the ask, or None.
     """
 
@@ -42,15 +42,15 @@ class Allocation(Mirror[muster.Allocation]):
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
-        """Do the work in the body, as long as the allocation lasts.
+        """Run the body of an ``async with`` block while the allocation lasts.
 
-        The body is cancelled, in the way of :func:`asyncio.timeout`, when the allocation ends
-        from outside. When the body ends, or is cancelled otherwise, the allocation is released.
+        If the allocation ends from outside, the body is cancelled, as by :func:`asyncio.timeout`.
+        When the body ends, raises or is cancelled otherwise, the allocation is released.
 
         Raises:
             AllocationLostError: See :meth:`muster.Allocation.running`.
-            AllocationEndedError: See there.
-            ClosedSchedulerError: See there.
+            AllocationEndedError: See :meth:`muster.Allocation.running`.
+            ClosedSchedulerError: See :meth:`muster.Allocation.running`.
         """
         async with hold(self._bridge, self._inner.running):
             yield
@@ -58,11 +58,11 @@ class Allocation(Mirror[muster.Allocation]):
 
 @final
 class Ask(Mirror[muster.Ask]):
-    """An ask; as :class:`muster.Ask`.
+    """The handle of an ask, like :class:`muster.Ask`.
 
     Attributes:
-        app: The name of its application.
-        name: Its name.
+        app: The name of the application.
+        name: The name of the ask.
     """
 
     def __init__(self, bridge: Bridge, inner: muster.Ask) -> None:
@@ -77,10 +77,10 @@ class Ask(Mirror[muster.Ask]):
 
 @final
 class Application(Mirror[muster.Application]):
-    """An application; as :class:`muster.Application`.
+    """The handle of an application, like :class:`muster.Application`.
 
     Attributes:
-        name: Its name.
+        name: The name of the application.
     """
 
     def __init__(self, bridge: Bridge, inner: muster.Application) -> None:
@@ -95,10 +95,10 @@ class Application(Mirror[muster.Application]):
 
 @final
 class Gang(Mirror[muster.Gang]):
-    """A gang; as :class:`muster.Gang`.
+    """The handle of a gang, like :class:`muster.Gang`.
 
     Attributes:
-        name: Its name as it was given.
+        name: The name that the handle was created with.
     """
 
     def __init__(self, bridge: Bridge, inner: muster.Gang) -> None:

@@ -1,4 +1,4 @@
-"""Tasks of the host that a task of the trio side waits for: calls in the other direction."""
+"""Calls from trio to asyncio: a trio task waits for a task of the host."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from muster.asyncio._bridge import Bridge
 async def run_in_host(
     bridge: Bridge, function: Callable[[], Coroutine[Any, Any, None]], context: Context, name: str
 ) -> None:
-    """Run something as an asyncio task of the host, from the trio side, until it ends.
+    """Run a function as an asyncio task of the host, from the trio side, and wait for its end.
 
-    If the caller is cancelled, the task is, and its end is waited for.
+    If the caller is cancelled, this cancels the task and waits for its end.
 
     Args:
-        bridge: The way there.
-        function: What to run.
-        context: The task runs in a copy of it.
+        bridge: The bridge to the host.
+        function: The function to run.
+        context: The task runs in a copy of this context.
         name: The name of the task.
 
     Raises:
-        RuntimeError: If the task was cancelled by somebody else, or the host is gone.
-        Exception: What the function raises, as it is.
+        RuntimeError: If the task was cancelled in another way, or the host's loop is closed.
+        Exception: What the function raises, unchanged.
     """
     own_context = context.copy()
     over = trio.Event()
     tasks: list[asyncio.Task[None]] = []
     errors: list[Exception | None] = []
 
-    # These run in the host.
+    # These functions run in the host.
 
     def start() -> None:
         try:
@@ -70,11 +70,11 @@ async def run_in_host(
 
 
 def _failure(task: asyncio.Task[None], name: str) -> Exception | None:
-    """Give what a task that has ended is to have failed with, on the other side."""
+    """Return the error to raise on the trio side for a task that has ended, or None."""
     if task.cancelled():
         return RuntimeError(f"the task {name!r} was cancelled")
     error = task.exception()
     if error is None or isinstance(error, Exception):
         return error
-    # It goes through the loop by itself, and must not do so on the other side too.
+    # Such an error (SystemExit) ends the host's loop already, and must not end trio as well.
     return RuntimeError(f"the task {name!r} ended by {error!r}")

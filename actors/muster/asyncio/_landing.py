@@ -1,9 +1,9 @@
-"""Waiting in asyncio for what is done elsewhere, and what becomes of cancellations meanwhile.
+"""Waiting in asyncio that does not lose cancellations.
 
-asyncio delivers a cancellation once. Whoever catches it and goes on has to see to it that it is
-delivered again, or a timeout is lost. How often a task was asked to cancel is counted
-(:meth:`asyncio.Task.cancelling`), and blocks like :func:`asyncio.timeout` take back what they
-asked for; so whoever delivers a cancellation again must leave the count as it was.
+asyncio delivers a cancellation once. Code that catches it and continues must deliver it again,
+or a timeout gets lost. A task counts its requests to cancel (:meth:`asyncio.Task.cancelling`),
+and blocks like :func:`asyncio.timeout` take back their own requests. So code that delivers a
+cancellation again must not change this count.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing_extensions import override
 
 @final
 class Interruption:
-    """A cancellation that came while a task could not leave.
+    """A cancellation that came while a task had to continue.
 
     Args:
-        error: The cancellation, as it came.
-        task: The task that it was for, or None if that is not known.
-        before: How many requests to cancel the task had before the first of these.
+        error: The cancellation.
+        task: The cancelled task, or None if it is unknown.
+        before: How many requests to cancel the task had before this cancellation.
     """
 
     __slots__ = ("_before", "_task", "error")
@@ -36,10 +36,10 @@ class Interruption:
         self._before = before
 
     def defer(self) -> None:
-        """Cancel the task where it waits next; unless it leaves the cancelled block before that."""
-        # Not at once: the mark that `Task.cancel` leaves in a running task outlives the block
-        # that asked for it, before Python 3.13. When this callback runs, the task waits or has
-        # ended, and if its block has been left, then the count says so.
+        """Cancel the task where it waits next, unless it has left the cancelled block by then."""
+        # Not at once: before Python 3.13, the flag that `Task.cancel` sets in a running task
+        # outlives the block that requested it. When this callback runs, the task waits or has
+        # ended, and the count shows whether it has left its block.
         asyncio.get_running_loop().call_soon(self._deliver)
 
     def _deliver(self) -> None:
@@ -51,10 +51,10 @@ class Interruption:
 
 @final
 class Landing(asyncio.Event):
-    """Something that will happen once. It is set in the loop of those who wait for it.
+    """An event that is set once, in the loop of the tasks that wait for it.
 
     Args:
-        then: Called there when it has happened.
+        then: Called in this loop when the event is set.
     """
 
     def __init__(self, then: Callable[[], object] | None = None) -> None:
@@ -68,14 +68,15 @@ class Landing(asyncio.Event):
             self.then()
 
     async def wait_out(self, on_cancel: Callable[[], object]) -> Interruption | None:
-        """Wait until it has happened, whatever else happens.
+        """Wait until the event is set, even if the waiting task is cancelled.
 
         Args:
-            on_cancel: Called if the waiting task is cancelled, once; it is to hurry things up.
+            on_cancel: Called once if the waiting task is cancelled; it should make the event
+                come sooner.
 
         Returns:
-            The cancellation that came meanwhile, or None. It is for the caller to raise its
-            error, or to defer it.
+            The cancellation that came meanwhile, or None. The caller must raise its error or
+            defer it.
         """
         if self.is_set():
             return None
@@ -87,12 +88,12 @@ class Landing(asyncio.Event):
                 await self.wait()
             except asyncio.CancelledError as error:
                 if interruption is None:
-                    # If it was asked for before we came, it is among those counted then.
+                    # A request from before this wait is in `before` already.
                     now = 0 if task is None else task.cancelling()
                     interruption = Interruption(error, task, min(before, now - 1))
                     if not self.is_set():
                         on_cancel()
-            except BaseException:  # The coroutine is closed: nobody will wait any more.
+            except BaseException:  # The coroutine is closed, so no task waits any more.
                 on_cancel()
                 raise
         return interruption
@@ -100,13 +101,13 @@ class Landing(asyncio.Event):
 
 @final
 class BodyGuard:
-    """Can cancel the task that is in its ``with`` block, in the way of :func:`asyncio.timeout`.
+    """Can cancel the task in its ``with`` block, as :func:`asyncio.timeout` does.
 
-    To be made by that task. Nothing comes out of the block by itself.
+    This task must create it. The block suppresses all exceptions.
 
     Attributes:
-        leaving: What the block was left by, or None.
-        outside: The cancellation that it was left by, if somebody else asked for that.
+        leaving: The exception that ended the block, or None.
+        outside: The cancellation that ended the block, if :meth:`fire` did not cause it.
     """
 
     def __init__(self) -> None:
@@ -118,7 +119,7 @@ class BodyGuard:
         self.outside: Interruption | None = None
 
     def fire(self) -> None:
-        """Cancel the body, if it has not been left. To be called in the loop's thread."""
+        """Cancel the body, unless it has ended. Call this in the loop's thread."""
         if self._inside and not self._fired and self._task is not None:
             self._fired = True
             self._task.cancel()
@@ -136,7 +137,7 @@ class BodyGuard:
         self.leaving = error
         if self._task is None:
             return True
-        # What was asked for is taken back.
+        # Take back the request of `fire`.
         requests = self._task.uncancel() if self._fired else self._task.cancelling()
         if isinstance(error, asyncio.CancelledError) and not (
             self._fired and requests <= self._before

@@ -1,4 +1,4 @@
-"""The two ways between an asyncio loop and a trio run."""
+"""Links, which carry callbacks between an asyncio loop and a trio run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Mode(StrEnum):
     """Where trio runs.
 
     Attributes:
-        THREAD: In a thread of its own. The host's loop goes on while decisions are made.
-        GUEST: In the host's loop. Nothing runs in another thread, but rounds delay the loop.
+        THREAD: In a thread of its own. The program's loop continues while Muster decides.
+        GUEST: In the program's loop. Nothing runs in another thread, but rounds delay the loop.
     """
 
     THREAD = "thread"
@@ -23,7 +23,7 @@ class Mode(StrEnum):
 
 
 class Link(Protocol):
-    """Carries callbacks from one side to the other; in order, each way."""
+    """Carries callbacks between the host and the trio side, in order in each direction."""
 
     async def start(
         self, main: Callable[[], Awaitable[None]], ended: Callable[[BaseException | None], None]
@@ -31,45 +31,46 @@ class Link(Protocol):
         """Run ``main`` in trio.
 
         Args:
-            main: What to run, in a copy of the caller's context.
-            ended: Called in the host's loop when it is over, with what broke the run itself.
+            main: The function to run, in a copy of the caller's context.
+            ended: Called in the host's loop when ``main`` has ended, with the error that ended
+                the trio run itself, or None.
         """
         ...
 
     def to_trio(self, callback: Callback, /) -> None:
-        """Have something called on the trio side, soon. To be used in the host's thread.
+        """Schedule a callback on the trio side. Call this in the host's thread.
 
         Raises:
-            trio.RunFinishedError: If that side is over.
+            trio.RunFinishedError: If the trio side has ended.
         """
         ...
 
     def to_host(self, callback: Callback, /) -> bool:
-        """Have something called in the host's loop, soon. To be used on the trio side.
+        """Schedule a callback in the host's loop. Call this on the trio side.
 
         Returns:
-            False if there is no such loop any more.
+            False if the loop is closed.
         """
         ...
 
     async def end(self) -> BaseException | None:
-        """Wait, after ``ended`` was called, until nothing is left of it.
+        """Wait, after ``ended`` was called, until the trio run is completely finished.
 
         Returns:
-            What has broken the run since then.
+            The error that has ended the run since then, or None.
         """
         ...
 
 
 @final
 class Lane:
-    """Callbacks on their way into another thread: one waking for all that come before it.
+    """Callbacks for another thread, which all share one wake-up until that thread serves them.
 
-    Only one thread may put into it. Before :meth:`serve` was called for the first time, nobody
-    is woken.
+    Only one thread may put callbacks. Before the first call of :meth:`serve`, they do not wake
+    the other thread.
 
     Args:
-        wake: Has a callback called in the other thread.
+        wake: Schedules a callback in the other thread.
     """
 
     __slots__ = ("_callbacks", "_wake", "_woken")
@@ -80,10 +81,10 @@ class Lane:
         self._woken = True
 
     def put(self, callback: Callback) -> None:
-        """Have something called.
+        """Schedule a callback.
 
         Raises:
-            RuntimeError: As ``wake`` does, if nobody is there.
+            RuntimeError: If ``wake`` does, because the other thread has ended.
         """
         self._callbacks.append(callback)
         if not self._woken:
@@ -95,9 +96,9 @@ class Lane:
                 raise
 
     def serve(self) -> None:
-        """Call all that has come. To be called in the other thread."""
-        # First this, then the look at what is there: what is appended after the look finds
-        # that nobody is on the way, and wakes again.
+        """Call all callbacks that wait. Call this in the other thread."""
+        # Reset the flag before the length is read: a callback that is appended afterwards must
+        # cause a new wake-up.
         self._woken = False
         for _ in range(len(self._callbacks)):
             self._callbacks.popleft()()

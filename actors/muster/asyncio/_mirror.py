@@ -1,7 +1,7 @@
-"""What stands in asyncio for something of trio: the same methods, called across the bridge.
+"""Mirrors: asyncio objects whose methods call those of a trio object across the bridge.
 
-They are not written down again: their signatures, types and docstrings are those of trio. What
-differs is where they run, and that the handles they give are those of asyncio.
+The methods take their signatures, types and docstrings from trio. They differ in where they run,
+and return handles of asyncio.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from muster.asyncio._bridge import Bridge
 
-I = TypeVar("I")  # noqa: E741 - of the inner one, which is of trio
+I = TypeVar("I")  # noqa: E741 - the inner object, of trio
 I_co = TypeVar("I_co", covariant=True)
 H = TypeVar("H")
 T = TypeVar("T")
@@ -23,11 +23,11 @@ P = ParamSpec("P")
 
 
 class Mirror(Generic[I_co]):
-    """Stands for something of trio.
+    """An asyncio object that represents an object of trio.
 
     Args:
-        bridge: The way there.
-        inner: What it stands for.
+        bridge: The bridge to the trio side.
+        inner: The object of trio.
     """
 
     def __init__(self, bridge: Bridge, inner: I_co) -> None:
@@ -51,11 +51,11 @@ def called(
     method: Callable[Concatenate[I, P], Awaitable[T]],
     handle: Callable[[Bridge, T], H] | None = None,
 ) -> Callable[..., Any]:
-    """Make the method that calls one of trio across the bridge.
+    """Create a method that calls a method of trio across the bridge.
 
     Args:
         method: The method of trio.
-        handle: Makes a handle of what that gives; without it, that is given as it is.
+        handle: Creates the asyncio handle of the result; None returns the result as it is.
     """
 
     async def call(self: Mirror[I], /, *args: P.args, **kwargs: P.kwargs) -> T | H:
@@ -69,11 +69,11 @@ def called(
 def given(
     method: Callable[Concatenate[I, P], T], handle: Callable[[Bridge, T], H]
 ) -> Callable[Concatenate[Mirror[I], P], H]:
-    """Make the method that has one of trio called here, as it neither waits nor changes anything.
+    """Create a method that calls a method of trio directly, as it neither waits nor changes state.
 
     Args:
         method: The method of trio.
-        handle: Makes a handle of what that gives.
+        handle: Creates the asyncio handle of the result.
     """
 
     def give(self: Mirror[I], /, *args: P.args, **kwargs: P.kwargs) -> H:
@@ -86,7 +86,7 @@ def given(
 def like(
     method: Callable[Concatenate[I, P], object],
 ) -> Callable[[Callable[..., T]], Callable[Concatenate[Mirror[I], P], T]]:
-    """Let a method that does more have the parameters and the docstring of one of trio."""
+    """Decorate a method with the parameters and the docstring of a method of trio."""
 
     def named(function: Callable[..., T]) -> Callable[Concatenate[Mirror[I], P], T]:
         return update_wrapper(function, method)
@@ -95,10 +95,10 @@ def like(
 
 
 def each(handle: Callable[[Bridge, I], H]) -> Callable[[Bridge, Iterable[I]], tuple[H, ...]]:
-    """Make handles of several."""
+    """Return a function that creates the handles of several results."""
     return lambda bridge, several: tuple(handle(bridge, one) for one in several)
 
 
 def _parts(self: Mirror[I]) -> tuple[Bridge, I]:
-    # What is made here are methods of it, though they stand outside.
+    # The functions above become methods of Mirror's subclasses, so they may use its attributes.
     return self._bridge, self._inner  # pyright: ignore[reportPrivateUsage]

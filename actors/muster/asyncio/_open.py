@@ -1,4 +1,4 @@
-"""Opening a scheduler from asyncio."""
+"""Open a scheduler from asyncio."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ async def open_scheduler(
 ) -> AsyncGenerator[Scheduler, None]:
     """Run a scheduler for the time of an ``async with`` block of asyncio.
 
-    When the block is left normally, every call that was let in is carried out first; when it
-    is left by an exception or by cancellation, the scheduler is cancelled. In both cases
-    whoever still waits for something gets :class:`~muster.ClosedSchedulerError`, and the
-    thread or the guest run has ended before the block has been left.
+    When the block ends normally, the scheduler first carries out all calls that it has accepted.
+    When the block ends by an exception or by cancellation, the scheduler is cancelled. In both
+    cases calls that still wait raise :class:`~muster.ClosedSchedulerError`, and the thread or
+    the guest run has ended when the block has.
 
-    If the scheduler fails while the block is open, the task in it is cancelled, in the way of
-    :class:`asyncio.TaskGroup`, and the error comes out of the block.
+    If the scheduler fails while the block is open, the task in the block is cancelled, as by
+    :class:`asyncio.TaskGroup`, and the block raises the error.
 
     Args:
         config: As for :func:`muster.open_scheduler`.
         mode: Where the scheduler runs: in a thread of its own, or as a guest in the loop.
         partition: As for :func:`muster.open_scheduler`.
-        binder: What does the work of bound asks, in this loop; default: nothing, as the
-            program does it.
+        binder: Does the work of bound asks, in this loop; default: none, the program does the
+            work itself.
         bind_timeout: As for :func:`muster.open_scheduler`.
         bind_attempts: As for :func:`muster.open_scheduler`.
-        clock: Where the time comes from, on the scheduler's side; default: trio's clock.
+        clock: The source of the time, used on the scheduler's side; default: trio's clock.
         journal: As for :func:`muster.open_scheduler`. It is called on the scheduler's side,
-            which is another thread with :attr:`Mode.THREAD`.
-        record: As for :func:`muster.open_scheduler`; it is called there too.
+            with :attr:`Mode.THREAD` in another thread.
+        record: As for :func:`muster.open_scheduler`. It is called on the scheduler's side.
         interleave: As for :func:`muster.open_scheduler`.
 
     Yields:
@@ -69,10 +69,10 @@ async def open_scheduler(
 
     Raises:
         OSError: If the configuration is a file that cannot be read.
-        ConfigError: If it is refused.
+        ConfigError: If the configuration is refused.
         EventError: If there is no such mode, or ``bind_timeout`` or ``bind_attempts`` is not
             above zero.
-        BrokenSchedulerError: If an owner of state fails, which is a bug.
+        BrokenSchedulerError: If an owner of state fails because of a bug.
     """
     if mode not in set(Mode):
         msg = f"mode: {mode!r}: there are {', '.join(Mode)}"
@@ -94,7 +94,7 @@ async def open_scheduler(
         ) as (machine, client, observers):
 
             def admit(observer: muster.Decisions) -> None:
-                # Whoever observes makes the observer in the host.
+                # This runs in the host, which creates the observer.
                 bridge.check()
                 bridge.post(partial(observers.admit, observer))
 

@@ -1,4 +1,4 @@
-"""The scheduler as an asyncio program that embeds it sees it."""
+"""The running scheduler that an asyncio program embeds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @final
 class Scheduler(Mirror[muster.Scheduler]):
-    """A running scheduler; made by :func:`open_scheduler`. As :class:`muster.Scheduler`.
+    """A running scheduler, like :class:`muster.Scheduler`; :func:`open_scheduler` creates it.
 
-    Any task of the event loop in which it was opened may call it, and nobody else. If a task
-    is cancelled while it calls, the call is cancelled too, and its end is waited for. A call
-    that was cancelled has done nothing. One that could not be cancelled any more gives its
+    Only tasks of the event loop in which it was opened may call the methods. If a task is
+    cancelled during a call, the call is cancelled, too, and the task waits for its end. A call
+    that was cancelled has done nothing. If it is too late to cancel a call, it returns its
     result, and the task is cancelled where it waits next.
 
-    What is given to be called while it works (filters of decisions, journals, examiners) is
-    called on the scheduler's side: in another thread with :attr:`Mode.THREAD`.
+    Functions that a program passes in (filters of decisions, journals, examiners) are called on
+    the scheduler's side, with :attr:`Mode.THREAD` in another thread.
     """
 
     configure = called(muster.Scheduler.configure)
@@ -57,7 +57,7 @@ class Scheduler(Mirror[muster.Scheduler]):
     async def submit_many(
         self, events: Iterable[Event | Mapping[str, object]]
     ) -> tuple[RefusedError | None, ...]:
-        """Take the events from the caller here, where the caller is."""
+        """Read the iterable of events in the caller's task, not on the trio side."""
         return await self._bridge.call(partial(self._inner.submit_many, tuple(events)))
 
     app = given(muster.Scheduler.app, Application)
@@ -69,9 +69,9 @@ class Scheduler(Mirror[muster.Scheduler]):
         self,
         *,
         where: Callable[[Announced], bool] | None = None,
-        **others: Any,  # noqa: ANN401 - what it is like says what they are
+        **others: Any,  # noqa: ANN401 - the signature of the mirrored method gives their types
     ) -> Decisions:
-        """Have the filter see the context variables of whoever gives it."""
+        """Run the filter with the context variables of the caller."""
         context = copy_context()
         inner = self._inner.decisions(
             where=None if where is None else lambda announced: context.run(where, announced),
@@ -85,5 +85,5 @@ class Scheduler(Mirror[muster.Scheduler]):
 
     @like(muster.Scheduler.statistics)
     def statistics(self) -> Statistics:
-        """Look at what is there, without a call."""
+        """Read the statistics directly, without a call."""
         return self._inner.statistics()

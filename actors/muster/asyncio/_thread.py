@@ -16,27 +16,27 @@ from typing_extensions import override
 from muster.asyncio._link import Callback, Lane, Link
 
 BUSY_S: Final = 0.001
-"""How long trio works before it lets the host have the interpreter, in seconds."""
+"""How long trio works before it releases the interpreter for the host, in seconds."""
 
 PAUSE_S: Final = 0.000_05
-"""How long it is let go for, in seconds: long enough for the other thread to wake up."""
+"""How long trio releases the interpreter, in seconds: enough for the other thread to wake up."""
 
 
 @final
 class Courtesy(trio.abc.Instrument):
-    """Lets the host's thread have the interpreter during long rounds.
+    """Releases the interpreter for the host's thread during long rounds.
 
-    Trio lets go of it each time it looks for I/O, but takes it back before another thread has
-    woken up; then the host waits for :func:`sys.getswitchinterval`, each time it wakes. A short
-    pause now and then halves the lag of its loop. Single calls are over before there is one.
+    Trio releases it at each check for I/O, but takes it back before another thread has woken up.
+    Then the host waits for :func:`sys.getswitchinterval` at each wake-up. Short pauses halve the
+    lag of its loop. A single call ends before the first pause.
 
     Args:
-        pause: Lets go of the interpreter for so many seconds.
+        pause: Releases the interpreter for a number of seconds.
     """
 
     def __init__(self, pause: Callable[[float], object] = sleep) -> None:
         self._pause = pause
-        #: Since when there has been something to do all the time; None while there is not.
+        #: Since when trio has had work without a break; None while it has none.
         self._since: float | None = None
 
     @override
@@ -54,7 +54,7 @@ class Courtesy(trio.abc.Instrument):
 
 @final
 class ThreadLink(Link):
-    """Trio in a thread of its own; it touches no signal.
+    """Trio in a thread of its own; it does not touch signal handlers.
 
     Args:
         loop: The host's loop.
@@ -63,7 +63,7 @@ class ThreadLink(Link):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._inbox = Lane(self._wake_trio)
         self._outbox = Lane(loop.call_soon_threadsafe)
-        self._outbox.serve()  # the host is there from the beginning
+        self._outbox.serve()  # the host can be woken from the beginning
         self._token: trio.lowlevel.TrioToken | None = None
         self._thread: Thread | None = None
 
@@ -71,8 +71,8 @@ class ThreadLink(Link):
     async def start(
         self, main: Callable[[], Awaitable[None]], ended: Callable[[BaseException | None], None]
     ) -> None:
-        # A daemon: should the host's loop be given up with the block still open, the program
-        # can end all the same.
+        # A daemon, so that the program can end even if the host's loop stops with the block
+        # still open.
         context = copy_context()
         run = partial(self._run, main, ended)
         self._thread = Thread(target=context.run, args=(run,), name="muster", daemon=True)
@@ -94,7 +94,7 @@ class ThreadLink(Link):
         await main()
 
     def _wake_trio(self, callback: Callback) -> None:
-        # Nobody is woken before `_main` has served for the first time.
+        # The lane wakes nobody before `_main` has served it for the first time.
         assert self._token is not None
         self._token.run_sync_soon(callback)
 
@@ -106,13 +106,13 @@ class ThreadLink(Link):
     def to_host(self, callback: Callback, /) -> bool:
         try:
             self._outbox.put(callback)
-        except RuntimeError:  # The loop is closed.
+        except RuntimeError:  # the loop is closed
             return False
         return True
 
     @override
     async def end(self) -> BaseException | None:
-        # It has said its last word, so this takes no time worth mentioning.
+        # The thread has called `ended` already, so it ends at once.
         if self._thread is not None:
             self._thread.join()
         return None

@@ -1,4 +1,4 @@
-"""Help for tests of programs that embed Muster, and of Muster itself."""
+"""Helpers for tests of programs that embed Muster, and of Muster itself."""
 
 from __future__ import annotations
 

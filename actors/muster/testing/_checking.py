@@ -1,4 +1,4 @@
-"""The invariants, asserted over the whole state of a scheduler at rest."""
+"""The check of all invariants over the whole state of a scheduler between two batches."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ if TYPE_CHECKING:
 
 
 _HOLDING: Final = frozenset({AskPlace.WAITING, AskPlace.BOUND})
+"""The places in which an ask holds a node."""
+
 _KEPT_OUT: Final = frozenset(list(Code)[: list(Code).index(Code.BIND_FAILED)])
-"""The codes of asks that are not placed though a node may have room for them."""
-"""The places in which an ask has a node."""
+"""The codes of asks that are not placed although a node may have room for them."""
 
 
 class Examinable(Protocol):
-    """What can be examined: a :class:`muster.Simulation`."""
+    """A scheduler to check: a :class:`muster.Scheduler` or a :class:`muster.Simulation`."""
 
     async def examine(self, examiner: Callable[[Examined], None], /) -> None:
-        """Have the state looked at."""
+        """Call a function with the whole state."""
 
 
 async def check(scheduler: Examinable, since: Snapshot | None = None) -> Snapshot:
     """Close the batch, and assert everything that must hold between two batches.
 
-    Every total, priority and order that is kept is compared with one computed anew,
-    the coordinator's view with what the owners say, and no pending ask may be one
-    that could be placed. This takes as long as the state is large.
+    The check computes all totals, priorities and orders again and compares them with the stored
+    ones. It compares the coordinator's view with the state of the owners, and asserts that no
+    pending ask could be placed. The time grows with the size of the state.
 
     Args:
         scheduler: The scheduler.
-        since: What this function gave last. With it, what was placed since then is
-            compared with the nodes' capacities and the queues' ``max``. Only one batch
-            may have ended in between, since both may be lowered below what is in use.
+        since: The snapshot of the previous check. With it, the allocations since then are
+            checked against the nodes' capacities and the queues' ``max``. At most one batch
+            may have ended in between, since a change may lower both below the usage.
 
     Returns:
         The snapshot that was checked.
 
     Raises:
-        AssertionError: If something does not hold, which is a bug in Muster.
+        AssertionError: If an invariant does not hold, which is a bug in Muster.
         ClosedSchedulerError: If the scheduler is closed before it answers.
     """
     snapshots: list[Snapshot] = []
@@ -68,7 +69,7 @@ async def check(scheduler: Examinable, since: Snapshot | None = None) -> Snapsho
 
 
 def _check_owners(state: Examined) -> None:
-    """Each machine by itself: its caches are what a fresh look gives."""
+    """Check each machine by itself: its caches equal a fresh computation."""
     for app in state.apps.values():
         app.check()
     for queue in state.queues.values():
@@ -78,7 +79,7 @@ def _check_owners(state: Examined) -> None:
 
 
 def _check_names(state: Examined) -> None:
-    """The directory knows all and only the owners that there are."""
+    """Check that the directory has all and only the existing owners."""
     state.machine.admission.check()
     registry = state.machine.registry
     assert {entry.key: path for path, entry in registry.queues.items()} == {
@@ -87,18 +88,18 @@ def _check_names(state: Examined) -> None:
     assert {app.identity.name: key for key, app in state.apps.items()} == {
         name: registry.locate(name) for name in state.snapshot.apps
     }
-    # A name that has completed is free, and nobody's.
+    # The name of a completed application is free.
     assert not state.snapshot.completed & state.snapshot.apps.keys()
     for app in state.snapshot.apps.values():
         # Every ask is in exactly one place.
         names = [ask.name for ask in app.asks]
         assert len(names) == len(set(names))
-        # All and only what waits or is bound has a node.
+        # All and only the waiting and bound asks have a node.
         assert all((ask.node is not None) == (ask.place in _HOLDING) for ask in app.asks)
 
 
 def _check_queues(state: Examined) -> None:
-    """The totals and priorities of queues are those of the asks below them."""
+    """Check that the totals and priorities of queues are those of the asks below them."""
     entries = state.machine.registry.queues.values()
     configs = {entry.config.path: entry.config for entry in entries}
     for path, queue in state.snapshot.queues.items():
@@ -109,7 +110,7 @@ def _check_queues(state: Examined) -> None:
 
 
 def _check_nodes(state: Examined) -> None:
-    """What is taken of a node is what the asks that are bound there have."""
+    """Check that the usage of each node is that of the asks that hold it."""
     nodes = state.machine.view.nodes
     used: dict[str, list[AskSnapshot]] = {name: [] for name in nodes.nodes}
     for app in state.snapshot.apps.values():
@@ -123,7 +124,7 @@ def _check_nodes(state: Examined) -> None:
 
 
 def _check_view(state: Examined) -> None:
-    """The view is what the owners say, and its own caches are right."""
+    """Check that the view equals the state of the owners, and its caches a fresh computation."""
     view = state.machine.view
     view.check()
     assert view.apps.keys() == state.apps.keys()
@@ -141,7 +142,7 @@ def _check_view(state: Examined) -> None:
 
 
 def _check_nothing_fits(state: Examined) -> None:
-    """No pending ask could be placed as things are."""
+    """Check that no pending ask could be placed."""
     view = state.machine.view
     for app in view.apps.values():
         for ask in app.pending.values():
@@ -156,7 +157,7 @@ def _check_nothing_fits(state: Examined) -> None:
 
 
 def _check_placed(state: Examined, since: Snapshot) -> None:
-    """What was placed since then fitted: neither its node nor a queue above it has too much."""
+    """Check that allocations since a snapshot fit their nodes and the ``max`` of their queues."""
     before = {(app.name, ask.name, ask.node) for app in since.apps.values() for ask in app.asks}
     snapshot = state.snapshot
     limits = {
@@ -177,7 +178,7 @@ def _check_placed(state: Examined, since: Snapshot) -> None:
 
 
 def _check_gangs(state: Examined) -> None:
-    """Gangs, the members that applications have, and what the view knows are the same."""
+    """Check that gangs, the members in applications, and the view agree."""
     view, snapshot = state.machine.view, state.snapshot
     assert view.gangs.keys() == snapshot.gangs.keys()
     members: dict[tuple[str, AskPlace], set[tuple[str, str]]] = {}
@@ -224,7 +225,7 @@ def _below(snapshot: Snapshot, path: str) -> Iterator[AppSnapshot]:
 
 
 def _priority(snapshot: Snapshot, path: str, configs: Mapping[str, QueueConfig]) -> int | None:
-    """Compute the ``currentPriority`` of a queue from nothing but its settings and the asks."""
+    """Compute the ``currentPriority`` of a queue from its settings and the asks only."""
     found: list[int] = [
         ask.priority
         for app in snapshot.apps.values()
@@ -256,10 +257,10 @@ def _sum(asks: Iterator[AskSnapshot] | list[AskSnapshot]) -> dict[str, int]:
 
 
 def _plus(used: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    """Give the sums over the types of ``more``."""
+    """Return the sums for the types of ``more``."""
     return {name: used.get(name, 0) + amount for name, amount in more.items()}
 
 
 def _over(used: Mapping[str, int], capacity: Mapping[str, int]) -> set[str]:
-    """Give the types of which more is used than there is."""
+    """Return the types whose usage is above the capacity."""
     return {name for name, amount in used.items() if amount > capacity.get(name, 0)}

@@ -1,4 +1,4 @@
-"""What was let into a scheduler, kept to be let in once more."""
+"""A record in memory, which tests can replay."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @final
 class Inputs:
-    """A record in memory, for tests: a :class:`muster.Record`.
+    """A :class:`muster.Record` in memory, for tests.
 
     Attributes:
-        steps: Each event with its instant, in microseconds since the opening, in order;
-            None in place of an event says that the batch of this instant was closed.
+        steps: Each event with its instant, in microseconds since the opening, in order. None
+            instead of an event is the end of the batch of this instant.
     """
 
     def __init__(self) -> None:
@@ -32,18 +32,18 @@ class Inputs:
         self.steps.append((at_us, event))
 
     def close(self, at_us: int, /) -> None:
-        """Keep that a batch was closed."""
+        """Keep the end of a batch."""
         self.steps.append((at_us, None))
 
     async def replay(self, configuration: Configuration | None = None) -> Sequence[Announced]:
-        """Let everything into a simulation, in the same batches.
+        """Submit all events to a simulation, in the same batches.
 
         Args:
-            configuration: What the scheduler was opened with; default: only ``root``.
+            configuration: The first configuration of the scheduler; default: only ``root``.
 
         Returns:
-            The decisions, which are those of the scheduler, up to the last closed batch: what
-            was let in after that was never decided.
+            The decisions up to the last closed batch, which are those of the scheduler. Later
+            events were never decided.
         """
         log = Recording()
         async with open_simulation(configuration, journal=log) as simulation:
@@ -56,14 +56,14 @@ class Inputs:
 
 
 def decided(steps: Iterable[tuple[int, Event | None]]) -> Iterator[tuple[int, int, Event | None]]:
-    """Give what was let in up to the last closed batch, and number the events.
+    """Yield the steps up to the last closed batch, with the indexes of their events.
 
     Args:
-        steps: As those of :class:`Inputs`.
+        steps: Steps as in :class:`Inputs`.
 
     Yields:
-        Of each step the instant, the index of its event, and the event; where a batch was closed,
-        None in its place, and the index of the event that comes next.
+        For each event its instant, its index and the event. For each end of a batch its instant,
+        the index of the next event, and None.
     """
     waiting: list[tuple[int, int, Event | None]] = []
     index = 0

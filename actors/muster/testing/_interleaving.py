@@ -1,4 +1,4 @@
-"""Disturbing the order of tasks on purpose."""
+"""Random changes of the order of tasks."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import trio
 
 @final
 class Interleaving:
-    """Lets other tasks run a random number of times wherever it is awaited.
+    """Lets other tasks run a random number of times whenever it is awaited.
 
-    To be given to :func:`muster.open_simulation` as ``interleave``: then every owner
-    is delayed at random before it reads its mailbox. No decision may depend on it.
+    Pass it as ``interleave`` to :func:`muster.open_simulation` or :func:`muster.open_scheduler`:
+    then every owner waits for random times before it reads its mailbox. No decision depends on
+    this.
 
     Args:
-        seed: Two with the same seed delay alike.
-        longest: The largest number of times that others may run at one place.
+        seed: The seed of the random numbers.
+        longest: The largest number of checkpoints at one place.
     """
 
     def __init__(self, seed: int, longest: int = 3) -> None:
         self._random = Random(seed)
         self._longest = longest
-        #: How often it let others run.
+        #: How many checkpoints there were.
         self.checkpoints = 0
 
     async def __call__(self) -> None:
-        """Let others run, or not."""
+        """Make a random number of checkpoints."""
         for _ in range(self._random.randint(0, self._longest)):
             self.checkpoints += 1
             await trio.lowlevel.checkpoint()

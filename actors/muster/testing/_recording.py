@@ -1,4 +1,4 @@
-"""A journal that keeps everything."""
+"""A journal in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Recording:
     """A journal in memory, for tests and for small feeds.
 
     Attributes:
-        decisions: Every decision that was announced so far, in order.
+        decisions: All decisions that were announced so far, in order.
     """
 
     def __init__(self) -> None:

@@ -74,8 +74,8 @@ BAD: Final[list[tuple[Say, str]]] = [
     (lambda s: s.submit({5: 5}), r"op: is missing"),  # type: ignore[dict-item]
     (lambda s: s.submit({"op": "remove_node", "node": "n", "why": 1}), r"why"),
     (lambda s: s.submit({"op": "remove_node", "node": "n", "at": 1}), r"at: 1"),
-    (lambda s: s.submit({"op": "settle"}), r"op: 'settle' is for feeds"),
-    (lambda s: s.submit({"op": "expect"}), r"op: 'expect' is for feeds"),
+    (lambda s: s.submit({"op": "settle"}), r"op: 'settle' is only for feeds"),
+    (lambda s: s.submit({"op": "expect"}), r"op: 'expect' is only for feeds"),
     (lambda s: s.submit(SELF), r"nested deeper than 200"),
     (lambda s: s.submit({"op": "apply", "manifest": DEEP}), r"nested deeper than 200"),
     (lambda s: s.submit(42), r"42"),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What runs for those who use a scheduler: calls, tracked asks, observers, binders.
+"""The users' side of a running scheduler: calls, tracked asks, observers and binders.
 
 It knows the coordinator only as the reader of the entry.
 """

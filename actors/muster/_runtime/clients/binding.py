@@ -1,4 +1,4 @@
-"""The tasks in which a binder does the work of allocations, one task for each."""
+"""The tasks in which a binder does the work of allocations, one task for each allocation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from muster_core.decisions import Reason
 
 Work = Callable[["TrackedAsk", "Held", Callable[[], None]], Awaitable[None]]
-"""Does the work of one allocation; the last argument is to be called when it has started."""
+"""Does the work of one allocation, and calls the last argument when the work has started."""
 
 
 @final
@@ -26,10 +26,14 @@ class _Job:
     Attributes:
         ask: The ask.
         held: Its allocation.
-        before: An earlier run of the ask, which may be about to end.
-        scope: Cancelled when the run is to end.
-        settled: Set when the work has started, or will not any more.
-        finished: Set when the binder has come back.
+        before: The previous run of the ask, which may still be ending, or None.
+        scope: Cancelled to end the run.
+        settled: Set when the work has started, or will not start any more.
+        finished: Set when the binder has returned or raised.
+        has_begun: Whether the binder was called.
+        has_started: Whether the binder has said that the work has started.
+        has_told: Whether the coordinator was told that the work has ended or failed.
+        is_late: Whether the work did not start in time.
     """
 
     ask: TrackedAsk
@@ -44,24 +48,24 @@ class _Job:
     is_late: bool = False
 
     async def wait_for_earlier(self) -> None:
-        """Wait until no earlier run of the ask is about to end any more."""
+        """Wait until all earlier runs of the ask have finished."""
         while (earlier := self.unfinished()) is not None:
             await earlier.finished.wait()
 
     def unfinished(self) -> _Job | None:
-        """Give the run that an own one has to wait for, or None."""
+        """Return the last earlier run of the ask that has not finished, or None."""
         while self.before is not None and self.before.finished.is_set():
-            self.before = self.before.before  # Else the runs of an ask would all be kept.
+            self.before = self.before.before  # Drop finished runs, or they would all be kept.
         return self.before
 
     def start(self) -> None:
-        """Take note that the work has started."""
+        """Record that the work has started."""
         if not self.settled.is_set():
             self.has_started = True
             self.settled.set()
 
     def end(self, _: Reason | Closed | None) -> None:
-        """Have the work ended."""
+        """Cancel the work, because the allocation has ended."""
         self.scope.cancel()
 
 
@@ -71,8 +75,8 @@ class Bindings:
 
     Args:
         work: Does the work of an allocation.
-        timeout_s: How long it may take to start work, in seconds of trio's clock.
-        tell: Sends the coordinator word; may wait, as nobody waits for a binder.
+        timeout_s: How long the binder may take to start work, in seconds of trio's clock.
+        tell: Sends a note to the coordinator; it may wait for a place at the entry.
     """
 
     def __init__(
@@ -84,14 +88,14 @@ class Bindings:
         self._do = work
         self._timeout_s = timeout_s
         self._tell = tell
-        #: The last run of each ask that has not come back, by the names of both.
+        #: The last unfinished run of each ask, by the names of application and ask.
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     def start(self, nursery: trio.Nursery, ask: TrackedAsk, held: Held) -> None:
         """Start the work of an allocation.
 
         Args:
-            nursery: Where it runs.
+            nursery: The nursery in which it runs.
             ask: The ask.
             held: Its allocation.
         """
@@ -103,19 +107,19 @@ class Bindings:
         try:
             await self._supervise(job)
             if not job.has_told and not job.is_late and job.held.ended.value is None:
-                # It has cancelled what it runs in, and with it the word that it has ended.
+                # The binder has cancelled the scope around it, so no note was sent.
                 error = RuntimeError("the binder has cancelled itself")
                 await self._tell(WorkFailed(job.ask, job.held, error))
         except BaseExceptionGroup as group:
             first, *others = group.exceptions
             if others:
                 raise
-            # What a binder leaves a program by, such as SystemExit, comes out as it is.
+            # An exception that ends the program, such as SystemExit, is raised unchanged.
             raise first from None
 
     async def _supervise(self, job: _Job) -> None:
         with job.held.ended.heard_by(job.end):
-            if job.held.ended.value is not None:  # It was over before this task had begun.
+            if job.held.ended.value is not None:  # It ended before this task began.
                 job.scope.cancel()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._work, job)
@@ -127,7 +131,7 @@ class Bindings:
                     await self._give_up(job)
 
     async def _give_up(self, job: _Job) -> None:
-        """Say that the work did not start in time, without waiting for the binder to see it."""
+        """Report that the work did not start in time, without waiting for the binder to end."""
         job.is_late = True
         job.settled.set()
         job.scope.cancel()
@@ -140,18 +144,19 @@ class Bindings:
         try:
             with job.scope:
                 await job.wait_for_earlier()
-                if not job.scope.cancel_called:  # Else it is over, or was given up as never begun.
+                if not job.scope.cancel_called:  # Otherwise the allocation or the time is over.
                     job.has_begun = True
                     await self._do(job.ask, job.held, job.start)
-        except Exception as raised:  # noqa: BLE001 - whatever it is, the work failed
+        except Exception as raised:  # noqa: BLE001 - any exception means that the work failed
             error = raised
         except BaseExceptionGroup as group:
-            # Of a binder with a nursery: the block is being left, and it failed at that.
+            # A binder with a nursery raised while it was cancelled from outside: only the
+            # cancellation counts.
             _, others = group.split(Exception)
             if others is not None:
                 raise others from None
         finally:
-            self._has_come_back(job)
+            self._finish(job)
         if job.is_late or job.scope.cancelled_caught or job.held.ended.value is not None:
             return
         job.has_told = True
@@ -160,13 +165,13 @@ class Bindings:
         else:
             await self._tell(WorkFailed(job.ask, job.held, error))
 
-    def _has_come_back(self, job: _Job) -> None:
+    def _finish(self, job: _Job) -> None:
         job.finished.set()
         job.settled.set()
         name = (job.ask.app, job.ask.name)
         if self._jobs.get(name) is job:
             del self._jobs[name]
-            # One that was cancelled while it waited leaves behind what it waited for.
+            # A run that was cancelled while it waited leaves the run for which it waited.
             earlier = job.unfinished()
             if earlier is not None:
                 self._jobs[name] = earlier

@@ -1,4 +1,4 @@
-"""What a running scheduler is asked, by callers and by its own tasks."""
+"""The calls to a running scheduler, and the notes of its own tasks."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ A = TypeVar("A")
 
 @final
 class Answer(Reply[A]):
-    """An answer to what can be withdrawn.
+    """The answer to a call that can be withdrawn.
 
-    A caller that is cancelled while it waits withdraws what it has asked, as long as that
-    was not begun. Afterwards it waits on, as it will not be long, and gets its answer: so
-    what was cancelled was not done, and what was done is not lost.
+    A caller that is cancelled while it waits withdraws its call, if the coordinator has not begun
+    it. Otherwise the caller continues to wait, which is short, and gets its answer. So a cancelled
+    call was not carried out, and the result of a call that was carried out is not lost.
     """
 
     __slots__ = ("_raise_cancel", "_taken", "_withdrawn")
 
     def __init__(self) -> None:
         super().__init__()
-        #: What raises the cancellation of a caller that waits on.
+        #: Raises the cancellation of a caller that continues to wait; None without one.
         self._raise_cancel: RaiseCancelT | None = None
         self._taken = self._withdrawn = False
 
     def take(self) -> bool:
-        """Begin to carry out what was asked; False if it was withdrawn."""
+        """Begin to carry out the call; return False if it was withdrawn."""
         self._taken = True
         return not self._withdrawn
 
     @override
     def _resume(self, waiter: trio.lowlevel.Task) -> None:
         if self._raise_cancel is not None and isinstance(self._error, ClosedSchedulerError):
-            # Who was cancelled, perhaps with the scheduler, learns nothing from that.
+            # For a cancelled caller the cancellation matters more than the closed scheduler.
             trio.lowlevel.reschedule(waiter, outcome.capture(self._raise_cancel))
         else:
             super()._resume(waiter)
@@ -67,11 +67,11 @@ class Answer(Reply[A]):
 @final
 @attrs.frozen
 class Entered:
-    """What became of events.
+    """The results of events.
 
     Attributes:
-        refusals: Of each event why it was refused, or None.
-        asks: The asks that came with an event that was to be tracked.
+        refusals: For each event the error with which it was refused, or None.
+        asks: The asks that the events added, if they are to be tracked.
     """
 
     refusals: tuple[RefusedError | None, ...]
@@ -81,12 +81,12 @@ class Entered:
 @final
 @attrs.frozen(eq=False)
 class Enter:
-    """Let events in, in one batch.
+    """Submit events in one batch.
 
     Attributes:
         events: The events.
-        track: Whether the asks that come with them are to be tracked from the beginning.
-        answer: What became of them.
+        track: Whether to track the asks that the events add.
+        answer: The results of the events.
     """
 
     events: Sequence[Event]
@@ -97,7 +97,7 @@ class Enter:
 @final
 @attrs.frozen(eq=False)
 class EndAllocation:
-    """Let an allocation end, unless it has; the answer says whether it did."""
+    """End an allocation, unless it has ended; the answer says whether this call ended it."""
 
     ask: TrackedAsk
     held: Held
@@ -107,7 +107,7 @@ class EndAllocation:
 @final
 @attrs.frozen(eq=False)
 class WithdrawAsk:
-    """Withdraw an ask, and no other one that has its name by now."""
+    """Remove an ask, but not another ask that has its name by now."""
 
     ask: TrackedAsk
     answer: Answer[None] = attrs.field(factory=Answer[None])
@@ -135,7 +135,7 @@ class TrackGang:
 @final
 @attrs.frozen(eq=False)
 class SettleNow:
-    """Wait until what was let in before is decided."""
+    """Wait until all earlier events are decided."""
 
     answer: Answer[None] = attrs.field(factory=Answer[None])
 
@@ -143,7 +143,7 @@ class SettleNow:
 @final
 @attrs.frozen(eq=False)
 class Survey:
-    """Have every owner publish what it owns."""
+    """Return a snapshot of the whole state."""
 
     answer: Answer[Snapshot] = attrs.field(factory=Answer[Snapshot])
 
@@ -151,7 +151,7 @@ class Survey:
 @final
 @attrs.frozen(eq=False)
 class Why:
-    """Say why an ask is not running."""
+    """Return why an ask is not running."""
 
     app: str
     ask: str
@@ -161,7 +161,7 @@ class Why:
 @final
 @attrs.frozen(eq=False)
 class LookInto:
-    """Have the state looked at; the answer is what that has raised."""
+    """Call an examiner with the state; the answer is its exception, or None."""
 
     examiner: Callable[[Examined], None]
     answer: Answer[Exception | None] = attrs.field(factory=Answer["Exception | None"])
@@ -170,7 +170,7 @@ class LookInto:
 Call = (
     Enter | EndAllocation | WithdrawAsk | TrackAsk | TrackGang | SettleNow | Survey | Why | LookInto
 )
-"""What callers ask; each gets an answer."""
+"""The calls of callers; each gets an answer."""
 
 
 @final
@@ -200,13 +200,13 @@ class WorkEnded:
 @final
 @attrs.frozen(eq=False)
 class WorkFailed:
-    """The work of an allocation could not be started, or was broken off.
+    """The work of an allocation did not start, or failed later.
 
     Attributes:
         ask: The ask.
         held: Its allocation.
-        error: What it failed with.
-        counts: Whether the binder had its chance, so that this is one of its attempts.
+        error: The error of the work.
+        counts: Whether the binder was called, so that this counts as an attempt.
     """
 
     ask: TrackedAsk
@@ -216,11 +216,11 @@ class WorkFailed:
 
 
 Note = TimeIsUp | WorkStarted | WorkEnded | WorkFailed
-"""What the scheduler's own tasks say; nobody waits for an answer."""
+"""The notes of the scheduler's own tasks, which get no answer."""
 
 
 def refuse(call: Call | Note) -> None:
-    """Tell whoever waits for the answer to a call that none will come."""
+    """Answer a call with the error that the scheduler is closed."""
     match call:
         case TimeIsUp() | WorkStarted() | WorkEnded() | WorkFailed():
             pass

@@ -1,4 +1,4 @@
-"""Where a program's calls go in, and their answers come out."""
+"""The client, through which a program's calls reach the coordinator."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ A = TypeVar("A")
 
 
 async def raise_closed() -> NoReturn:
-    """Tell a caller that the scheduler is closed, unless it is cancelled as well.
+    """Raise the error of a closed scheduler, or the cancellation of a cancelled caller.
 
     Raises:
-        ClosedSchedulerError: Always.
+        ClosedSchedulerError: Unless the caller is cancelled.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
     raise closed()
@@ -27,11 +27,11 @@ async def raise_closed() -> NoReturn:
 
 @final
 class Client:
-    """The entry of a running scheduler, as callers see it.
+    """Sends calls to a running scheduler.
 
     Args:
-        entry: Where calls go in; a caller beyond its bound waits for a place.
-        pace: That of all tasks of the scheduler, for callers with much to say.
+        entry: The queue of calls; callers wait for a place when it is full.
+        pace: The pace of all tasks of the scheduler, for callers with many events.
     """
 
     def __init__(self, entry: Entry[Call | Note], pace: Pace) -> None:
@@ -39,14 +39,14 @@ class Client:
         self.pace = pace
 
     async def call(self, call: Call, answer: Answer[A]) -> A:
-        """Ask the coordinator.
+        """Send a call to the coordinator, and return its answer.
 
         Args:
-            call: What is asked.
-            answer: Its answer, which says what type it has.
+            call: The call.
+            answer: The answer of this call, for its type.
 
         Raises:
-            MusterError: What the coordinator answers.
+            MusterError: If the coordinator answers with this error.
             ClosedSchedulerError: If the scheduler is closed.
         """
         try:
@@ -57,14 +57,14 @@ class Client:
         return await answer.wait()
 
     async def enter(self, event: Event, *, track: bool = False) -> Entered:
-        """Let an event in.
+        """Submit an event.
 
         Args:
             event: The event.
-            track: Whether the asks that come with it are to be tracked.
+            track: Whether to track the asks that the event adds.
 
         Raises:
-            RefusedError: If it makes no sense now.
+            RefusedError: If the event is not possible now.
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = Enter((event,), track)
@@ -75,4 +75,4 @@ class Client:
         try:
             raise refusal
         finally:
-            del refusal, entered, call  # Else it would hold itself, by its own traceback.
+            del refusal, entered, call  # avoids a reference cycle through the traceback

@@ -1,4 +1,4 @@
-"""Observers: who reads decisions while they are made, each at a speed of its own."""
+"""Observers, which receive decisions as they are announced; each has a buffer of its own."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 @final
 class Lag(StrEnum):
-    """What happens to an observer whose buffer is full. It never slows a round."""
+    """What happens when the buffer of an observer is full. It never delays the scheduler."""
 
     DROP = "drop"
-    """It gets :class:`~muster.LaggedError` once it has read its buffer, and nothing more."""
+    """The observer ends: when its buffer is read, it raises :class:`~muster.LaggedError`."""
     SKIP = "skip"
-    """The oldest decisions in its buffer are lost, and :attr:`Decisions.missed` counts them."""
+    """The oldest decisions in the buffer are lost, and :attr:`Decisions.missed` counts them."""
 
 
 @final
 @attrs.frozen
 class Filter:
-    """Which decisions an observer wants; what is None lets everything through.
+    """The conditions for the decisions that an observer receives; None is no condition.
 
     Attributes:
-        kinds: Of these kinds.
-        app: About this application.
-        queue: About this queue, in lower case, or one below it.
-        gang: About this gang, or a member of it.
-        where: For which this is true.
+        kinds: The decision has one of these kinds.
+        app: The decision is about this application.
+        queue: The decision is about this queue, in lower case, or a queue below it.
+        gang: The decision is about this gang or one of its members.
+        where: This function returns true for the decision.
     """
 
     kinds: frozenset[Kind] | None = None
@@ -57,7 +57,7 @@ class Filter:
     where: Callable[[Announced], bool] | None = None
 
     def wants(self, announced: Announced) -> bool:
-        """Say whether a decision passes."""
+        """Return whether a decision meets all conditions."""
         decision = announced.decision
         return (
             (self.kinds is None or decision.kind in self.kinds)
@@ -85,10 +85,10 @@ def filter_of(
     gang: str | None,
     where: Callable[[Announced], bool] | None,
 ) -> Filter:
-    """Make a filter of what a program says.
+    """Create a filter from the arguments of a program.
 
     Raises:
-        EventError: If a kind, or the name of the gang, is none.
+        EventError: If a kind or the name of the gang is invalid.
     """
     try:
         return Filter(
@@ -104,7 +104,7 @@ def filter_of(
 
 
 def _several(kinds: Collection[Kind | str]) -> Collection[Kind | str]:
-    """Take a single kind for one of a kind."""
+    """Return a collection, also for a single kind."""
     return (kinds,) if isinstance(kinds, str) else kinds
 
 
@@ -115,11 +115,11 @@ def _path(queue: str) -> str:
 
 @final
 class Decisions:
-    """An observer of the decisions of a scheduler; made by :meth:`muster.Scheduler.decisions`.
+    """An observer of decisions; :meth:`muster.Scheduler.decisions` creates it.
 
-    It gets what is announced from the moment when it is made, and ends when the scheduler
-    is closed. One task reads it, by ``async for``. Whoever stops before the end closes it
-    (``async with``, or :meth:`close`), or just forgets it.
+    It receives the decisions that are announced from its creation on, and ends when the
+    scheduler is closed. One task reads it with ``async for``. To stop earlier, close it
+    (``async with``, or :meth:`close`), or drop all references to it.
     """
 
     def __init__(self, wanted: Filter, buffer: int, lag: Lag | str) -> None:
@@ -132,15 +132,15 @@ class Decisions:
             raise EventError(msg)
         self._lag = Lag(lag)
         self._room = buffer
-        #: At most as many as there is room for.
+        #: The unread decisions, at most ``buffer`` of them.
         self._buffer: deque[Announced] = deque()
         self._waiter: trio.lowlevel.Task | None = None
         self._is_over = False
-        #: What is raised when the buffer has been read, if anything is.
+        #: The error to raise when the buffer has been read, or None.
         self._error: Exception | None = None
         #: How many decisions were lost because the buffer was full.
         self.missed = 0
-        #: Called when nothing more is to come.
+        #: Called when the observer ends.
         self.leave: Callable[[], object] = lambda: None
 
     # Read by one task
@@ -152,11 +152,11 @@ class Decisions:
         await self._wait()
         if self._buffer:
             return self._buffer.popleft()
-        self.take_now()  # which raises what it has ended by, if that was an error
+        self.take_now()  # raises the error that has ended the observer, if there is one
         raise StopAsyncIteration
 
     async def take(self) -> Sequence[Announced]:
-        """Wait until there is anything, and take all that is there; nothing at the end.
+        """Wait for decisions, and return all that are there; an empty sequence at the end.
 
         Raises:
             LaggedError: If the buffer was full and ``lag`` is :attr:`Lag.DROP`.
@@ -166,7 +166,7 @@ class Decisions:
         return self.take_now()
 
     def take_now(self) -> Sequence[Announced]:
-        """Take what is there, without waiting; see :meth:`take`."""
+        """Return all decisions that are there, without waiting; see :meth:`take`."""
         if not self._buffer and self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -175,7 +175,7 @@ class Decisions:
         return taken
 
     async def _wait(self) -> None:
-        """Wait until there is a decision, or there will be none."""
+        """Wait until there is a decision, or the observer has ended."""
         if self._waiter is not None:
             msg = "another task is reading these decisions; make an observer for each"
             raise trio.BusyResourceError(msg)
@@ -190,7 +190,7 @@ class Decisions:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def close(self) -> None:
-        """Stop observing; what is in the buffer is lost."""
+        """Stop observing; unread decisions are lost."""
         self._buffer.clear()
         self._error = None
         self.end()
@@ -210,14 +210,14 @@ class Decisions:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to come; what is in the buffer can be read still."""
+        """Whether the observer has ended; the decisions in its buffer can still be read."""
         return self._is_over
 
     def offer(self, announced: Sequence[Announced]) -> None:
-        """Put those of some decisions into the buffer that are wanted."""
+        """Put the decisions that pass the filter into the buffer."""
         wanted, error = ((), None) if self._is_over else self._select(announced)
         for one in wanted:
-            if self._is_over:  # by its own filter
+            if self._is_over:  # closed by its own filter
                 return
             if len(self._buffer) == self._room:
                 self.missed += 1
@@ -235,21 +235,21 @@ class Decisions:
     def _select(
         self, announced: Sequence[Announced]
     ) -> tuple[Sequence[Announced], Exception | None]:
-        """Give what is wanted, up to where the filter raises something, and what that is."""
+        """Return the decisions that pass, up to an exception of the filter, and this exception."""
         if self._wanted == _EVERYTHING:
             return announced, None
         wanted: list[Announced] = []
         try:
             wanted.extend(filter(self._wanted.wants, announced))
-        except Exception as error:  # noqa: BLE001 - the observer's own, which gets it back
+        except Exception as error:  # noqa: BLE001 - raised where the decisions are read
             return wanted, error
         return wanted, None
 
     def end(self, error: Exception | None = None) -> None:
-        """Let nothing more come.
+        """End the observer.
 
         Args:
-            error: What the reader is to get when it has read the buffer, or None.
+            error: The error to raise when the buffer has been read, or None.
         """
         if not self._is_over:
             self._is_over = True
@@ -265,16 +265,16 @@ class Decisions:
 
 @final
 class Observers:
-    """The observers of a scheduler, in the order in which they came."""
+    """The observers of a scheduler, in the order of their creation."""
 
     def __init__(self) -> None:
-        #: Not kept alive: whoever forgets an observer has closed it.
+        #: Weak references: an observer without other references is closed.
         self._observers: dict[int, ReferenceType[Decisions]] = {}
         self._numbers = count()
         self._is_closed = False
 
     def admit(self, observer: Decisions) -> None:
-        """Give an observer what is announced from now on."""
+        """Add an observer; it receives the decisions that are announced from now on."""
         if self._is_closed:
             observer.end()
         else:
@@ -284,7 +284,7 @@ class Observers:
             self._observers[number] = ref(observer, lambda _: leave())
 
     def publish(self, announced: Sequence[Announced]) -> Steps[None]:
-        """Give the decisions of a batch to all who observe; not to those who come meanwhile."""
+        """Offer the decisions of a batch to all observers, except those added meanwhile."""
         for known in list(self._observers.values()):
             for piece in slices(announced):
                 yield
@@ -293,10 +293,10 @@ class Observers:
                     observer.offer(piece)
 
     def close(self, error: MusterError | None) -> None:
-        """Let all observation end.
+        """End all observers.
 
         Args:
-            error: What observers are to get, if the scheduler did not end as it should.
+            error: The error that they raise if the scheduler has failed, or None.
         """
         self._is_closed = True
         for known in list(self._observers.values()):

@@ -1,8 +1,8 @@
-"""What has become of single asks and gangs, for those who hold a handle of them.
+"""Tracking of single asks and gangs, for the handles of a program.
 
-The coordinator's task keeps this: after each batch it looks up in the view what became of
-the asks and gangs that the batch was about, and publishes that. Only what somebody has a
-handle of is tracked, and only as long as it exists.
+After each batch, the coordinator's task looks up the asks and gangs of its decisions in the view,
+and publishes their state. It tracks only asks and gangs that the program uses handles of, and
+with a binder also all bound asks; each of them only as long as it exists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @final
 class Closed(Enum):
-    """What is watched in place of a value when the scheduler is closed."""
+    """The watched value when the scheduler is closed."""
 
     CLOSED = "closed"
 
@@ -48,9 +48,9 @@ class Held:
     """One allocation of an ask.
 
     Attributes:
-        number: Its place in the order in which asks were bound.
+        number: Its position in the order in which asks were bound.
         node: The name of its node.
-        ended: Why it has ended; None while it lasts.
+        ended: The reason why it has ended; None while it lasts.
     """
 
     number: int
@@ -61,15 +61,15 @@ class Held:
 @final
 @attrs.frozen
 class AskStatus:
-    """What has become of an ask.
+    """The state of an ask.
 
     Attributes:
-        place: Where it is; None when it is gone, :data:`CLOSED` when nobody knows any more.
-        held: Its allocation, if it is bound, else the last one that it had, or None.
-        started: Whether the work of its allocation has been started.
-        failures: How often in a row its work could not be started.
-        error: Why it could not be started the last time.
-        is_given_up: It was removed because of that.
+        place: Its place; None if it does not exist, :data:`CLOSED` if the scheduler is closed.
+        held: Its allocation if it is bound, else its last allocation, or None.
+        started: Whether the work of its allocation has started.
+        failures: How often in a row its work has failed.
+        error: The last failure of its work, or None.
+        is_given_up: Whether it was removed because its work failed too often.
     """
 
     place: AskPlace | Closed | None
@@ -88,11 +88,11 @@ class TrackedAsk:
     Attributes:
         app: The name of its application.
         name: Its name.
-        seq: The position of the event that it came with: the name may come again.
+        seq: The position of the event that added it, as a later ask may have its name.
         queue: The path of its queue.
-        resources: What it asks for.
+        resources: The resources that it needs.
         gang: The full name of its gang, or None.
-        status: What has become of it.
+        status: Its state.
     """
 
     app: str
@@ -107,14 +107,14 @@ class TrackedAsk:
 @final
 @attrs.frozen
 class GangStatus:
-    """What has become of a gang.
+    """The state of a gang.
 
     Attributes:
-        defined: It is defined.
-        satisfied: It is satisfied.
-        times: How often it was satisfied since it is watched, if only for a moment.
-        timed_out: It is marked as timed out.
-        closed: The scheduler is closed, and nobody knows any more.
+        defined: Whether it is defined.
+        satisfied: Whether it is satisfied.
+        times: How often it became satisfied since tracking began, even if only briefly.
+        timed_out: Whether it has timed out.
+        closed: Whether the scheduler is closed.
     """
 
     defined: bool = False
@@ -130,41 +130,41 @@ Name = tuple[str, str]
 
 @final
 class Tracker:
-    """Keeps what has become of asks and gangs.
+    """Tracks asks and gangs.
 
     Args:
-        machine: The machine, whose view is looked at between two batches.
-        all_bound: Whether every ask is tracked from when it is bound, as a binder needs it.
+        machine: The machine, whose view is read between two batches.
+        all_bound: Whether to track every ask from when it is bound, as a binder needs it.
     """
 
     def __init__(self, machine: CoordinatorMachine, *, all_bound: bool) -> None:
         self._machine = machine
         self._all_bound = all_bound
         self._asks: dict[Name, TrackedAsk] = {}
-        #: The asks that are members of gangs, by gang: a mark says nothing of each of them.
+        #: The tracked members of each gang, because its time-out is one decision for all of them.
         self._members: dict[str, dict[Name, TrackedAsk]] = {}
         self._gangs: dict[str, Watched[GangStatus]] = {}
 
     # Beginning to track
 
     def track(self, app: str, ask: str) -> TrackedAsk:
-        """Track an ask that there is.
+        """Track an existing ask.
 
         Raises:
-            RefusedError: If there is none of that name, or no such application.
+            RefusedError: If there is no such ask or application.
         """
         known = self._asks.get((app, ask))
         if known is not None:
             return known
         found, place, allocation = self._look(app, ask)
         if found is None:
-            self._machine.registry.app_key(app)  # which says what is wrong with that
+            self._machine.registry.app_key(app)  # raises if the application does not exist
             msg = f"ask: {ask!r} is no ask of application {app!r}"
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))
 
     def track_new(self, app: str, names: Sequence[str], seq: int) -> Steps[list[TrackedAsk]]:
-        """Track asks that came with an event of the batch that has just ended.
+        """Track the asks that an event of the last batch has added.
 
         Args:
             app: The name of their application.
@@ -179,7 +179,7 @@ class Tracker:
 
     def _track_new(self, app: str, name: str, seq: int) -> TrackedAsk:
         found, place, allocation = self._look(app, name)
-        if found is None or found.seq != seq:  # It has come and gone in one batch.
+        if found is None or found.seq != seq:  # It was added and removed in the same batch.
             return TrackedAsk(app, name, seq, "", Resources(), None, Watched(AskStatus(None)))
         known = self._asks.get((app, name))
         if known is not None:
@@ -207,10 +207,10 @@ class Tracker:
                 self._gangs[gang] = watched
         return watched
 
-    # Looking
+    # Reading the view
 
     def _look(self, app: str, name: str) -> tuple[Ask | None, AskPlace | None, Allocation | None]:
-        """Look up where an ask is."""
+        """Return an ask, its place and its allocation, as the view has them, or None for each."""
         key = self._machine.registry.locate(app)
         seen = None if key is None else self._machine.view.apps.get(key)
         if seen is None:
@@ -225,12 +225,12 @@ class Tracker:
         return None, None, None
 
     def has(self, ask: TrackedAsk) -> bool:
-        """Say whether an ask is there still; also while a batch is open."""
+        """Return whether an ask still exists; also while a batch is open."""
         found, _, _ = self._look(ask.app, ask.name)
         return found is not None and found.seq == ask.seq
 
     def holds(self, ask: TrackedAsk, held: Held) -> bool:
-        """Say whether an ask has an allocation still; also while a batch is open."""
+        """Return whether an ask still holds an allocation; also while a batch is open."""
         key = self._machine.registry.locate(ask.app)
         return key is not None and self._machine.view.is_bound(key, ask.name, held.number)
 
@@ -251,8 +251,7 @@ class Tracker:
     ) -> Steps[list[TrackedAsk]]:
         """Publish what a batch has changed.
 
-        First asks, then gangs: the members of one that is seen to be satisfied are seen to
-        be bound.
+        Asks come before gangs, so that the members of a satisfied gang are bound for all readers.
 
         Args:
             announced: The decisions of the batch.
@@ -289,7 +288,7 @@ class Tracker:
         touched: dict[Name, Reason | None],
         satisfied: set[str | None],
     ) -> None:
-        """Find the asks and gangs that decisions are about."""
+        """Collect the tracked asks and the satisfied gangs of some decisions."""
         asks = self._asks
         for one in announced:
             decision = one.decision
@@ -300,7 +299,7 @@ class Tracker:
                 continue
             name = (app, ask)
             if name in asks or (self._all_bound and kind is Kind.BOUND):
-                # Of several reasons the first ended what was there before the batch.
+                # The first reason is the one that ended the allocation from before the batch.
                 touched[name] = touched.get(name) or decision.reason
 
     def _publish_gang(self, gang: str, *, satisfied: bool) -> None:
@@ -315,14 +314,14 @@ class Tracker:
             del self._gangs[gang]
 
     def _publish(self, app: str, name: str, end: Reason | None) -> TrackedAsk | None:
-        """Publish what has become of one ask; give it if it has a new allocation."""
+        """Publish the state of an ask; return the ask if it has a new allocation."""
         tracked = self._asks.get((app, name))
         found, place, allocation = self._look(app, name)
         bound = allocation if place is AskPlace.BOUND else None
         if tracked is not None and (found is None or found.seq != tracked.seq):
             self._forget(tracked)
             self._change(tracked, None, None, end)
-            tracked = None  # If there is one of that name, it is another one.
+            tracked = None  # An ask that has this name now is another ask.
         if tracked is not None:
             return tracked if self._change(tracked, place, bound, end) else None
         if found is not None and bound is not None and self._all_bound:
@@ -336,7 +335,7 @@ class Tracker:
         allocation: Allocation | None,
         end: Reason | None,
     ) -> bool:
-        """Publish the place and the allocation of an ask; say whether the latter is new."""
+        """Publish the place and the allocation of an ask; return whether the allocation is new."""
         status = tracked.status.value
         failures, error = status.failures, status.error
         lasting = status.held if status.place is AskPlace.BOUND else None
@@ -355,7 +354,7 @@ class Tracker:
         return allocation is not None
 
     def _status(self, place: AskPlace | None, allocation: Allocation | None) -> AskStatus:
-        """Give the status of an ask that was not bound before."""
+        """Return the state of an ask that was not bound before."""
         if allocation is None or place is not AskPlace.BOUND:
             return AskStatus(place)
         held = Held(allocation.number, allocation.node)
@@ -372,22 +371,22 @@ class Tracker:
     # Binders
 
     def started(self, ask: TrackedAsk, held: Held) -> None:
-        """Take note that the work of an allocation was started, unless that is over."""
+        """Record that the work of an allocation has started, unless the allocation has ended."""
         status = ask.status.value
         if status.place is AskPlace.BOUND and status.held is held:
             ask.status.publish(attrs.evolve(status, started=True))
 
     @staticmethod
     def failed(ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:
-        """Take note that the work of an ask has failed.
+        """Record that the work of an ask has failed.
 
         Args:
             ask: The ask.
-            error: What it failed with.
-            attempts: How often in a row it may fail, or None.
+            error: The error of the work.
+            attempts: How often in a row it may fail, or None for no limit.
 
         Returns:
-            Whether it is to be given up.
+            Whether the ask is to be removed.
         """
         status = ask.status.value
         failures = status.failures + 1
@@ -398,7 +397,7 @@ class Tracker:
         return given_up
 
     def close(self) -> None:
-        """Tell everybody that nothing more will be known."""
+        """Publish that the scheduler is closed, for all tracked asks and gangs."""
         for tracked in self._asks.values():
             status = tracked.status.value
             if status.held is not None and status.held.ended.value is None:

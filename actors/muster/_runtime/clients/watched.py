@@ -1,4 +1,4 @@
-"""A value that one task publishes and others watch: they see the newest, not each one."""
+"""A value that one task publishes and others watch; they see the newest value, not all values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ T = TypeVar("T")
 
 @final
 class Watched(Generic[T]):
-    """An immutable value with room for one: publishing replaces it, and wakes who waits.
+    """A place for one immutable value: publishing replaces the value and wakes waiting tasks.
 
-    Whoever is not there when a value is published may never see it. So what must not be
-    missed has to be part of every later value.
+    A task that does not run between two values never sees the first of them. So a fact that a task
+    must not miss has to be part of all later values.
 
     Args:
         value: The first value.
 
     Attributes:
-        value: The newest.
+        value: The newest value.
     """
 
     __slots__ = ("_changed", "_listeners", "value")
@@ -33,7 +33,7 @@ class Watched(Generic[T]):
         self._listeners: dict[object, Callable[[T], None]] = {}
 
     def publish(self, value: T) -> None:
-        """Replace the value; only the task that owns what it speaks of does that."""
+        """Replace the value; only the task that owns the watched state may do that."""
         self.value = value
         if self._changed is not None:
             self._changed.set()
@@ -43,10 +43,11 @@ class Watched(Generic[T]):
 
     @contextmanager
     def heard_by(self, listener: Callable[[T], None]) -> Generator[None, None, None]:
-        """Have every value of the time of the block told at once, in the publisher's task.
+        """Call a listener for every value during the block, at once and in the publisher's task.
 
         Args:
-            listener: Must be quick, and raise nothing: it is there to cancel a scope.
+            listener: Called with the value. It must be fast and must not raise: it is meant to
+                cancel a scope.
         """
         key = object()
         self._listeners[key] = listener

@@ -1,7 +1,7 @@
-"""Fuzzing a scheduler: programs of many clients, drawn at random, run in every order of tasks.
+"""A fuzzer for schedulers: random programs of many clients, run in random orders of tasks.
 
-``python -m muster.testing.fuzz`` runs it, also with a binder and a configuration of one's own;
-:doc:`/fuzzing` tells how. Programs are drawn by Hypothesis, which the extra ``fuzz`` brings:
+``python -m muster.testing.fuzz`` runs it, also with your own binder and configuration; see
+:doc:`/fuzzing`. Hypothesis draws the programs; the extra ``fuzz`` installs it:
 ``pip install 'muster-scheduler[fuzz]'``.
 """
 

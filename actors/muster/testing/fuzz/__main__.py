@@ -1,4 +1,4 @@
-"""``python -m muster.testing.fuzz``."""
+"""Run the fuzzer with ``python -m muster.testing.fuzz``."""
 
 from __future__ import annotations
 

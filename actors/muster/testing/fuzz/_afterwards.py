@@ -1,4 +1,4 @@
-"""Faults that show afterwards: in the accounts of calls, and in the replay of what was let in."""
+"""Checks after a run: the calls against the recorded input, and a replay of this input."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from muster_core.decisions import Announced
 
 _BY_ITSELF: Final = frozenset({"Release", "RemoveAsk", "BindFailed"})
-"""What the scheduler lets in by itself, for binders and for bodies that ended."""
+"""The events that the scheduler submits by itself, for binders and for bodies that have ended."""
 
 
 def faults_of_calls(call_log: CallLog, story: Story) -> Iterator[str]:
-    """Compare what was answered with what was let in.
+    """Compare the answers of calls with the recorded events.
 
-    What returned or was refused was let in once; what was cancelled, or turned down, was not.
-    What was let in into a batch that was never announced did not happen.
+    The events of a call that returned or was refused were recorded once; those of a cancelled or
+    invalid call were not. Events in a batch that was never announced do not count.
     """
     done: Counter[Key] = Counter()
     perhaps: Counter[Key] = Counter()
@@ -49,9 +49,9 @@ def faults_of_calls(call_log: CallLog, story: Story) -> Iterator[str]:
 
 
 def _refused_by_itself(story: Story, made: Counter[Key]) -> Iterator[str]:
-    """Say where the scheduler has let in by itself, and twice, what makes sense only once.
+    """Yield a fault for each event that the scheduler has submitted by itself twice in a batch.
 
-    Once may be in vain: a timer of the same instant may have been there before.
+    One such event may be in vain, because a timer of the same instant came first.
     """
     batch: Counter[Key] = Counter()
     for entry in story.entries:
@@ -65,9 +65,9 @@ def _refused_by_itself(story: Story, made: Counter[Key]) -> Iterator[str]:
 
 
 def replay(story: Story, configuration: Configuration | None) -> list[Announced]:
-    """Let what was let in into the machines, without tasks, and give what they decide.
+    """Replay the recorded input in the machines, without tasks, and return their decisions.
 
-    What came after the end of the last batch is left out; all timers are run in the end.
+    Input after the end of the last batch is left out. At the end all timers run.
     """
     plain = PlainScheduler(configuration)
     for at_us, index, event in decided((one.at_us, one.event) for one in story.entries):
@@ -80,7 +80,7 @@ def replay(story: Story, configuration: Configuration | None) -> list[Announced]
 
 
 def faults_of_replay(story: Story, expected: Sequence[Announced], who: str) -> Iterator[str]:
-    """Compare the log with a replay, byte by byte; the replay may go on afterwards."""
+    """Compare the log with a replay byte by byte; the replay may have more decisions."""
     wants, got = lines_of(expected[: len(story.decisions)]), lines_of(story.decisions)
     for place, (want, one) in enumerate(zip_longest(wants, got)):
         if want != one:
@@ -89,7 +89,7 @@ def faults_of_replay(story: Story, expected: Sequence[Announced], who: str) -> I
 
 
 def lines_of(decisions: Sequence[Announced]) -> list[bytes]:
-    """Give the lines of a decision log."""
+    """Return the lines of a decision log."""
     stream = BytesIO()
     with DecisionLog(stream, encoding=Encoding.JSON_LINES) as log:
         log.write(decisions)
@@ -97,7 +97,7 @@ def lines_of(decisions: Sequence[Announced]) -> list[bytes]:
 
 
 def difference(place: int, expected: Sequence[bytes], got: Sequence[bytes], who: str) -> str:
-    """Tell where a log and a replay begin to differ."""
+    """Describe the first difference between a log and a replay."""
     before = [f"    {line.decode()}" for line in got[max(0, place - 5) : place]]
     wants = [f"  - {line.decode()}" for line in expected[place : place + 4]] or ["  - (end)"]
     has = [f"  + {line.decode()}" for line in got[place : place + 4]] or ["  + (end)"]

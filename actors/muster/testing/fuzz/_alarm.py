@@ -1,4 +1,4 @@
-"""Ending runs that never block, and so are never seen to be stuck."""
+"""The alarm, which ends runs that never block."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from collections.abc import Callable, Generator
 from typing import Final
 
 LONGEST_S: Final = 10.0
-"""How long a run may take by the real clock, in seconds."""
+"""How long a run may take, in seconds of real time."""
 
 AGAIN_S: Final = 5.0
-"""After how many seconds more it is tried again, each time in a harder way."""
+"""How long to wait before the next, harder attempt to end a run, in seconds."""
 
 MOST_RINGS: Final = 25
-"""After how many times the whole process is given up: what is caught each time is no end. Each time
-one task ends at the most, and a program may have a dozen that do not let themselves be cancelled."""
+"""How many attempts there are before the process exits. Each raises an exception in at most one
+task, and a program may have a dozen tasks that shield themselves from cancellation."""
 
 UNSTOPPABLE: Final = 70
-"""The exit status of a process that is given up (EX_SOFTWARE, as in sysexits.h)."""
+"""The exit status of a process that could not end a run (EX_SOFTWARE in sysexits.h)."""
 
 
 class EndlessError(BaseException):
-    """A run did not end, by the real clock; no binder should catch this by mistake."""
+    """A run did not end in time. A BaseException, so that no binder catches it by mistake."""
 
 
 @contextlib.contextmanager
 def alarm(cancel: Callable[[], None], about: Callable[[], str]) -> Generator[None, None, None]:
-    """End a run that never blocks, where signals can do that.
+    """End a run that takes too long, on systems with signals.
 
-    First it is cancelled. What goes on all the same has an exception raised in it, wherever
-    it is; and when that was caught several times, the process ends.
+    The first attempt cancels the run. The next ones raise an exception in the code that is
+    running. If it catches this several times, the process exits.
 
     Args:
         cancel: Cancels the run; called from a signal handler.
-        about: Says which run it is.
+        about: Returns a description of the run.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(
         signal, "setitimer"
@@ -69,5 +69,5 @@ def alarm(cancel: Callable[[], None], about: Callable[[], str]) -> Generator[Non
 
 
 def too_long() -> str:
-    """Say that a run takes too long."""
+    """Return the message for a run that takes too long."""
     return f"not over after {LONGEST_S:g} s of real time"

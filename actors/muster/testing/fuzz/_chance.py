@@ -1,8 +1,8 @@
-"""Taking the choice of trio's scheduler away from chance.
+"""A seeded order of tasks in trio, and cancellation at chosen steps.
 
-trio shuffles the tasks that are ready by a generator of its own; pytest-trio and Hypothesis
-seed it, and so does this module for programs that use neither. It speaks to a private part of
-trio and says so if that is not there.
+trio shuffles ready tasks with a random generator of its own. This module replaces it, as
+pytest-trio and Hypothesis do. The generator is a private part of trio; if a version of trio does
+not have it, this raises :class:`UnknownTrioError`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class UnknownTrioError(RuntimeError):
 
 @final
 class _Unfair(Random):
-    """Has some tasks run last, always, among those that are ready.
+    """Always runs some of the ready tasks after all others.
 
-    Shuffling alone hardly ever keeps one task behind all others for long, and that is what
-    it takes to find some faults. Which tasks these are changes now and then.
+    Some faults appear only if a task is behind all others for long, and shuffling alone hardly
+    ever does this. The choice of these tasks changes now and then.
     """
 
     def __init__(self, seed: int) -> None:
@@ -47,7 +47,7 @@ class _Unfair(Random):
         super().shuffle(x)
         if self.random() < 0.02:
             self._salt = self.randrange(2**32)
-        # trio takes from the end: what stands in front comes last.
+        # trio takes tasks from the end, so the first task runs last.
         x.sort(key=self._is_quick)
 
     def _is_quick(self, task: trio.lowlevel.Task) -> bool:
@@ -56,10 +56,10 @@ class _Unfair(Random):
 
 @contextlib.contextmanager
 def ordered(order: Order) -> Generator[None, None, None]:
-    """Have trio run the tasks that are ready in the order of a program; for runs begun inside.
+    """Make trio run ready tasks in the order of a program, in runs that begin inside the block.
 
     Raises:
-        UnknownTrioError: If this version of trio has no such thing.
+        UnknownTrioError: If this version of trio does not let its scheduler be seeded.
     """
     scheduler = import_module(_SCHEDULER).__dict__
     if not isinstance(scheduler.get(_CHANCE), Random) or _SORTS not in scheduler:
@@ -68,7 +68,7 @@ def ordered(order: Order) -> Generator[None, None, None]:
     chance = _Unfair(order.chance) if order.unfair else Random(order.chance)
     pace = pace_module.__dict__
     before = scheduler[_CHANCE], scheduler[_SORTS], pace["SLICE_S"]
-    # By the clock rounds would let others run at moments that no seed says.
+    # With the real clock, rounds would let other tasks run at times that no seed determines.
     slice_s = -inf if order.pauses else inf
     scheduler[_CHANCE], scheduler[_SORTS], pace["SLICE_S"] = chance, True, slice_s
     try:
@@ -78,7 +78,7 @@ def ordered(order: Order) -> Generator[None, None, None]:
 
 
 def lift_shields() -> None:
-    """Let every task be cancelled, also where it is shielded; for runs that cannot end otherwise."""
+    """Remove the shields of all tasks, for runs that cannot end otherwise."""
     root = trio.lowlevel.current_root_task()
     tasks = [] if root is None else [root]
     while tasks:
@@ -86,7 +86,7 @@ def lift_shields() -> None:
         tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
         status = getattr(task, "_cancel_status", None)
         while status is not None:
-            status._scope.shield = False  # noqa: SLF001 - trio has no other way to it
+            status._scope.shield = False  # noqa: SLF001 - trio has no public way to the scope
             status = status.parent
 
 
@@ -96,7 +96,7 @@ class Steps(trio.abc.Instrument):
 
     Attributes:
         count: How many steps there were.
-        order: A number that stands for the order in which tasks took them.
+        order: A hash of the order in which tasks made steps.
         cancelled: How many scopes were cancelled.
     """
 
@@ -108,7 +108,7 @@ class Steps(trio.abc.Instrument):
         self._numbers: dict[trio.lowlevel.Task, int] = {}
 
     def at(self, step: int, what: trio.CancelScope | trio.Event) -> None:
-        """Have a scope cancelled, or an event set, before a step that is still to come."""
+        """Cancel a scope or set an event before the given step, or the next if it is over."""
         self._cuts.setdefault(max(step, self.count + 1), []).append(what)
 
     @override

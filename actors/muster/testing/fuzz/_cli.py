@@ -1,4 +1,4 @@
-"""The command: what is fuzzed, for how long, and how it is told."""
+"""The command line of the fuzzer: its options and its output."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from muster.testing.fuzz._session import (
 from muster_core.errors import ConfigError
 
 FOUND: Final = 1
-"""The exit status when something was found."""
+"""The exit status if a fault was found."""
 
 UNUSABLE: Final = 2
-"""The exit status when the arguments cannot be used."""
+"""The exit status if the arguments are invalid."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -140,7 +140,7 @@ def _add(tally: Tally, more: Tally) -> None:
 
 
 def summary(tally: Tally) -> str:
-    """Say in one line how much was done."""
+    """Return one line that says how much was done."""
     return (
         f"{tally.programs:,} programs, {tally.calls.total():,} calls, "
         f"{tally.decisions:,} decisions, {tally.steps:,} task steps, "
@@ -160,7 +160,7 @@ def _config(file: Path | None) -> Mapping[str, Any] | None:
     if file is None:
         return None
     try:
-        # Texts, as in the scheduler itself: what `off` or `010` means is for it to say.
+        # All scalars stay texts: the scheduler itself interprets `off` or `010`.
         parser: Any = YAML(typ="base", pure=True)  # ruamel does not say what `load` takes.
         config: object = parser.load(file.read_text(encoding="utf-8"))
         if not isinstance(config, Mapping):
@@ -177,7 +177,7 @@ def _maker(name: str | None) -> Callable[[], muster.Binder] | None:
     if name is None:
         return None
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, "")  # As with `python -m`: what stands in the working folder is found.
+    sys.path.insert(0, "")  # As `python -m` does, so that modules of the working folder are found.
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
@@ -194,7 +194,7 @@ def _options(file: Path | None, maker: str | None) -> str:
 
 
 def replay_command(finding: Finding, options: str = "") -> str:
-    """Give the command that runs what was found again."""
+    """Return the command that runs the program of a finding again."""
     return f"python -m muster.testing.fuzz --replay {finding.token}{options}"
 
 

@@ -1,7 +1,7 @@
-"""Programs: what clients, observers and a binder do with a scheduler, as a frozen plan.
+"""Programs: frozen plans of what clients, observers and a binder do with a scheduler.
 
-A program and nothing else says what happens in a run: also the order in which trio runs the
-tasks that are ready, and where somebody is cancelled.
+A program determines everything that happens in a run, including the order in which trio runs
+ready tasks, and the points of cancellation.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import attrs
 from typing_extensions import override
 
 Key = tuple[str, ...]
-"""What an event is about, such as ``("AddAsk", "a0", "k1")``: calls and entries are matched by it."""
+"""The kind and subject of an event, such as ``("AddAsk", "a0", "k1")``; calls are matched to
+recorded events by it."""
 
 Config = Mapping[str, Any]
-"""A configuration as a map, in the form of a file."""
+"""A configuration as a map in the form of a file."""
 
 
 @final
 @attrs.frozen
 class Step:
-    """One thing that a client does.
+    """One step of a client.
 
     Attributes:
-        op: Which: the name of a method, or of something that is made of several.
+        op: The name of a method, or of an action of several calls.
         args: Its arguments.
-        keys: The events that it lets in, if it returns.
-        cancel_after: It is cancelled so many steps of all tasks after it began, or None.
-        within_us: It is given up when so much time has passed, or None.
-        pause: So many checkpoints are made before it.
-        aside: It is done by a task of its own, and the client goes on.
+        keys: The events that it submits, if it returns.
+        cancel_after: After how many task steps it is cancelled, or None.
+        within_us: Its timeout in microseconds, or None.
+        pause: How many checkpoints are made before it.
+        aside: Whether it runs in a task of its own, while the client continues.
     """
 
     op: str
@@ -45,7 +46,7 @@ class Step:
 
     @override
     def __str__(self) -> str:
-        """Give the step in one line."""
+        """Return the step as one line."""
         args = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
         said = [f"{self.op}({args})"]
         if self.cancel_after is not None:
@@ -65,9 +66,9 @@ class Client:
     """A task that uses the scheduler.
 
     Attributes:
-        steps: What it does, in order.
-        outside: It stands outside of the block, and sees the scheduler close.
-        cancel_at: The whole client is cancelled at this step of all tasks, or None.
+        steps: Its steps, in order.
+        outside: Whether it runs outside of the block, and so after the scheduler is closed.
+        cancel_at: The number of the task step at which the whole client is cancelled, or None.
     """
 
     steps: tuple[Step, ...]
@@ -82,11 +83,11 @@ class Watcher:
 
     Attributes:
         wanted: The arguments of ``decisions``; ``where`` is the remainder of ``seq`` by 3.
-        together: It takes all that is there each time, instead of one.
-        pause: So many checkpoints are made after each reading.
-        pause_us: So much time passes after each reading.
-        leaves_after: It closes after so many readings, or None.
-        outside: It stands outside of the block.
+        together: Whether each reading takes all decisions that are there, instead of one.
+        pause: How many checkpoints are made after each reading.
+        pause_us: How long it sleeps after each reading, in microseconds.
+        leaves_after: After how many readings it closes, or None.
+        outside: Whether it runs outside of the block.
     """
 
     wanted: Mapping[str, Any]
@@ -99,7 +100,7 @@ class Watcher:
 
 @final
 class Fate(StrEnum):
-    """What becomes of a binder's work."""
+    """How the work of a binder ends."""
 
     FINISHES = "finishes"
     GOES_ON = "goes on until it is cancelled"
@@ -112,14 +113,14 @@ class Fate(StrEnum):
 @final
 @attrs.frozen
 class Bind:
-    """What one run of the binder does.
+    """The plan of one run of the binder.
 
     Attributes:
         fate: How it ends, unless it is cancelled.
-        start_us: So much time passes until it has started.
-        work_us: So much time passes from then on.
-        cleanup_us: So much time does it need to clean up when it is cancelled.
-        pause: So many checkpoints are made first.
+        start_us: How long it takes to start, in microseconds.
+        work_us: How long it works after the start, in microseconds.
+        cleanup_us: How long it cleans up when it is cancelled, in microseconds.
+        pause: How many checkpoints are made first.
     """
 
     fate: Fate = Fate.FINISHES
@@ -131,7 +132,7 @@ class Bind:
 
 @final
 class How(StrEnum):
-    """How the block is left."""
+    """How the block ends."""
 
     DONE = "when everybody is done"
     EARLY = "in the middle, normally"
@@ -142,11 +143,11 @@ class How(StrEnum):
 @final
 @attrs.frozen
 class Leave:
-    """How and when the block is left.
+    """How and when the block ends.
 
     Attributes:
-        how: How.
-        at: At which step of all tasks, if it is in the middle.
+        how: How it ends.
+        at: The number of the task step at which it ends, if it ends in the middle.
     """
 
     how: How = How.DONE
@@ -156,14 +157,14 @@ class Leave:
 @final
 @attrs.frozen
 class Order:
-    """In which order tasks run.
+    """The order in which tasks run.
 
     Attributes:
-        chance: What trio shuffles the tasks by that are ready.
-        unfair: Some tasks always come last among those that are ready.
-        delays: What injected checkpoints are drawn by, or None.
-        longest: The largest number of checkpoints injected at one place.
-        pauses: Rounds let others run after each decision, instead of never.
+        chance: The seed with which trio shuffles ready tasks.
+        unfair: Whether some tasks always run after all other ready tasks.
+        delays: The seed of the checkpoints before owners read their mailboxes; None for none.
+        longest: The largest number of such checkpoints at one place.
+        pauses: Whether rounds let other tasks run after each decision, instead of never.
     """
 
     chance: int = 0
@@ -179,17 +180,17 @@ class Program:
     """Everything that happens in one run.
 
     Attributes:
-        config: The configuration that the scheduler is opened with, or None.
-        configs: Those that it may be replaced by.
-        clock_us: What the clock shows at first.
-        prelude: What happens before clients begin.
+        config: The configuration with which the scheduler is opened, or None.
+        configs: The configurations that may replace it.
+        clock_us: The first time of the clock, in microseconds.
+        prelude: The steps before clients begin.
         clients: The clients.
-        watchers: Who reads decisions.
-        binds: What the runs of the binder do, in turn; empty for no binder.
-        bind_timeout_us: How long a binder has to start.
-        bind_attempts: How many may fail in a row, or None.
-        leave: How the block is left.
-        order: In which order tasks run.
+        watchers: The tasks that read decisions.
+        binds: The plans for the runs of the binder, in turn; empty for no binder.
+        bind_timeout_us: How long a binder may take to start, in microseconds.
+        bind_attempts: How often in a row the work of an ask may fail, or None.
+        leave: How and when the block ends.
+        order: The order in which tasks run.
     """
 
     config: Config | None
@@ -206,7 +207,7 @@ class Program:
 
     @override
     def __str__(self) -> str:
-        """Give the program in lines."""
+        """Return the program as a text of several lines."""
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Faults that show when nothing can go on: who waits then, waits rightly."""
+"""Checks at rest, when every task is blocked: only calls that may wait do so."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def faults_at_rest(
     hands: Iterable[Hands],
     seen: Iterable[Seen],
 ) -> list[str]:
-    """Say what is wrong at a moment when every task is blocked and the block is not left."""
+    """Return all faults while every task is blocked and the block has not ended."""
     faults = [fault for call in call_log.open.values() for fault in _of_call(call, story, binder)]
     for hand in hands:
         for kept in hand.left:

@@ -1,4 +1,4 @@
-"""Running a program: one ``trio.run``, in virtual time, and everything that is wrong with it."""
+"""Run a program in one ``trio.run``, in virtual time, and find all faults."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from muster_core.config.model import Configuration
 from muster_core.decisions import MICROSECONDS
 
 MOST_JUMPS: Final = 200
-"""How often the clock is moved on when nobody can run, before the block is left."""
+"""How often the clock may jump when no task can run, before the block must end."""
 
 
 class LeftBlockError(Exception):
-    """A program leaves the block of its scheduler by this."""
+    """The exception with which a program leaves the block of its scheduler."""
 
 
 @final
 @attrs.define
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         program: The program.
-        story: What was let in and decided.
-        faults: Everything that is wrong.
+        story: The recorded events and the decisions.
+        faults: All faults.
         calls: How many calls of each kind were made.
         transcript: The calls and their answers.
-        steps: How many steps all tasks took.
-        order: A number that stands for the order of these steps.
+        steps: How many steps all tasks made.
+        order: A hash of the order of these steps.
         cancelled: How many scopes were cancelled in the middle.
-        jumps: How often the clock was moved on.
+        jumps: How often the clock jumped.
     """
 
     program: Program
@@ -67,16 +67,16 @@ class Outcome:
 
     @property
     def configuration(self) -> Configuration | None:
-        """The configuration that the scheduler was opened with."""
+        """The configuration with which the scheduler was opened."""
         return loaded(self.program.config)
 
 
 Oracle = Callable[[Outcome], Sequence[str]]
-"""Looks at what came of a run, and says what is wrong with it."""
+"""Checks the outcome of a run, and returns a text for each fault."""
 
 
 def loaded(config: Config | None) -> Configuration | None:
-    """Load a configuration that stands in a program."""
+    """Load the configuration of a program."""
     return None if config is None else configuration_of(config, None)
 
 
@@ -86,15 +86,15 @@ def run_program(
     oracles: Sequence[Oracle] = (),
     binder: Callable[[], muster.Binder] | None = None,
 ) -> Outcome:
-    """Run a program, and look for everything that is wrong.
+    """Run a program, and find all faults.
 
-    The same program gives the same outcome each time, as long as the binder depends on
-    nothing but trio's time.
+    The same program has the same outcome each time, if the binder depends on nothing but trio's
+    time.
 
     Args:
         program: The program.
-        oracles: What else looks at the outcome.
-        binder: Makes the binder, in place of one that is planned.
+        oracles: Further checks of the outcome.
+        binder: Creates the binder, instead of the planned one.
 
     Raises:
         UnknownTrioError: If this version of trio does not let its scheduler be seeded.
@@ -105,7 +105,7 @@ def run_program(
             trio.run(runner.main, clock=runner.clock, instruments=[runner.steps])
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+        except BaseException as error:  # noqa: BLE001 - any exception is a fault
             runner.faults.append(f"the run ended by {_told(error)}")
     outcome = runner.outcome()
     for oracle in oracles if not outcome.faults else ():
@@ -118,7 +118,7 @@ def _told(error: BaseException) -> str:
 
 
 async def _give_up(everything: trio.CancelScope) -> None:
-    """Cancel everything, and lift the shields of what does not let itself be cancelled."""
+    """Cancel everything, also tasks that shield themselves from cancellation."""
     everything.cancel()
     with trio.CancelScope(shield=True):
         await wait_all_tasks_blocked()
@@ -141,7 +141,7 @@ class _Runner:
         self._seen: list[Seen] = []
         self._binder = self._make_binder(make_binder)
         self._scope = trio.CancelScope()
-        #: The body of the block has been left; then: the block has.
+        #: Whether the body of the block has ended; whether the block has ended.
         self._is_leaving = self._has_left = False
         self._jumps = 0
         self._opened_us = 0
@@ -151,7 +151,7 @@ class _Runner:
         self._everything = trio.CancelScope()
 
     def end_soon(self) -> None:
-        """Cancel everything, as it takes too long; may be called from a signal handler."""
+        """Cancel the run because it takes too long; may be called from a signal handler."""
         self.faults.append(too_long())
         if self._token is not None:
             self._token.run_sync_soon(self._everything.cancel)
@@ -168,7 +168,7 @@ class _Runner:
     # The tasks
 
     async def main(self) -> None:
-        """Run everything."""
+        """Run the program."""
         self._quiet, self._early = trio.Event(), trio.Event()
         self._token = trio.lowlevel.current_trio_token()
         with self._everything:
@@ -198,7 +198,7 @@ class _Runner:
         except LeftBlockError:
             if leave.how is not How.ERROR:
                 raise
-        except Exception as error:  # noqa: BLE001 - that is what is looked for
+        except Exception as error:  # noqa: BLE001 - any other exception is a fault
             self.faults.append(f"out of the block came {_told(error)}")
         else:
             if leave.how is How.ERROR and not self._scope.cancelled_caught:
@@ -262,7 +262,7 @@ class _Runner:
         return hands
 
     async def _wait_to_leave(self) -> None:
-        """Wait until nobody can go on, or until the moment that the program says."""
+        """Wait until no task can continue, or until the step at which the block is to end."""
         if self._program.leave.how in {How.EARLY, How.ERROR}:
             async with trio.open_nursery() as nursery:
 
@@ -276,7 +276,7 @@ class _Runner:
             await self._quiet.wait()
 
     async def _look(self, scheduler: muster.Scheduler) -> None:
-        """Check the state when everything is quiet."""
+        """Check the state when no task can continue."""
         await self._call_log.note("main", "check", "the last check", lambda: check(scheduler))
         overdue: list[str] = []
 
@@ -291,7 +291,7 @@ class _Runner:
         )
         self.faults += overdue
 
-    # Time, and moments at which nobody can go on
+    # Time, and checks when no task can continue
 
     async def _pace(self, everything: trio.CancelScope) -> None:
         while True:
@@ -326,7 +326,7 @@ class _Runner:
     # Afterwards
 
     def outcome(self) -> Outcome:
-        """Put together what came of it, with what shows only now."""
+        """Return the outcome, with the faults of the checks after the run."""
         story, call_log = self._story, self._call_log
         faults = [*story.faults, *call_log.faults, *self.faults]
         if self._binder is not None:

@@ -1,4 +1,4 @@
-"""Many programs: drawn by Hypothesis from a seed, run, and made small where one finds something."""
+"""Sessions: Hypothesis draws programs from a seed, and shrinks a program that finds a fault."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from muster.testing.fuzz._run import Oracle, Outcome, run_program
 
 MOST_CLIENTS: Final = 6
 MOST_STEPS: Final = 10
-"""How many steps one list of a client has; there are two, as one long list is short too often."""
+"""The most steps in a list. A client has two lists, as Hypothesis draws long lists too rarely."""
 PROGRAMS: Final = 100
-"""How many programs are drawn from one seed, unless it is said."""
+"""The default for how many programs are drawn from one seed."""
 
 
 class MissingHypothesisError(ImportError):
@@ -32,19 +32,19 @@ class MissingHypothesisError(ImportError):
 
 @final
 class _FoundError(Exception):
-    """A program found something."""
+    """A program found a fault."""
 
 
 @final
 @attrs.frozen
 class Finding:
-    """A program that found something.
+    """A program that found a fault.
 
     Attributes:
-        seed: The seed that it was drawn from, or None.
+        seed: The seed from which it was drawn, or None.
         token: The program as a short text.
-        outcome: What came of it.
-        first: How many programs had been run when something was found.
+        outcome: The outcome of its run.
+        first: How many programs had run when the first fault was found.
     """
 
     seed: int | None
@@ -56,16 +56,16 @@ class Finding:
 @final
 @attrs.define
 class Tally:
-    """How much was done.
+    """How much a session has done.
 
     Attributes:
         programs: How many programs were run.
         calls: How many calls of each kind were made.
-        decisions: How many decisions were announced, and compared.
-        steps: How many steps all tasks took.
-        orders: The orders of these steps, as numbers that stand for them.
+        decisions: How many decisions were announced and compared.
+        steps: How many steps all tasks made.
+        orders: The hashes of the orders of these steps.
         cancelled: How many scopes were cancelled in the middle.
-        jumps: How often the clock was moved on.
+        jumps: How often the clock jumped.
     """
 
     programs: int = 0
@@ -77,7 +77,7 @@ class Tally:
     jumps: int = 0
 
     def count(self, outcome: Outcome) -> None:
-        """Take a run into account."""
+        """Add the figures of a run."""
         self.programs += 1
         self.calls.update(outcome.calls)
         self.decisions += len(outcome.story.decisions)
@@ -90,13 +90,13 @@ class Tally:
 @final
 @attrs.frozen
 class Session:
-    """How programs are made and looked at.
+    """The settings with which programs are drawn and checked.
 
     Attributes:
-        given: What is not drawn.
-        binder: Makes the binder of each program, in place of one that is planned.
-        oracles: What looks at the outcomes, besides what always does.
-        shrink: Whether a program that finds something is made small.
+        given: The parts that are given instead of drawn.
+        binder: Creates the binder of each program, instead of a planned one.
+        oracles: Further checks of the outcomes.
+        shrink: Whether to shrink a program that finds a fault.
     """
 
     given: Given = NOTHING_GIVEN
@@ -110,10 +110,10 @@ class Session:
         return run_program(program, oracles=self.oracles, binder=self.binder)
 
     def replay(self, token: str) -> Finding | None:
-        """Run the program that a text stands for.
+        """Run the program of a token; return a finding, or None if it has no fault.
 
         Raises:
-            ValueError: If it stands for none.
+            ValueError: If the token is invalid.
         """
         outcome = self.run(Drawn.of_token(token))
         return Finding(None, token, outcome, 1) if outcome.faults else None
@@ -121,21 +121,21 @@ class Session:
     def search(
         self, seed: int, programs: int = PROGRAMS, tally: Tally | None = None
     ) -> Finding | None:
-        """Run the programs of a seed, until one of them finds something.
+        """Run the programs of a seed until one of them finds a fault.
 
-        The same seed gives the same programs, as long as Muster's generator, Hypothesis and
-        the number of programs are the same.
+        The same seed gives the same programs for the same versions of Muster and Hypothesis, and
+        the same number of programs.
 
         Args:
             seed: The seed.
-            programs: How many are run at the most.
-            tally: What they are counted in.
+            programs: The most programs to run.
+            tally: Counts what was done, or None.
 
         Raises:
             MissingHypothesisError: If Hypothesis is not installed.
         """
         try:
-            import hypothesis  # noqa: PLC0415 - not needed by who replays a program
+            import hypothesis  # noqa: PLC0415 - not needed to replay a program
             import hypothesis.errors  # noqa: PLC0415 - as above
             import hypothesis.strategies as st  # noqa: PLC0415 - as above
         except ImportError as error:
@@ -152,7 +152,7 @@ class Session:
                 counted.count(outcome)
             if outcome.faults:
                 found.append((drawn, outcome))
-                del found[:-1]  # The last is what Hypothesis settled on.
+                del found[:-1]  # The last one is the smallest that Hypothesis found.
                 raise _FoundError
 
         phases = [hypothesis.Phase.generate]
@@ -182,7 +182,7 @@ class Session:
         except _FoundError:
             pass
         except hypothesis.errors.Flaky:
-            if found:  # Of a binder that depends on more than trio's time.
+            if found:  # The binder depends on more than trio's time.
                 found[-1][1].faults.append("the same program does not run alike each time")
         if not found:
             return None

@@ -1,1 +1,1 @@
-"""The tasks of a fuzzed program: clients, binders and observers, and judges of their answers."""
+"""The tasks of a fuzzed program: clients, binders and watchers, and the checks of their answers."""

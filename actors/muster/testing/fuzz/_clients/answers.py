@@ -1,7 +1,7 @@
-"""What is wrong with an answer, as soon as it is there: is it that of the decisions?
+"""Judges, which compare answers of calls with the decisions.
 
-An answer is looked at in the step in which the caller gets it. What it speaks of is in the
-journal by then, and is the last that the journal says of it.
+A judge checks an answer in the step in which the caller gets it. By then the decisions behind the
+answer are in the journal, and no later decisions about the same object.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _CLASSES: Final[Mapping[Reason, type[muster.AllocationEndedError]]] = {
     Reason.PREEMPTED: muster.PreemptedError,
     Reason.RECLAIMED: muster.PreemptedError,
 }
-"""How it is said that work was cut short; after all other reasons, as an allocation lost."""
+"""The error for each reason; all other reasons have ``AllocationLostError``."""
 
 
 @final
 class BoundJudge:
-    """Looks at an answer of ``bound``; made when that is called.
+    """Checks an answer of ``bound``. Create it before the call.
 
     Args:
-        story: What is decided.
+        story: The decisions so far.
         binder: The binder, or None.
-        attempts: How often in a row work may fail.
+        attempts: How often in a row work may fail, or None.
         ask: The names of the ask.
-        life: The ask itself, where it is known which of that name it is.
+        life: The ask itself, if it is known which ask of that name it is; or None.
 
     Attributes:
-        seq: The decision that the answer stands for, or 0.
+        seq: The decision that bound the allocation of the answer, or 0 if it is unknown.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class BoundJudge:
 
     @property
     def _life(self) -> Life | None:
-        """The ask, unless a manifest has changed it meanwhile."""
+        """The ask, or None if it is unknown, or a manifest may have changed it."""
         return self._known if self._known is not None and self._known.sure else None
 
     def __call__(self, answer: object) -> Iterator[str]:
-        """Say what is wrong with the answer."""
+        """Yield a text for each fault of the answer."""
         match answer:
             case muster.Allocation():
                 yield from self._of_allocation(answer)
@@ -83,7 +83,7 @@ class BoundJudge:
         return allocations[-1] if allocations else None
 
     def _may_be(self) -> Iterator[Allocated]:
-        """Give the allocations that may be the answer: what is bound now, or has completed."""
+        """Yield the allocations that may be the answer: those that last, or have completed."""
         if self._life is not None:
             last = self._last()
             if last is not None and last.reason in {None, Reason.COMPLETED}:
@@ -129,18 +129,18 @@ class BoundJudge:
 
 @final
 class EndJudge:
-    """Looks at an answer of ``ended`` or ``running``.
+    """Checks an answer of ``ended`` or ``running``.
 
     Args:
-        story: What is decided.
-        seq: The decision that bound the allocation, or 0.
+        story: The decisions so far.
+        seq: The decision that bound the allocation, or 0 if it is unknown.
     """
 
     def __init__(self, story: Story, seq: int) -> None:
         self._bound = story.history.by_seq.get(seq)
 
     def __call__(self, answer: object) -> Iterator[str]:
-        """Say what is wrong with the answer."""
+        """Yield a text for each fault of the answer."""
         match answer:
             case Reason():
                 yield from self._of_reason(answer)
@@ -162,14 +162,14 @@ class EndJudge:
 
 @final
 class AskedJudge:
-    """Looks at the handles that ``add_ask`` and ``add_asks`` give; made when they are called.
+    """Checks the handles that ``add_ask`` and ``add_asks`` return. Create it before the call.
 
     Args:
-        story: What is decided.
-        said: What is asked for.
+        story: The decisions so far.
+        said: The arguments of the call.
 
     Attributes:
-        handles: The handles, each with the ask that it stands for, where that is known.
+        handles: The handles, each with its ask, or None if it is unknown which ask it is.
     """
 
     def __init__(self, story: Story, said: Mapping[str, object]) -> None:
@@ -181,7 +181,7 @@ class AskedJudge:
         self.handles: list[tuple[muster.Ask, Life | None]] = []
 
     def __call__(self, answer: object) -> Iterator[str]:
-        """Say what is wrong with the answer."""
+        """Yield a text for each fault of the answer."""
         if isinstance(answer, Exception):
             return
         handles = cast("Sequence[muster.Ask]", answer if isinstance(answer, tuple) else (answer,))
@@ -196,11 +196,11 @@ class AskedJudge:
 
 @final
 class ManyJudge:
-    """Looks at the refusals that ``submit_many`` gives; made when it is called.
+    """Checks the refusals that ``submit_many`` returns. Create it before the call.
 
     Args:
-        story: What is decided.
-        events: What is let in.
+        story: The decisions so far.
+        events: The submitted events.
     """
 
     def __init__(self, story: Story, events: Sequence[Mapping[str, object]]) -> None:
@@ -209,7 +209,7 @@ class ManyJudge:
         self._since = len(story.entries)
 
     def __call__(self, answer: object) -> Iterator[str]:
-        """Say what is wrong with the answer."""
+        """Yield a text for each fault of the answer."""
         if isinstance(answer, Exception):
             return
         refusals = cast("Sequence[RefusedError | None]", answer)
@@ -219,7 +219,7 @@ class ManyJudge:
             yield f"the refusals are {got}, not {expected}"
 
     def _expected(self) -> Iterator[list[str | None]]:
-        """Give what was announced of events like these, wherever they have come in."""
+        """Yield the announced refusals of equal events, for each place where these came."""
         rejected = {
             one.decision.index: one.decision.message
             for one in self._story.decisions
@@ -235,7 +235,7 @@ class ManyJudge:
 
 
 def faults_of_attempts(story: Story, binder: MindedBinder, attempts: int | None) -> Iterator[str]:
-    """Say which asks were bound again though their work had failed too often in a row."""
+    """Yield a fault for each ask that was bound again after its work had failed too often."""
     for ask, lives in story.history.lives.items():
         counts = binder.begun(ask, surely=True)
         for life in lives if attempts is not None else ():

@@ -1,4 +1,4 @@
-"""Clients: tasks that do the steps of a program."""
+"""Clients, the tasks that carry out the steps of a program."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _PASSED_ON: Final = frozenset(
         "snapshot",
     }
 )
-"""The steps that are calls of a method of that name, with those arguments."""
+"""The steps that call the scheduler's method of the same name, with the step's arguments."""
 
 UNREADABLE: Final[Config] = {"partitions": [{"name": "default", "queues": [{"name": "a b"}]}]}
 """A configuration that is refused."""
 
 
 class LeftRunningError(Exception):
-    """A body under ``running`` was left by an exception of its own."""
+    """The exception that a body of ``running`` raises by itself."""
 
 
 @final
@@ -66,8 +66,8 @@ class Kept:
 
     Attributes:
         allocation: Its handle.
-        seq: The decision that bound it, or 0 if that is not known.
-        is_released: It was released by this handle, which does not cut bodies short.
+        seq: The decision that bound it, or 0 if it is unknown.
+        is_released: Whether it was released by this handle, which does not cancel bodies.
     """
 
     allocation: muster.Allocation
@@ -82,10 +82,10 @@ class Waits:
 
     Attributes:
         kind: ``bound``, ``ended``, ``satisfied``, ``running`` or ``watch``.
-        ask: The ask concerned, or None.
-        seq: The decision that bound it, for an allocation that is known.
-        gang: The gang concerned, or None.
-        kept: The allocation, for a body under it.
+        ask: The ask, or None.
+        seq: The decision that bound the allocation, or 0 if it is unknown.
+        gang: The gang, or None.
+        kept: The allocation of a body of ``running``, or None.
     """
 
     kind: str
@@ -97,18 +97,21 @@ class Waits:
 
 @final
 class Hands:
-    """What does the steps of one client.
+    """Carries out the steps of one client.
 
     Args:
         who: The client's name.
         scheduler: The scheduler.
-        clock: What jumps.
-        call_log: Where calls are noted.
-        steps: What cancels scopes.
+        clock: The clock, for steps that make it jump.
+        call_log: Records all calls.
+        steps: Cancels scopes at task steps.
         configs: The configurations to change to.
-        story: What is decided.
+        story: The decisions so far.
         binder: The binder, or None.
-        attempts: How often in a row work may fail.
+        attempts: How often in a row work may fail, or None.
+
+    Attributes:
+        left: The allocations that this client has released, which must have ended.
     """
 
     def __init__(
@@ -133,10 +136,10 @@ class Hands:
         self._story = story
         self._binder = binder
         self._attempts = attempts
-        #: The handles of its own asks, and which ask of its name each stands for.
+        #: The handles of its own asks, each with its ask, or None if it is unknown which it is.
         self._asks: dict[Ask, tuple[muster.Ask, Life | None]] = {}
         self._kept: list[Kept] = []
-        #: What was held under ``running`` and must be over by now.
+        #: The allocations that this client has released, which must have ended.
         self.left: list[Kept] = []
         self._acts: dict[str, Callable[[Step], Awaitable[None]]] = {
             "bound": self._bound,
@@ -155,7 +158,7 @@ class Hands:
         }
 
     async def work_off(self, client: Client) -> None:
-        """Do the steps of a client; what goes on aside goes on until the nursery is cancelled."""
+        """Carry out the steps of a client, and wait for its steps aside."""
         scope = trio.CancelScope()
         if client.cancel_at is not None:
             self._steps.at(client.cancel_at, scope)
@@ -169,7 +172,7 @@ class Hands:
                         await self.do(step)
 
     async def do(self, step: Step) -> None:
-        """Do one step, and cancel it where it says so."""
+        """Carry out one step, and cancel it as it says."""
         with self._disturbed(step):
             if step.op in _PASSED_ON:
                 await self._pass_on(step)
@@ -236,7 +239,7 @@ class Hands:
     async def _add_asks(
         self, step: Step, said: Mapping[str, Any], what: str | None = None
     ) -> tuple[muster.Ask, Life | None] | None:
-        """Ask for something; give the first handle, unless it is refused."""
+        """Add one or more asks; return the first handle, or None if they are refused."""
         method = self._scheduler.add_ask if "count" not in said else self._scheduler.add_asks
         judge = AskedJudge(self._story, said)
         await self._note(step, lambda: method(**said), what=what, judge=judge)
@@ -355,7 +358,7 @@ class Hands:
         )
 
     async def _run(self, step: Step, kept: Kept, body_us: int) -> None:
-        """Do work under an allocation; a body of an odd length ends by an exception."""
+        """Run a body under an allocation; a body of one microsecond raises at its end."""
 
         async def run() -> None:
             try:

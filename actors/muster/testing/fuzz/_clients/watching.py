@@ -1,4 +1,4 @@
-"""Watchers: tasks that read decisions, and what is said of them afterwards."""
+"""Watchers, the tasks that read decisions, and the check of what they have read."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Seen:
     """What a watcher has seen.
 
     Attributes:
-        watcher: The watcher.
+        watcher: The plan of the watcher.
         since: How many decisions there were when it began.
-        decisions: What it has read.
-        readings: Of each reading how many decisions there were, and how many it got.
+        decisions: The decisions that it has read.
+        readings: For each reading how many decisions there were, and how many it got.
         end: How it ended.
-        missed: How many it was told that it missed.
-        waiting: It waits for another decision at present.
+        missed: How many missed decisions the observer has reported.
+        waiting: Whether it is waiting for a decision.
     """
 
     watcher: Watcher
@@ -54,7 +54,7 @@ class Seen:
     waiting: bool = False
 
     def wants(self, one: Announced) -> bool:
-        """Say whether a decision is for it; told anew here, not by what is tested."""
+        """Return whether a decision passes the filter, without the code that is tested."""
         wanted, decision = self.watcher.wanted, one.decision
         queue: str | None = wanted.get("queue")
         path = (decision.queue or "").lower()
@@ -68,7 +68,7 @@ class Seen:
 
 
 async def watch(scheduler: muster.Scheduler, seen: Seen, story: Story) -> None:
-    """Read decisions as it is planned."""
+    """Read decisions as planned."""
     seen.since = len(story.decisions)
     watcher = seen.watcher
     wanted: dict[str, Any] = dict(watcher.wanted)
@@ -106,7 +106,7 @@ async def watch(scheduler: muster.Scheduler, seen: Seen, story: Story) -> None:
 
 
 async def _read(decisions: muster.Decisions, seen: Seen, story: Story) -> bool:
-    """Read once; False at the end."""
+    """Read once; return False at the end."""
     seen.waiting = True
     try:
         if seen.watcher.together:
@@ -123,13 +123,13 @@ async def _read(decisions: muster.Decisions, seen: Seen, story: Story) -> bool:
 
 
 def faults_of(number: int, seen: Seen, story: Story, *, at_rest: bool) -> list[str]:
-    """Say what is wrong with what a watcher has seen.
+    """Return the faults of what a watcher has seen.
 
     Args:
-        number: Its number.
+        number: The number of the watcher.
         seen: What it has seen.
-        story: Everything that was announced.
-        at_rest: Nothing can go on, so that whoever waits has read everything.
+        story: All decisions.
+        at_rest: Whether no task can continue, so that a waiting watcher has read everything.
     """
     expected = [one for one in story.decisions[seen.since :] if seen.wants(one)]
     got = seen.decisions
@@ -145,7 +145,7 @@ def faults_of(number: int, seen: Seen, story: Story, *, at_rest: bool) -> list[s
 
 
 def _order_fault(seen: Seen, expected: list[Announced], got: list[Announced]) -> str | None:
-    """Say if it has not read what a buffer held that loses the oldest, or nothing."""
+    """Return a fault if it has not read what its buffer, with or without losses, contained."""
     room: int = seen.watcher.wanted["buffer"]
     loses = seen.watcher.wanted["lag"] == "skip"
     first, place = 0, 0

@@ -1,4 +1,4 @@
-"""Binders for fuzzing: one that does as it is planned, and one that minds what another does."""
+"""Binders for fuzzing: one follows a plan, the other one observes the runs of any binder."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from muster_core.decisions import MICROSECONDS
 
 
 class PlannedFailureError(Exception):
-    """What a planned binder raises."""
+    """The exception of a planned binder."""
 
 
 async def pause(times: int) -> None:
-    """Make so many checkpoints."""
+    """Make a number of checkpoints."""
     for _ in range(times):
         await trio.lowlevel.checkpoint()
 
 
 async def sleep_us(time_us: int) -> None:
-    """Let so much time pass."""
+    """Sleep for a time in microseconds."""
     await trio.sleep(time_us / MICROSECONDS)
 
 
 @final
 class PlannedBinder:
-    """Does as it is planned, one plan after the other.
+    """A binder whose runs follow plans.
 
     Args:
-        plans: The plans, which are gone through again and again.
+        plans: The plans for its runs, in turn; after the last comes the first again.
     """
 
     def __init__(self, plans: Sequence[Bind]) -> None:
@@ -44,7 +44,7 @@ class PlannedBinder:
         self._runs = 0
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
-        """Do as it is planned."""
+        """Follow the next plan."""
         del allocation
         plan = self._plans[self._runs % len(self._plans)]
         self._runs += 1
@@ -81,13 +81,13 @@ class Run:
     """One run of a binder.
 
     Attributes:
-        ask: Whose.
-        seq: The decision by which the ask was bound when it began, or 0 if it was not.
-        started: It has called ``started``.
-        cancelled: It has been cancelled, and may be cleaning up.
-        over: It has come back.
+        ask: The ask.
+        seq: The decision that had bound the ask when the run began, or 0 if it was not bound.
+        started: Whether it has called ``started``.
+        cancelled: Whether it was cancelled; it may be cleaning up.
+        over: Whether it has returned or raised.
         began: When it began, by trio's clock.
-        cut: When it was cancelled, or None.
+        cut: When it was cancelled, by trio's clock, or None.
     """
 
     ask: Ask
@@ -101,15 +101,15 @@ class Run:
 
 @final
 class MindedBinder:
-    """Runs another binder, and takes note of what it is told to do.
+    """Runs another binder, and records its runs.
 
     Args:
-        binder: The other one.
-        story: What was decided.
+        binder: The other binder.
+        story: The decisions so far.
 
     Attributes:
-        runs: Every run so far.
-        faults: What is wrong with when it was run.
+        runs: All runs so far.
+        faults: The faults in when it was run.
     """
 
     def __init__(self, binder: muster.Binder, story: Story) -> None:
@@ -119,7 +119,7 @@ class MindedBinder:
         self.faults: list[str] = []
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
-        """Have the other binder do the work."""
+        """Run the other binder, and record the run."""
         ask = (allocation.app, allocation.ask)
         bound = self._story.bound.get(ask)
         run = Run(ask, 0 if bound is None else bound.seq)
@@ -148,38 +148,40 @@ class MindedBinder:
             self.faults.append(f"{run.ask} is run twice for decision {run.seq}")
         bound = self._story.bound.get(run.ask)
         if bound is not None and bound.decision.node != allocation.node:
-            # It may be that of before, whose end the task has not heard of yet.
+            # The run may be for an earlier allocation, whose end has not reached its task yet.
             run.seq = 0
 
     def active(self) -> dict[Ask, Run]:
-        """Give the runs that have neither come back nor been cancelled, by ask."""
+        """Return the runs that are neither over nor cancelled, by ask."""
         return {run.ask: run for run in self.runs if not run.over and not run.cancelled}
 
     def cleaning(self) -> set[Ask]:
-        """Give the asks that have a run which has not come back."""
+        """Return the asks with a run that is not over."""
         return {run.ask for run in self.runs if not run.over}
 
     def has_started(self, ask: Ask, seq: int) -> bool:
-        """Say whether the work of an allocation has started, or may have."""
+        """Return whether the work of an allocation has started, or may have started."""
         return any(run.started and run.ask == ask and run.seq in {0, seq} for run in self.runs)
 
     def begun(self, ask: Ask, *, surely: bool) -> set[int]:
-        """Give the decisions for which there was a run of an ask.
+        """Return the decisions for which an ask had a run.
 
-        What was cancelled as it began, or began when its allocation was over, may have been
-        too late to be one.
+        Args:
+            ask: The ask.
+            surely: Whether to leave out runs that were cancelled as they began: these may have
+                come too late to count.
         """
         return {
             run.seq for run in self.runs if run.ask == ask and not (surely and run.cut == run.began)
         }
 
     def times_run(self) -> Counter[Ask]:
-        """Give how often the binder was run for each ask."""
+        """Return how often the binder was run for each ask."""
         return Counter(run.ask for run in self.runs)
 
 
 async def _mind(run: Run) -> None:
-    """Take note when a run is cancelled, even if what it runs does not let itself be."""
+    """Record when a run is cancelled, even if the binder shields itself from that."""
     try:
         await trio.sleep_forever()
     finally:
@@ -187,7 +189,7 @@ async def _mind(run: Run) -> None:
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the one exception that the nursery of a run has wrapped."""
+    """Return the single exception of a group, or the group if it has several."""
     if len(group.exceptions) == 1:
         return group.exceptions[0]
     return group

@@ -1,4 +1,4 @@
-"""Drawing programs at random: configurations, steps, and whole programs.
+"""Random programs: their configurations and steps.
 
 It runs nothing.
 """

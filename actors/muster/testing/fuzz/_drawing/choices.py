@@ -1,8 +1,8 @@
-"""Many small choices out of a few drawn bytes.
+"""Many small choices from a few drawn bytes.
 
-Hypothesis spends tens of microseconds on every choice that it draws, and a program needs
-hundreds. A step is therefore drawn as one piece of bytes, which Hypothesis also shrinks byte by
-byte; a 0 stands for the simplest choice everywhere.
+Hypothesis needs tens of microseconds for each choice, and a program has hundreds. So Hypothesis
+draws each step as one string of bytes, which it also shrinks byte by byte. A 0 is always the
+simplest choice.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 @final
 class Choices:
-    """Hands out one choice for each byte.
+    """Makes a choice from each byte.
 
     Args:
-        drawn: The bytes; when they are used up every further choice is the simplest.
+        drawn: The bytes; after the last, all choices are the simplest ones.
     """
 
     def __init__(self, drawn: bytes) -> None:
@@ -26,19 +26,19 @@ class Choices:
         self._next = 0
 
     def number(self, below: int) -> int:
-        """Give a number from 0, less than ``below`` (at most 256)."""
+        """Return a number from 0, less than ``below`` (at most 256)."""
         byte = self._drawn[self._next] if self._next < len(self._drawn) else 0
         self._next += 1
         return byte % below
 
     def large(self) -> int:
-        """Give a number of two bytes."""
+        """Return a number of two bytes."""
         return self.number(256) * 256 + self.number(256)
 
     def of(self, options: Sequence[T]) -> T:
-        """Give one of some options, the simplest of which comes first."""
+        """Return one of some options, whose simplest comes first."""
         return options[self.number(len(options))]
 
     def one_in(self, chances: int) -> bool:
-        """Give True once in so many times."""
+        """Return True in one of ``chances`` cases; the simplest choice is False."""
         return self.number(chances) == chances - 1

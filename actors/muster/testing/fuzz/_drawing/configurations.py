@@ -1,4 +1,4 @@
-"""Drawing configurations: small trees in which much collides, valid by the way they are made."""
+"""Random configurations: small, valid trees of queues with tight limits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 from muster.testing.fuzz._drawing.choices import Choices
 from muster.testing.fuzz._program import Config
 
-# Numbers are chosen so that every sum fits below every bound above it: three leaves with at
-# most 2 guaranteed each stay below the least maximum of a parent.
+# With these numbers, all sums fit the limits above them: three leaves with at most 2 guaranteed
+# each fit the smallest maximum of a parent.
 _LEAF_MAX: Final = (None, None, None, 3, 4, 6, 2)
 _PARENT_MAX: Final = (None, None, 6, 8, 12)
 _GUARANTEED: Final = (None, None, 1, 2)
@@ -34,7 +34,7 @@ _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
 
 
 def draw_config(choices: Choices) -> Config:
-    """Draw a configuration: a root with two or three queues, one of which may have leaves."""
+    """Draw a configuration: a root with up to three queues, one of which may be a parent."""
     queues = [_leaf(choices, name) for name in ("q", "r")[: 1 + choices.number(2)]]
     if not choices.one_in(3):
         queues.append(_parent(choices))
@@ -55,7 +55,7 @@ def _parent(choices: Choices) -> dict[str, Any]:
     parent = _with_properties({"name": "p", "parent": True}, choices, {})
     if leaves:
         parent["queues"] = leaves
-    # What its leaves guarantee together is at most 6, and no leaf has a larger maximum.
+    # Its leaves guarantee at most 6 together, and no leaf has a larger maximum.
     return _with_amounts(parent, choices.of(_PARENT_MAX), 6 if choices.one_in(3) else None)
 
 
@@ -79,7 +79,7 @@ def _with_amounts(
 
 
 def leaves_of(config: Config) -> list[str]:
-    """Give the paths of the leaves of a configuration, and of parents that have none."""
+    """Return the paths of all leaves, and of a dynamic queue below each parent without leaves."""
     found: list[str] = []
     for partition in cast("Sequence[Mapping[str, Any]]", config.get("partitions", ())):
         for queue in cast("Sequence[Mapping[str, Any]]", partition.get("queues", ())):
@@ -96,5 +96,5 @@ def _collect(queue: Mapping[str, Any], above: str, found: list[str]) -> None:
     for child in children:
         _collect(child, path, found)
     if not children and path.lower() != "root":
-        # A parent without queues gets one made.
+        # An application creates a dynamic queue below a parent without queues.
         found.append(f"{path}.made" if queue.get("parent") in {True, "true"} else path)

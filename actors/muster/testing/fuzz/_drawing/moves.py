@@ -1,4 +1,4 @@
-"""Drawing the steps of clients: each move becomes something about what is known by then."""
+"""Random steps of clients, about the asks, nodes and gangs that a program has named so far."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ _GANG: Final = (
 
 @final
 class Moves:
-    """Makes moves into steps, in order, and knows what was asked for so far.
+    """Draws the steps of a program in order, and remembers the asks so far.
 
     Args:
-        choices: What the whole program is about.
-        leaves: The paths of the queues that applications may go to.
+        choices: The choices for the program as a whole.
+        leaves: The paths of the queues for applications.
         configs: How many configurations there are to change to.
     """
 
@@ -130,7 +130,7 @@ class Moves:
         }
 
     def beginning(self, choices: Choices) -> list[Step]:
-        """Give what is there before clients begin: nearly everything that they speak of."""
+        """Draw the steps before clients begin, which add nearly all nodes and applications."""
         known = [name for name in self._apps if not choices.one_in(8)]
         steps = [
             _about("AddNode", "add_node", node=node, capacity=choices.of(_CAPACITIES))
@@ -150,7 +150,7 @@ class Moves:
     # The whole step
 
     def step(self, choices: Choices) -> Step:
-        """Give what a move means: any operation, and how it is disturbed."""
+        """Draw a step of any operation, with its pause and its cancellation."""
         step = self.of(choices.of(self._ops), choices)
         pause = choices.of((0, 0, 0, 1, 2, 5))
         cancel = self._cancels and choices.one_in(self._cancels)
@@ -158,7 +158,7 @@ class Moves:
         return attrs.evolve(step, pause=pause, cancel_after=after)
 
     def of(self, op: str, choices: Choices) -> Step:
-        """Give a step of one operation."""
+        """Draw a step of one operation."""
         make = self._makers.get(op)
         return Step(op, {}) if make is None else make(choices)
 
@@ -315,7 +315,7 @@ class Moves:
             manifest, key = {"kind": "Pod", "metadata": metadata}, ("Delete", "Pod", name)
         return Step("delete", {"manifest": manifest}, (key,))
 
-    # Events as such, and what is wrong
+    # Events, and invalid values
 
     def _event(self, choices: Choices) -> tuple[Mapping[str, Any], Key]:
         if choices.one_in(8):
@@ -339,7 +339,7 @@ class Moves:
         return _as_it_is(Step("submit_many", args, tuple(key for _, key in events)))
 
     def _again(self, choices: Choices) -> Step:
-        """Have an ask go, and another one of that name come, in one batch."""
+        """Draw a batch that removes an ask and adds another ask of the same name."""
         named = _named(self._ask(choices))
         events = (
             {"op": choices.of(("remove_ask", "release")), **named},
@@ -372,7 +372,7 @@ class Moves:
 
 
 def _as_it_is(step: Step) -> Step:
-    """Take note of whether something in a step is no event at all."""
+    """Mark a step as bad if one of its events is invalid."""
     if _UNREADABLE not in step.keys:
         return step
     return attrs.evolve(step, args={**step.args, "bad": True}, keys=())
@@ -392,7 +392,7 @@ def _node(choices: Choices) -> str:
 
 
 def _waits(step: Step, choices: Choices) -> Step:
-    """Have a step given up at some time, or go on aside, perhaps for ever."""
+    """Give a step a timeout; sometimes run it aside, and then perhaps without a timeout."""
     aside = choices.one_in(3)
     within = None if aside and choices.one_in(3) else choices.of(_WITHIN)
     return attrs.evolve(step, within_us=within, aside=aside)

@@ -1,4 +1,4 @@
-"""Drawing whole programs."""
+"""Random programs, created from drawn bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONFIGS: Final = slice(100, 280)
 _BEGINNING: Final = slice(280, 360)
 
 FRAME_BYTES: Final = _BEGINNING.stop
-"""How many bytes are drawn for what a program is about as a whole."""
+"""How many bytes are drawn for a program as a whole."""
 
 STEP_BYTES: Final = 22
 """How many bytes are drawn for a step."""
@@ -51,28 +51,28 @@ _FATES: Final = (
 @final
 @attrs.frozen
 class Drawn:
-    """The bytes that a program is made of.
+    """The bytes from which a program is created.
 
     Attributes:
-        frame: What it is about as a whole.
-        clients: The steps of each client.
+        frame: The bytes for the program as a whole.
+        clients: The bytes for each step of each client.
     """
 
     frame: bytes = b""
     clients: tuple[tuple[bytes, ...], ...] = ()
 
     def token(self) -> str:
-        """Give it as a short text, for a command that replays it."""
+        """Return the bytes as a short text, for a command that replays the program."""
         parts = [self.frame.hex(), [[step.hex() for step in steps] for steps in self.clients]]
         packed = zlib.compress(json.dumps(parts, separators=(",", ":")).encode(), 9)
         return base64.urlsafe_b64encode(packed).decode()
 
     @staticmethod
     def of_token(token: str) -> Drawn:
-        """Read what :meth:`token` gave.
+        """Return the bytes of a text from :meth:`token`.
 
         Raises:
-            ValueError: If it is no such text.
+            ValueError: If the text is invalid.
         """
         try:
             text = zlib.decompress(base64.urlsafe_b64decode(token.encode()))
@@ -87,11 +87,11 @@ class Drawn:
 @final
 @attrs.frozen
 class Given:
-    """What is not drawn, but given by whoever fuzzes.
+    """The parts of programs that are given instead of drawn.
 
     Attributes:
-        config: The configuration that every program is opened with, or None to draw one.
-        binder: The programs have a binder that is given; so none is planned.
+        config: The configuration with which all programs are opened, or None to draw one.
+        binder: Whether a binder is given, so that none is planned.
     """
 
     config: Config | None = None
@@ -102,14 +102,14 @@ NOTHING_GIVEN: Final = Given()
 
 
 def draw_program(drawn: Drawn, given: Given = NOTHING_GIVEN) -> Program:
-    """Make a program of bytes; the same bytes make the same program."""
+    """Create a program from bytes; the same bytes give the same program."""
     choices = Choices(drawn.frame[_GENERAL])
     order = _order(choices)
     leave = _leave(choices)
     binds = () if given.binder else _binds(choices)
     timeout_us, attempts = choices.of((30 * S, 2 * S, S)), choices.of((3, 1, None, 2))
     if attempts is None and binds:
-        binds = (*binds, Bind())  # Else work that always fails would be tried for ever.
+        binds = (*binds, Bind())  # Otherwise work that always fails would run for ever.
     watchers = tuple(_watcher(choices) for _ in range(choices.number(4)))
     clock_us = choices.of((0, 0, 12_345_678_901, 1_700_000_000_123_457))
     places = [choices.one_in(3) for _ in range(6)]

@@ -1,4 +1,4 @@
-"""What a fuzzed program did: its calls, what was let in, and what was decided.
+"""The records of a fuzzed program: its calls, the accepted events, and the decisions.
 
 Nothing here runs a scheduler.
 """

@@ -1,4 +1,4 @@
-"""The book of calls: everything that clients ask of the scheduler, and how it is answered."""
+"""The log of calls: all calls of clients, and their answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from muster_core.errors import ConfigError, EventError, MusterError, RefusedErro
 T = TypeVar("T")
 
 Judge = Callable[[object], Iterable[str]]
-"""Looks at the answer of a call, a value or an error, and says what is wrong with it."""
+"""Checks the answer of a call, a value or an error, and returns a text for each fault."""
 
 _WAITS: Final = (
     muster.AskRemovedError,
@@ -51,14 +51,14 @@ class Call:
 
     Attributes:
         number: Its number.
-        who: Who made it.
+        who: The name of the caller.
         what: The operation.
         said: The call in words.
-        keys: The events that it lets in.
-        waits: It may wait for others; otherwise it is answered without time passing.
-        about: What it waits for, for those who check that it waits rightly.
+        keys: The events that it submits.
+        waits: Whether it may wait; otherwise it is answered before time passes.
+        about: What it waits for, for the checks at rest.
         end: How it was answered, or None.
-        answer: What the answer was, in words.
+        answer: The answer in words.
     """
 
     number: int
@@ -73,7 +73,7 @@ class Call:
 
     @override
     def __str__(self) -> str:
-        """Give the call and its answer in one line."""
+        """Return the call and its answer as one line."""
         end = "is not answered" if self.end is None else self.end.value
         return f"[{self.number}] {self.who}: {self.said} {end} {self.answer}".rstrip()
 
@@ -83,13 +83,13 @@ class CallLog:
     """All calls of one run.
 
     Args:
-        is_closing: Says whether the block is being left, or was.
-        story: What is let in.
+        is_closing: Returns whether the block is ending or has ended.
+        story: The accepted events and the decisions.
 
     Attributes:
-        calls: The calls, in the order in which they were made.
-        open: Those that are not answered.
-        faults: What is wrong with single answers.
+        calls: The calls in order.
+        open: The calls that are not answered, by number.
+        faults: The faults of single answers.
     """
 
     def __init__(self, is_closing: Callable[[], bool], story: Story) -> None:
@@ -113,18 +113,18 @@ class CallLog:
         bad: bool = False,
         judge: Judge | None = None,
     ) -> T | None:
-        """Make a call and take note of its answer.
+        """Make a call and record its answer.
 
         Args:
-            who: Who makes it.
+            who: The name of the caller.
             what: The operation.
             said: The call in words.
-            ask: Makes it.
-            keys: The events that it lets in.
-            waits: It may wait for others.
+            ask: Makes the call.
+            keys: The events that it submits.
+            waits: Whether it may wait.
             about: What it waits for.
-            bad: It has a bad value, and must be turned down.
-            judge: Looks at the answer as soon as it is there.
+            bad: Whether it has an invalid value, so that it must raise an error.
+            judge: Checks the answer as soon as it comes.
 
         Returns:
             The value, or None after an error.
@@ -143,7 +143,7 @@ class CallLog:
             self._failed(call, error, bad=bad)
             self._judge(call, error, judge)
             return None
-        except Exception as error:  # noqa: BLE001 - that is what is looked for
+        except Exception as error:  # noqa: BLE001 - any other exception is a fault
             call.answer = repr(error)
             self.faults.append(f"{call.said} of {who} raised {error!r}")
             return None
@@ -183,17 +183,17 @@ class CallLog:
                 self.faults.append(f"{call}: no such error belongs here")
 
     def _check_done(self, call: Call) -> None:
-        """Say if a call is answered before the batch of its events is announced."""
+        """Add a fault if a call is answered before the batch of its events is closed."""
         self._done.update(call.keys)
         for key in call.keys:
             if self._story.closed[key] < self._done[key]:
                 self.faults.append(f"{call}, before the batch of {key} was closed")
 
     def counted(self) -> Counter[str]:
-        """Give how many calls of each kind were made."""
+        """Return how many calls of each kind were made."""
         return Counter(call.what for call in self.calls)
 
 
 def brief(value: object) -> str:
-    """Give a value in a few words."""
+    """Return a short text for a value."""
     return "" if value is None else f"{type(value).__name__}"

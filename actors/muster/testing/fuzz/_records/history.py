@@ -1,6 +1,7 @@
-"""What the decisions say of each ask that came: where it was bound, and how that ended.
+"""The history of each ask, from the decisions: where it was bound, and how each allocation ended.
 
-A name may come again; so what has one name is told apart by the event that it came with.
+Several asks may have the same name, one after the other; the events that added them tell them
+apart.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Allocated:
         seq: The decision that bound it.
         node: The node.
         batch: The number of the batch that bound it.
-        end: The decision that released it, or None.
+        end: The decision that released it, or None while it lasts.
     """
 
     seq: int
@@ -36,19 +37,19 @@ class Allocated:
 
     @property
     def reason(self) -> Reason | None:
-        """Why it has ended, or None."""
+        """The reason why it has ended, or None while it lasts."""
         return None if self.end is None else self.end.decision.reason
 
 
 @final
 @attrs.define(eq=False)
 class Life:
-    """One ask, from when it came.
+    """The history of one ask.
 
     Attributes:
-        index: The index of the event that it came with.
-        sure: It came by such an event, and no manifest may have changed it.
-        allocations: Its allocations, but those that were over in the batch that made them.
+        index: The index of the event that added it.
+        sure: Whether that event was an ``add_ask``, and no manifest may have changed the ask.
+        allocations: Its allocations, except those that ended in the batch in which they began.
     """
 
     index: int
@@ -58,13 +59,13 @@ class Life:
 
 @final
 class History:
-    """The asks that came, by name.
+    """The histories of all asks.
 
     Attributes:
-        lives: The asks that have had a name, in order.
-        lasting: The allocation that each bound ask has.
+        lives: The asks of each name, in order.
+        lasting: The allocation of each bound ask.
         by_seq: The allocations by the decision that bound them.
-        entered: How many events were let in.
+        entered: How many events were accepted.
     """
 
     def __init__(self) -> None:
@@ -73,17 +74,17 @@ class History:
         self.by_seq: dict[int, Allocated] = {}
         self.entered = 0
         self._batch = 0
-        #: What came in this batch: whether it is refused shows at the end.
+        #: The events of this batch that add asks; the end of the batch shows which are refused.
         self._open: list[tuple[int, Event]] = []
 
     def enter(self, event: Event) -> None:
-        """Take note of an event."""
+        """Record an event."""
         if isinstance(event, AddAsk | Apply):
             self._open.append((self.entered, event))
         self.entered += 1
 
     def end_batch(self, announced: Sequence[Announced] = ()) -> None:
-        """Take the decisions of a batch."""
+        """Process the decisions of a batch."""
         refused = {one.decision.index for one in announced if one.decision.kind is Kind.REJECTED}
         for index, event in self._open:
             if index not in refused:
@@ -101,7 +102,7 @@ class History:
             case Apply(objects):
                 for content in (one.content for one in objects):
                     if isinstance(content, PodObject):
-                        # It is new, or changes the one that is there.
+                        # The object is a new ask, or changes the existing one.
                         self._latest((content.app, content.name), index).sure = False
             case _:
                 pass
@@ -124,16 +125,16 @@ class History:
         elif decision.kind is Kind.RELEASED and ask in self.lasting:
             allocated = self.lasting.pop(ask)
             allocated.end = one
-            if allocated.batch == self._batch:  # Nobody can have heard of it.
+            if allocated.batch == self._batch:  # No caller can have seen it.
                 self.lives[ask][-1].allocations.remove(allocated)
 
     def come_since(self, ask: Ask, entered: int) -> Life | None:
-        """Give the ask of a name that has come since so many events, if there is just one."""
+        """Return the ask of a name that was added since an event, if there is exactly one."""
         lives = [life for life in self.lives.get(ask, ()) if life.index >= entered]
         return lives[0] if len(lives) == 1 and lives[0].sure else None
 
     def completed_since(self, ask: Ask, seq: int) -> Iterator[Allocated]:
-        """Give the allocations of a name that were completed after a decision."""
+        """Yield the allocations of a name that completed after a decision."""
         for life in self.lives.get(ask, ()):
             for one in life.allocations:
                 if one.end is not None and one.end.seq > seq and one.reason is Reason.COMPLETED:
@@ -141,7 +142,7 @@ class History:
 
 
 def failed_in_a_row(allocations: Iterable[Allocated], counts: set[int]) -> int:
-    """Say how often the last allocations failed, of those whose runs count."""
+    """Return how many of the last allocations failed in a row, if their runs count."""
     times = 0
     for one in allocations:
         if one.reason is not Reason.BIND_FAILED:

@@ -1,8 +1,7 @@
-"""What a run let in and what was decided: everything that oracles compare.
+"""The story of a run: its accepted events and its decisions, which oracles compare.
 
-A story is the journal and the record of a scheduler. From the decisions it keeps a small
-picture: who is bound where, and which gangs were satisfied. It finds fault by itself only with
-what is wrong in the decisions alone.
+A story is the journal and the record of a scheduler. It keeps track of bound asks and satisfied
+gangs, and finds the faults that the decisions alone show.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ from muster_core.events import (
 )
 
 _LOST: Final = frozenset({Reason.RECLAIMED, Reason.PREEMPTED, Reason.NODE_LOST})
-"""Why members go whose gang is unsatisfied again when all have gone so."""
+"""If all members of a gang are released for these reasons, the gang is unsatisfied again."""
 
 
 @final
 @attrs.frozen
 class Entry:
-    """Something that was let in, or the end of a batch.
+    """An accepted event, or the end of a batch.
 
     Attributes:
-        at_us: The instant of its batch.
-        event: The event, or None where a batch was closed.
+        at_us: The instant of its batch, in microseconds since the opening.
+        event: The event, or None for the end of a batch.
         announced: How many decisions there were before it.
     """
 
@@ -62,7 +61,7 @@ class Entry:
 @final
 @attrs.define
 class _Gang:
-    """What the decisions say of a gang."""
+    """The state of a gang, as the decisions show it."""
 
     satisfied: bool = False
     bound: set[Ask] = attrs.field(factory=set[Ask])
@@ -74,16 +73,17 @@ class Story:
     """The journal and the record of one run.
 
     Attributes:
-        decisions: Everything that was announced.
-        entries: Everything that was let in, in order.
-        keys: How often an event about something was let in.
-        closed: As ``keys``, when the last batch was closed.
-        bound: The decision that every bound ask was bound by.
+        decisions: All announced decisions.
+        entries: All accepted events and the ends of batches, in order.
+        keys: How many events were accepted, by key.
+        closed: The value of ``keys`` at the end of the last batch.
+        bound: For each bound ask the decision that bound it.
         times_bound: How often each ask was bound.
-        satisfied: The gangs that are satisfied, and that nobody tried to remove since.
-        awake_us: Nobody could run before this instant, so nothing can be due before it.
-        faults: What is wrong in the decisions by themselves.
-        history: What became of each ask.
+        satisfied: The satisfied gangs, except those that a later event tried to remove.
+        awake_us: The instant of the last jump of the clock, in microseconds since the opening;
+            later decisions must not have earlier instants.
+        faults: The faults of the decisions by themselves.
+        history: The history of each ask.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Story:
     # The record
 
     def enter(self, at_us: int, event: Event, /) -> None:
-        """Take note of what was let in."""
+        """Record an accepted event."""
         self.entries.append(Entry(at_us, event, len(self.decisions)))
         self.history.enter(event)
         key = key_of(event)
@@ -112,7 +112,7 @@ class Story:
             self.satisfied.discard(key[-1])
 
     def close(self, at_us: int, /) -> None:
-        """Take note that a batch was closed."""
+        """Record the end of a batch."""
         if not self._is_written:
             self.history.end_batch()
         self._is_written = False
@@ -122,7 +122,7 @@ class Story:
     # The journal
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take the decisions of a batch."""
+        """Record the decisions of a batch."""
         if not batch:
             self.faults.append("the journal was given an empty batch")
         satisfied = {one.decision.gang for one in batch if one.decision.kind is Kind.GANG_SATISFIED}
@@ -185,7 +185,7 @@ class Story:
 
 
 def key_of(event: Event) -> Key:
-    """Say what an event is about."""
+    """Return the kind and the subject of an event."""
     kind = type(event).__name__
     match event:
         case AddAsk() | RemoveAsk() | Release() | FailBind() | BindFailed():
