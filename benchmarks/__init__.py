@@ -1,1 +1,1 @@
-"""What Muster costs: ``python -m benchmarks`` measures it, and ``docs/performance.md`` shows it."""
+"""Benchmarks of Muster: ``python -m benchmarks`` runs them; ``docs/performance.md`` shows them."""

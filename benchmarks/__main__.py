@@ -1,13 +1,13 @@
-"""Measures what Muster costs, and prints one table.
+"""Runs the benchmarks, and prints one table.
 
     python -m benchmarks                    everything, in about a quarter of an hour
     python -m benchmarks --quick            everything, small and once: only to see that it runs
-    python -m benchmarks W1 growth          only what begins with these names
+    python -m benchmarks W1 growth          only parts whose names begin with these words
     python -m benchmarks --list             the names
 
-Everything is measured by turns, each time in a process of its own; the figures are medians. A
-run at full size is kept in ``benchmarks/results.json`` and shown in ``docs/performance.md``.
-``docs/performance.md`` says how to read them.
+All parts are measured in turns, each time in a process of its own; the figures are medians. The
+results of a run at full size are saved in ``benchmarks/results.json``. ``docs/performance.md``
+shows them, and says how to read them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUICK: float = 0.01
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure; give the exit status: 1 if something could not be measured that should."""
+    """Run the benchmarks; return the exit status, which is 1 if a part has failed."""
     options = _parser().parse_args(arguments)
     scale = QUICK if options.quick else options.scale
     available = parts(scale, options.trace)
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def gather(outcomes: Sequence[Outcome], turns: int, scale: float) -> dict[str, PartResult]:
-    """Make of all that was found what is kept."""
+    """Convert the outcomes of parts to results that can be saved."""
     date, commit = results.today(), results.commit()
     return {
         one.part.name: PartResult(

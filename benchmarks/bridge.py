@@ -1,14 +1,13 @@
-"""What it costs to use the scheduler from asyncio, and what the host's loop feels of a round.
+"""The cost of using the scheduler from asyncio, and the lag of the host's loop during a round.
 
     python -m benchmarks.bridge                 some seconds
-    python -m benchmarks.bridge --repeats 20    with less chance in it
-    python -m benchmarks.bridge --json          the same figures for a program
+    python -m benchmarks.bridge --repeats 20    more precise
+    python -m benchmarks.bridge --json          the same figures for programs
 
-Everything is measured in one run, by turns, several times; the figures are medians of that.
-``trio`` is the scheduler without a bridge, in a trio program: what the others are compared with.
-A call is ``Scheduler.settle`` with nothing to decide. The lag is how much later than asked for a
-task of the host wakes that sleeps a millisecond at a time, while one batch of many asks is
-decided, and while nothing is.
+Everything is measured several times, in turns, in one run; the figures are medians. ``trio`` is
+the scheduler without a bridge, in a trio program, for comparison. A call is ``Scheduler.settle``
+with nothing to decide. For the lag, a task of the host sleeps a millisecond at a time: the lag is
+how much too late it wakes, while one batch of many asks is decided, and while nothing happens.
 """
 
 from __future__ import annotations
@@ -42,34 +41,34 @@ CALLS = 1_000
 AT_ONCE = 100
 NODES = 50
 BATCHES = 5
-"""How many batches are decided in each turn."""
+"""The number of batches in each turn."""
 TICK_S = 0.001
 ROUND_MS = 50.0
-"""How long a batch is to take, in milliseconds."""
+"""The intended duration of a batch, in milliseconds."""
 QUIET_S = 0.25
 """How long the lag is measured while nothing happens, in seconds."""
 
 
 class Scheduler(Protocol):
-    """What the two schedulers have in common, as far as it is used here."""
+    """The common methods of the two schedulers that this module uses."""
 
     async def settle(self) -> None:
-        """Wait until what was let in is decided."""
+        """Wait until all submitted events are decided."""
         ...
 
     async def submit_many(self, events: Sequence[Event]) -> tuple[RefusedError | None, ...]:
-        """Let many events in."""
+        """Submit many events."""
         ...
 
 
 @attrs.frozen
 class Host:
-    """What the program around the scheduler runs in.
+    """The asynchronous framework of the program around the scheduler.
 
     Attributes:
         sleep: Sleeps some seconds.
-        together: Runs the same several times, at once.
-        beside: Runs the second until the first has ended.
+        together: Runs the same function several times at once.
+        beside: Runs a second function until the first one has ended.
     """
 
     sleep: Callable[[float], Awaitable[None]]
@@ -81,18 +80,18 @@ class Host:
 
 @attrs.frozen
 class Figures:
-    """What was measured once.
+    """The figures of one measurement.
 
     Attributes:
-        one_by_one: Calls a second, each after the other.
-        at_once: Calls a second, by a hundred tasks.
-        p50_us: How long a call takes in the middle, in microseconds.
-        p95_us: How long all but a twentieth take at the most, in microseconds.
-        round_ms: How long the batch took, in milliseconds.
-        lag_p95_ms: The lag of the loop meanwhile, of all ticks but a twentieth.
-        lag_max_ms: The longest lag of the loop meanwhile.
-        quiet_p95_ms: The lag of the loop while nothing is decided.
-        quiet_max_ms: The longest of these.
+        one_by_one: Calls per second, one after the other.
+        at_once: Calls per second, by a hundred tasks.
+        p50_us: The median duration of a call, in microseconds.
+        p95_us: The 95th percentile of the duration of a call, in microseconds.
+        round_ms: The duration of the batch, in milliseconds.
+        lag_p95_ms: The 95th percentile of the lag of the loop during it, in milliseconds.
+        lag_max_ms: The longest lag of the loop during it, in milliseconds.
+        quiet_p95_ms: The 95th percentile of the lag while nothing is decided, in milliseconds.
+        quiet_max_ms: The longest lag while nothing is decided, in milliseconds.
     """
 
     one_by_one: float
@@ -107,13 +106,13 @@ class Figures:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Give the value that this share of all does not exceed."""
+    """Return the value that this share of all values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 async def measure_once(scheduler: Scheduler, host: Host, asks: int) -> Figures:
-    """Measure everything once, in either kind of program."""
+    """Measure everything once, with either framework."""
     await scheduler.submit_many(list(nodes()))
     for _ in range(50):
         await scheduler.settle()
@@ -162,7 +161,7 @@ async def measure_once(scheduler: Scheduler, host: Host, asks: int) -> Figures:
 
 
 async def lag(host: Host, work: Callable[[], Awaitable[None]]) -> tuple[float, list[float]]:
-    """Do something; give how long it took and the lags of the loop meanwhile, in seconds."""
+    """Run work; return its duration and the lags of the loop during it, in seconds."""
     lags: list[float] = []
     is_over = False
     took_s = 0.0
@@ -185,13 +184,13 @@ async def lag(host: Host, work: Callable[[], Awaitable[None]]) -> tuple[float, l
 
 
 def nodes() -> Iterator[Event]:
-    """Give nodes with room for everything."""
+    """Return nodes with room for all asks."""
     for at in range(NODES):
         yield AddNode(f"node-{at:03}", Resources({"vcore": 10**9, "memory": 2**50}))
 
 
 def load(asks: int) -> Iterator[Event]:
-    """Give an application and its asks, of several shapes and priorities."""
+    """Return an application and its asks, of several shapes and priorities."""
     yield AddApp("load", "root.load")
     for at in range(asks):
         shape = Resources({"vcore": 100 + 25 * (at % 16), "memory": 2**28})
@@ -239,17 +238,17 @@ async def in_asyncio(mode: Mode, asks: int) -> Figures:
 
 
 def run_trio(asks: int) -> Figures:
-    """Measure the scheduler in a trio program, from the beginning."""
+    """Run a trio program that measures the scheduler."""
     return trio.run(in_trio, asks)
 
 
 def run_asyncio(mode: Mode, asks: int) -> Figures:
-    """Measure the scheduler in an asyncio program, from the beginning."""
+    """Run an asyncio program that measures the scheduler."""
     return asyncio.run(in_asyncio(mode, asks))
 
 
 def enough_asks(round_ms: float) -> int:
-    """Find out how many asks make a batch of about this length."""
+    """Find the number of asks for a batch of the intended duration."""
     asks = 500
     for _ in range(3):
         asks = max(10, int(asks * round_ms / run_trio(asks).round_ms))
@@ -257,7 +256,7 @@ def enough_asks(round_ms: float) -> int:
 
 
 def measure(scale: float) -> list[Figure]:
-    """Compare the ways to use it once, for the table of all benchmarks."""
+    """Measure all ways of use once, for the table of all benchmarks."""
     asks = enough_asks(ROUND_MS * max(0.1, scale))
     base = run_trio(asks)
     found: list[Figure] = []
@@ -274,7 +273,7 @@ def measure(scale: float) -> list[Figure]:
 
 
 def middle(results: Sequence[Figures]) -> Figures:
-    """Give the medians."""
+    """Return the medians."""
     names = [field.name for field in attrs.fields(Figures)]
     return Figures(**{name: median(getattr(one, name) for one in results) for name in names})
 

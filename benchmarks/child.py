@@ -1,12 +1,12 @@
-"""Measures one thing in a process of its own.
+"""Runs one measurement in a process of its own.
 
     python -m benchmarks.child benchmarks.drive:with_tasks W1 --scale 0.1
 
-So neither memory nor the state of the garbage collector is left over from what was measured
-before, and the peak of memory is that of this thing. What is measured is a function that takes
-the scale, or an argument and the scale, and gives numbers by their names, or figures. With
-them, ``lb_s`` is the yardstick of ``lower_bound.py`` as this process found it, before and after,
-and ``peak_bytes`` is how much memory there was at the most. All of it is printed as JSON.
+So earlier measurements affect neither memory nor the garbage collector, and the peak of memory
+belongs to this measurement. A measurement is a function that takes the scale, or an argument and
+the scale, and returns numbers by name, or figures. The process adds ``lb_s``, the yardstick of
+``lower_bound.py`` as measured before and after it, and ``peak_bytes``, the peak of memory. All of
+this is printed as JSON.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ STATUS = Path("/proc/self/status")
 @final
 @attrs.frozen
 class Measured:
-    """What a process has measured.
+    """The results of a process.
 
     Attributes:
-        values: Numbers by their names.
-        figures: What the measuring has already made figures of.
+        values: Numbers by name.
+        figures: The figures that the measurement has returned.
     """
 
     values: Mapping[str, float]
     figures: Sequence[Figure] = ()
 
     def __getitem__(self, name: str) -> float:
-        """Give one of the numbers."""
+        """Return the number with this name."""
         return self.values[name]
 
 
 def measure(target: str, arguments: Sequence[str], scale: float) -> Measured:
-    """Measure something here.
+    """Run a measurement in this process.
 
     Args:
         target: The function: `MODULE:NAME`.
-        arguments: What it is given.
+        arguments: Its arguments before the scale.
         scale: The share of the full size.
     """
     module, _, name = target.partition(":")
@@ -71,9 +71,9 @@ def measure(target: str, arguments: Sequence[str], scale: float) -> Measured:
 
 
 def peak_bytes() -> int:
-    """Give how much memory this process had at the most, in bytes.
+    """Return the peak of memory of this process, in bytes.
 
-    ``ru_maxrss`` would count the parent's memory in where the process was forked from it.
+    ``ru_maxrss`` would include the memory of the parent if the process was forked from it.
     """
     if STATUS.exists():
         for line in STATUS.read_text(encoding="ascii", errors="replace").splitlines():
@@ -84,7 +84,7 @@ def peak_bytes() -> int:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure what the command line names, and print it as JSON."""
+    """Run the measurement of the command line, and print the results as JSON."""
     parser = argparse.ArgumentParser(description="Measure one thing in this process.")
     parser.add_argument("target", metavar="MODULE:FUNCTION")
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT")

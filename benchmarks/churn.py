@@ -1,9 +1,9 @@
-"""A cluster on which something comes and goes every second, for as long as one likes.
+"""A cluster with changes every second, for any length of time.
 
-Nothing of it is there for good but the queues and most of the nodes: applications come, are bound
-or wait in vain, end, are released or removed, their names with them; so do gangs that are
-satisfied, gangs that never are, queues made on the fly, nodes, and sizes of asks. What is left
-after an hour is as much as is left after a day, unless something is never forgotten.
+Only the queues and most of the nodes stay. Applications are added, are bound or wait in vain, end,
+are released or removed, and so do gangs that are satisfied, gangs that never are, dynamic queues,
+nodes and sizes of asks. So the state after a day is as large as after an hour, unless something
+is kept forever.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ LEAVES: Final = 10
 
 
 def configuration() -> Configuration:
-    """Ten leaves, and a parent in which leaves are made on the fly."""
+    """Return ten leaves, and a parent for dynamic leaves."""
     leaves = [queue(f"root.l{at}", Settings(create=False)) for at in range(LEAVES)]
     made = attrs.evolve(queue("root.made", Settings(create=True)), is_parent=True)
     return partition([*leaves, made])
 
 
 def seconds(last: int) -> Iterator[tuple[int, list[Event]]]:
-    """Give what comes in each second that something comes in.
+    """Yield the events of each second that has events.
 
     Args:
-        last: The last second in which an application comes. What has come goes after that.
+        last: The last second in which applications are added. After it, the rest ends.
 
     Yields:
         The instant, in microseconds, and the events.
@@ -70,7 +70,7 @@ def seconds(last: int) -> Iterator[tuple[int, list[Event]]]:
 
 
 def _come(second: int, later: defaultdict[int, list[Event]]) -> None:
-    """Let an application come, and take note of what comes of it."""
+    """Add an application, and plan its later events."""
     app = f"app-{second}"
     made = second % 5 == 0
     path = f"root.made.q{second % 50}" if made else f"root.l{second % LEAVES}"
@@ -95,7 +95,7 @@ def _come(second: int, later: defaultdict[int, list[Event]]) -> None:
 
 
 def _come_together(second: int, later: defaultdict[int, list[Event]]) -> None:
-    """Let two gangs come, of which one never has all of its members."""
+    """Add two gangs, one of which never has all its members."""
     size = Resources({"vcore": 1_000, "memory": 2**30})
     for name, members in (("whole", 4), ("part", 3)):
         app, gang = f"{name}-{second}", f"default/{name}-{second}"

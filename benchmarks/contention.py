@@ -1,4 +1,4 @@
-"""A full cluster in which some take what others have, and a clock for how long that goes on."""
+"""A full cluster with evictions, and a measurement of the stretches between pauses."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Config
 from muster_core.resources import Resources
 
 PLANS = 9
-"""How often the same is planned of which the median is given."""
+"""How often the same plan is computed, for the median."""
 
 SETTINGS = Settings(preemption_delay_us=0)
 
 
 def vcores(amount: int) -> Resources:
-    """Give so many cores."""
+    """Return this many cores."""
     return Resources({"vcore": amount})
 
 
 class Mixed:
-    """The cluster of W2, with room for two thirds of the asks that come.
+    """The cluster of W2, with room for two thirds of the asks.
 
     Args:
-        nodes: How many nodes there are.
-        asks: How many asks come for each.
+        nodes: The number of nodes.
+        asks: The number of asks for each node.
     """
 
     def __init__(self, nodes: int, asks: int) -> None:
@@ -78,7 +78,7 @@ class Mixed:
         )
 
     def take(self, app: str, size: int) -> float:
-        """Let an ask take what it needs, and give the seconds of that batch."""
+        """Let an ask evict what it needs; return the seconds of that batch."""
         self._numbers += 1
         self.scheduler.submit(
             AddAsk(
@@ -93,12 +93,12 @@ class Mixed:
         return time.process_time() - start
 
     def plan(self, app: str, size: int) -> float:
-        """Give how long it takes that an ask takes what it needs, if that is nothing new."""
+        """Return the seconds of the plan of an ask's evictions, if nothing has changed before."""
         self.take(app, size)
         return median(self.take(app, size) for _ in range(PLANS))
 
     def add_vain(self) -> None:
-        """Let asks come into all leaves that preempt, but nobody has a lower priority than they."""
+        """Add asks to all leaves that may preempt, but find no lower priority to preempt."""
         for at in range(100):
             name = f"vain-{at}"
             self.scheduler.submit(AddApp(app=name, queue=f"root.p{at % 10}.l{at // 10}"))
@@ -109,7 +109,7 @@ class Mixed:
         self.scheduler.settle()
 
     def change(self) -> float:
-        """Release an ask for which another one gets room; give the seconds of that batch."""
+        """Release an ask, which makes room for another one; return the seconds of that batch."""
         app, ask = self._bound.pop()
         self.scheduler.submit(Release(app, ask))
         start = time.process_time()

@@ -1,15 +1,15 @@
-"""Runs a workload once, through the scheduler with its tasks or through the machines alone.
+"""Runs a workload once, through the scheduler with its tasks or only through the state machines.
 
-Both functions here are run by ``benchmarks.child`` in a process of their own. They give
+``benchmarks.child`` runs both functions in a process of their own. They return
 
-- ``asks``: how many asks came, and ``entry_s``: in how many seconds they and all else were let in,
-- ``binds``: how many allocations were made, and ``rounds_s``: the seconds from the last event to
-  the last allocation,
-- ``whole_s``: both together.
+- ``asks``, the number of asks, and ``entry_s``, the seconds in which all events were admitted,
+- ``binds``, the number of allocations, and ``rounds_s``, the seconds from the last event to the
+  last allocation,
+- ``whole_s``, both times together.
 
-Where asks are released, ``binds`` and ``rounds_s`` are what comes of the releases, which is what
-the workload is about; ``entry_s`` are the seconds of all before, and ``whole_s`` are those of
-the releases alone.
+If a workload releases asks, which is then its purpose, ``binds`` and ``rounds_s`` are about the
+releases, ``entry_s`` is the time of everything before, and ``whole_s`` is the time of the releases
+alone.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from muster_core.decisions import Announced, Kind
 from muster_core.events import AddAsk, Configure, Event, Release
 
 RELEASES: Final = 2_000
-"""How many asks are released at the most."""
+"""The largest number of released asks."""
 
 
 @final
 @attrs.define
 class Counter:
-    """A journal that counts binds and remembers where asks run, and writes nothing."""
+    """A journal that counts binds and records where asks run, and writes nothing."""
 
     binds: int = 0
     bound: list[tuple[str, str]] = attrs.field(factory=list[tuple[str, str]])
 
     def write(self, batch: Sequence[Announced]) -> None:
-        """Count what a batch decided."""
+        """Count the decisions of a batch."""
         for announced in batch:
             decision = announced.decision
             if decision.kind is Kind.BOUND and decision.app and decision.ask:
@@ -50,7 +50,7 @@ class Counter:
 
 
 def asks_in(events: Sequence[Event]) -> int:
-    """Count the asks that come with events."""
+    """Count the asks in events."""
     return sum(event.count or 1 for event in events if isinstance(event, AddAsk))
 
 
@@ -86,7 +86,7 @@ async def _with_tasks(workload: Workload, scale: float) -> dict[str, float]:
 
 
 def without_tasks(name: str, scale: float) -> dict[str, float]:
-    """Run a workload through the machines of the core, driven by one loop."""
+    """Run a workload through the state machines of the core, driven by one loop."""
     workload = WORKLOADS[name]
     events = list(workload.events(scale))
     scheduler = PlainScheduler(workload.config)

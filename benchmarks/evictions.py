@@ -1,17 +1,16 @@
-"""What reclaim and preemption cost: above all, finding that nothing can be taken.
+"""The cost of reclaim and preemption: above all, of finding that nothing can be evicted.
 
     python -m benchmarks.evictions                 100,000 allocations on 1,000 nodes
     python -m benchmarks.evictions --scale 0.1     a tenth of that
-    python -m benchmarks.evictions starved         only these
+    python -m benchmarks.evictions starved         only cases with this name
 
-A cluster is full, and somebody waits who would take something. Then, in one batch after the
-other, an ask is released and another one takes its place, so that nothing that was found
-before holds any more. The time for such a batch is given in milliseconds of the processor,
-with ``preemption.enabled`` and without, in the same run; the cases in which something is taken
-give the time for each victim.
+A cluster is full, and asks that may evict others are pending. In each of the following batches an
+ask is released and another one takes its place, so that earlier results are no longer valid. The
+time of such a batch is in milliseconds of processor time, with ``preemption.enabled`` and without,
+in the same run. Cases with evictions report the time for each victim.
 
-What :func:`measure` gives is of another cluster, that of the workload W2 when it is too small:
-all asks that get a node have one of ten priorities and one of sixteen sizes, in a hundred leaves.
+:func:`measure` uses another cluster, that of the workload W2 with too few nodes: the asks with a
+node have one of ten priorities and one of sixteen sizes, in a hundred leaves.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ BATCHES = 30
 
 @attrs.frozen
 class Case:
-    """What is measured.
+    """A case to measure.
 
     Attributes:
-        name: What it is called.
-        about: What it is.
-        config: The queues, for so many allocations.
-        waiting: Who waits and would take something.
-        priority_class: The class of those who run.
-        takes: Something is taken.
+        name: Its name.
+        about: Its description.
+        config: Returns the queues for a number of allocations.
+        waiting: The pending asks that may evict others.
+        priority_class: The priority class of the running asks.
+        takes: Whether asks are evicted.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Case:
 def leaves(
     guaranteed: int = 0, settings: Settings = SETTINGS, most: int | None = None
 ) -> tuple[QueueConfig, ...]:
-    """Give the leaves of those who run."""
+    """Return the leaves of the running asks."""
     return tuple(
         QueueConfig(
             name=f"l{at}",
@@ -82,7 +81,7 @@ def leaves(
 
 
 def owed(amount: int) -> QueueConfig:
-    """Give a leaf that is guaranteed something and has nothing."""
+    """Return a leaf that has guaranteed resources and uses none."""
     return QueueConfig(
         name="owed",
         path="root.owed",
@@ -95,7 +94,7 @@ def owed(amount: int) -> QueueConfig:
 def asks(
     queue: str, size: int = 1, priority_class: str | None = None
 ) -> Callable[[int], Iterator[Event]]:
-    """Let a hundred asks wait, of ten sizes if they are large."""
+    """Return a function that yields a hundred asks, of ten sizes if ``size`` is above 1."""
 
     def events(_: int) -> Iterator[Event]:
         yield AddApp(app="waiting", queue=queue)
@@ -184,7 +183,7 @@ CASES = (
 
 
 def full_cluster(case: Case, nodes: int, *, enabled: bool) -> PlainScheduler:
-    """Make a scheduler whose nodes are full, with asks in all leaves that wait for room."""
+    """Create a scheduler with full nodes, and with pending asks in all leaves."""
     most = nodes * SLOTS
     root = QueueConfig(
         name="root",
@@ -218,8 +217,8 @@ def time_case(case: Case, nodes: int, *, enabled: bool) -> tuple[float, float, i
     """Measure a case.
 
     Returns:
-        The seconds for the batch in which those come who wait, those for one of the batches
-        after it, and how many asks were taken from others.
+        The seconds of the batch that adds the pending asks, the seconds of one of the batches
+        after it, and the number of evicted asks.
     """
     scheduler = full_cluster(case, nodes, enabled=enabled)
     gc.collect()
@@ -241,16 +240,16 @@ def time_case(case: Case, nodes: int, *, enabled: bool) -> tuple[float, float, i
 
 
 SIZES = (400, 1_000, 5_000)
-"""How much those want who take: of one victim or two, of a few, and of many."""
+"""The sizes of the asks that evict others: one or two victims, a few, and many."""
 
 
 def measure(scale: float) -> list[Figure]:
-    """Measure what plans cost, and for how long they are searched without a pause.
+    """Measure the cost of plans, and the longest stretch of a search without a pause.
 
     Args:
         scale: The share of the full size.
     """
-    gc.disable()  # Its pauses are no stretches of ours; they are the longer the more there is.
+    gc.disable()  # Its pauses would count as stretches, and depend on the number of objects.
     nodes = max(1, int(NODES * scale))
     full = Mixed(nodes, SLOTS)
     stretches = Stretches(full.scheduler)
@@ -284,7 +283,7 @@ def _growth(
     sizes: Sequence[tuple[int, int]],
     known: dict[tuple[int, int], dict[tuple[str, int], float]],
 ) -> Iterator[Figure]:
-    """Give by how much a plan gets dearer with each step to ten times the size, at most."""
+    """Return the largest factor by which the cost of a plan grows with ten times the size."""
     for nodes, asks in sizes:
         if (nodes, asks) not in known:
             made = Mixed(nodes, asks)

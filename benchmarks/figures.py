@@ -1,12 +1,12 @@
-"""What a benchmark says: figures, each with what it is to reach.
+"""Figures: the results of benchmarks, each with an optional target.
 
 A module that measures something has a function ``measure``::
 
     def measure(scale: float) -> list[Figure]
 
-It measures everything once, at a share of the full size, in the process in which it is called.
-``python -m benchmarks`` calls it in a process of its own, several times by turns with
-everything else, and takes medians of figures of the same name; so it needs no repeats.
+It measures everything once, at a share of the full size, in the present process.
+``python -m benchmarks`` calls it several times, each time in a process of its own, and computes
+medians of the figures of the same name; so it needs no repeats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import attrs
 
 
 class Better(StrEnum):
-    """Which way a figure is to go."""
+    """Whether lower or higher values of a figure are better."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -29,17 +29,17 @@ class Better(StrEnum):
 @final
 @attrs.frozen
 class Figure:
-    """One thing that was measured.
+    """One result of a measurement.
 
     Attributes:
-        name: What was run: `W1`, `ingest`, …
-        what: What is said of it: `an allocation`, `longest stretch`, …; with the name, unique.
+        name: What ran: `W1`, `ingest`, …
+        what: What was measured: `an allocation`, `longest stretch`, …; unique with the name.
         value: The number that is compared with the target, and over time.
-        unit: What it counts: `ms`, `bytes`, `× LB`, …; a fixed text.
-        target: What is to be reached, or None where nothing was set.
-        better: Which way it is to go.
-        raw: The same in terms of this machine, where the value is a ratio: `143,000 a second`.
-        note: What else a reader has to know; most figures need nothing.
+        unit: The unit of the value: `ms`, `bytes`, `× LB`, …; a fixed text.
+        target: The target, or None.
+        better: Whether lower or higher values are better.
+        raw: If the value is a ratio, the result on this machine: `143,000 a second`.
+        note: A remark for the reader, or an empty text.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is reached; None where there is none."""
+        """Whether the target is reached; None without a target."""
         if self.target is None:
             return None
         if self.better is Better.LOWER:
@@ -67,14 +67,14 @@ class Figure:
 
     @property
     def aim(self) -> str:
-        """The target with its unit; empty where there is none."""
+        """The target with its unit; empty without a target."""
         if self.target is None:
             return ""
         return f"{'≤' if self.better is Better.LOWER else '≥'} {with_unit(self.target, self.unit)}"
 
 
 def with_unit(value: float, unit: str) -> str:
-    """Write a number so that it can be read, with its unit."""
+    """Format a number with its unit."""
     if value == int(value) and abs(value) < 1_000:
         number = f"{value:.0f}"
     elif abs(value) >= 100:
@@ -87,9 +87,9 @@ def with_unit(value: float, unit: str) -> str:
 
 
 def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
-    """Give what stands in a table: name, what, figure, ratio, target, and whether it is met.
+    """Return the cells of a table row: name, what, figure, ratio, target, and whether it is met.
 
-    Where the value is a ratio, what it means in terms of the machine has a column of its own.
+    If the value is a ratio, the result on this machine has a column of its own.
     """
     met = {True: "met", False: "missed", None: ""}[figure.met]
     what = f"{figure.what} ({figure.note})" if figure.note else figure.what
@@ -98,10 +98,10 @@ def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
 
 
 def medians(turns: Sequence[Sequence[Figure]]) -> list[Figure]:
-    """Put together what was measured several times: for each figure, the one in the middle.
+    """Merge the figures of several turns: each one becomes its median.
 
-    Of an even number of turns, the value is between the two in the middle, and what else is
-    said comes from one of them.
+    For an even number of turns, the value is the mean of the two in the middle, and the other
+    attributes come from one of them.
     """
     found: dict[tuple[str, str], list[Figure]] = {}
     for turn in turns:

@@ -1,9 +1,9 @@
-"""How the cost of an allocation grows with everything there can be more of.
+"""How the cost of an allocation grows with the number of asks, nodes, queues and so on.
 
-One thing grows, everything else is as it was. Measured are the rounds of the core without tasks:
-applications and asks were let in before, in a batch of their own, and then the nodes come.
-Where something waits on a full cluster, 500 allocations end, one at a time, and each makes room
-for another one.
+One dimension grows while all others stay the same. The measurement covers the rounds of the core
+without tasks: an earlier batch has added applications and asks, and then the nodes are added. If
+asks are pending on a full cluster, 500 allocations end, one at a time, and each makes room for
+another one.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from muster_core.resources import Resources
 RELEASES: Final = 500
 LEAVES: Final = 10
 QUICK: Final = 2_000
-"""Up to so many of anything are quickly made."""
+"""Sizes up to this are measured at every scale."""
 
 
 @final
 @attrs.frozen
 class Cluster:
-    """What is run; the defaults hold while something else grows.
+    """The cluster of a measurement; the defaults apply while another dimension grows.
 
     Attributes:
-        asks: How many asks come, one event each unless ``at_once`` is greater.
-        at_once: How many asks come with an event.
-        apps: How many applications they are spread over.
-        nodes: How many nodes there are.
-        depth: How many levels of queues there are, with the root.
-        shapes: How many different amounts are asked for.
-        priorities: How many different priorities there are.
-        policy: How the leaves sort applications.
-        room: The asks for which the nodes have room together, as a share of them all.
-        running: How many asks there is room for at most; then some are released.
+        asks: The number of asks.
+        at_once: The number of asks in one event.
+        apps: The number of applications of these asks.
+        nodes: The number of nodes.
+        depth: The number of levels of queues, including the root.
+        shapes: The number of different amounts.
+        priorities: The number of different priorities.
+        policy: The sort policy of the leaves.
+        room: The share of the asks that fit on all nodes together.
+        running: The largest number of asks that fit at once; then some of them are released.
     """
 
     asks: int = 50_000
@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def config(self) -> Configuration:
-        """Ten leaves, each at the end of a line of queues."""
+        """Return ten leaves, each one below a chain of queues."""
         return partition([self._line(f"root.p{at}", self.depth - 1) for at in range(LEAVES)])
 
     def _line(self, path: str, levels: int) -> QueueConfig:
@@ -71,14 +71,14 @@ class Cluster:
         return queue(path, Settings(), [self._line(f"{path}.l{levels}", levels - 1)])
 
     def leaf(self, at: int) -> str:
-        """Give the path of a leaf."""
+        """Return the path of a leaf."""
         found = self.config.root.children[at]
         while found.children:
             found = found.children[0]
         return found.path
 
     def nodes_come(self) -> Iterator[Event]:
-        """Give the nodes."""
+        """Return the nodes."""
         largest = 1_000 + self.shapes
         fitting = self.asks * self.room if self.running is None else self.running
         capacity = Resources({"vcore": max(1, math.ceil(fitting / self.nodes)) * largest})
@@ -86,7 +86,7 @@ class Cluster:
             yield AddNode(node=f"node-{at:05}", capacity=capacity)
 
     def asks_come(self) -> Iterator[Event]:
-        """Give the applications with their asks."""
+        """Return the applications with their asks."""
         leaves = [self.leaf(at) for at in range(LEAVES)]
         for at in range(self.apps):
             yield AddApp(app=f"app-{at:06}", queue=leaves[at % LEAVES])
@@ -94,7 +94,7 @@ class Cluster:
             yield AddAsk(
                 app=f"app-{at % self.apps:06}",
                 ask=f"ask-{at // self.apps}",
-                # Multiples of a prime, so that neighbours are neither alike nor in order.
+                # Multiples of a prime, so that neighbours are neither equal nor in order.
                 priority=at * 7_919 % self.priorities,
                 resources=Resources({"vcore": 1_000 + at * 7_907 % self.shapes}),
                 count=None if self.at_once == 1 else self.at_once,
@@ -104,14 +104,14 @@ class Cluster:
 @final
 @attrs.frozen
 class Dimension:
-    """What grows.
+    """A dimension that grows.
 
     Attributes:
-        name: What it is called in the table.
-        about: What is done while it grows.
-        sizes: How many there are.
-        cluster: What is run for a size.
-        grows_asks: It is the asks that grow; with all others, their number can be scaled.
+        name: Its name in the table.
+        about: Its description.
+        sizes: The measured sizes.
+        cluster: Returns the cluster for a size.
+        grows_asks: Whether the number of asks grows; otherwise that number can be scaled.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Dimension:
 
 
 def _waiting(asks: int) -> Cluster:
-    # Of many asks ten come with an event: letting them in is not what is measured here.
+    # Ten of many asks share an event: their admission is not measured here.
     return Cluster(asks=asks + NODES, at_once=1 if asks < 10_000 else 10, running=NODES)
 
 
@@ -190,13 +190,13 @@ DIMENSIONS: Final = {
 
 
 def sizes(dimension: Dimension, scale: float) -> list[int]:
-    """Give the sizes that are measured: at a small scale without those that take long."""
+    """Return the sizes to measure; at a small scale, without those that take long."""
     most = max(QUICK, dimension.sizes[-1] * scale)
     return [size for at, size in enumerate(dimension.sizes) if at < 2 or size <= most]
 
 
 def measure(name: str, size: str, scale: float) -> dict[str, float]:
-    """Measure one size; give the number of allocations and the seconds that they took."""
+    """Measure one size; return the number of allocations and their time in seconds."""
     dimension = DIMENSIONS[name]
     cluster = dimension.cluster(int(size))
     if not dimension.grows_asks:
@@ -230,19 +230,19 @@ def measure(name: str, size: str, scale: float) -> dict[str, float]:
 
 
 def figure(dimension: Dimension, costs: Mapping[int, tuple[float, float]]) -> Figure:
-    """Say how the cost of an allocation grows.
+    """Return the figure for the growth of the cost of an allocation.
 
     Args:
-        dimension: What grows.
-        costs: For each size, in order, the seconds of an allocation, and as a multiple of the
-            yardstick as it was measured beside it.
+        dimension: The dimension.
+        costs: For each size, in order, the seconds of an allocation, and the same as a multiple
+            of the yardstick measured beside it.
     """
     factors = [
         (many[1] / few[1]) ** (1 / math.log10(more / less))
         for (less, few), (more, many) in pairwise(costs.items())
         if more / less > 5
     ]
-    if not factors:  # the sizes are close together: from the first to the last
+    if not factors:  # the sizes are close together: compare the first and the last one
         (less, few), *_, (more, many) = costs.items()
         factors = [(many[1] / few[1]) ** (1 / math.log10(more / less))]
     raw = " · ".join(

@@ -1,12 +1,11 @@
-"""How many instructions the processor carries out for one fixed small run, as callgrind counts.
+"""The number of processor instructions of one fixed small run, counted by callgrind.
 
-The number does not depend on how fast the machine is or what else it does, so it can be
-compared over years, for the same Python. The run is W2 with 1,000 asks. It is counted without tasks and
-with them, and what the program does before is counted by itself and taken off.
+The number does not depend on the speed or the load of the computer, so it can be compared over
+years, for the same Python. The run is W2 with 1,000 asks, without tasks and with them. The
+instructions of the start of the program are counted separately and subtracted.
 
-Nothing in it is left to chance: hashes have a fixed seed, and so has trio, which otherwise
-runs tasks that are ready in any order; and no task rests because its time is up, since
-time passes slowly for the one who is counted.
+The run is deterministic: hashes have a fixed seed, and so has trio, which otherwise runs ready tasks
+in any order. No task pauses because of its time limit, since callgrind slows everything down.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ AGREE_PERCENT: Final = 0.1
 
 
 def measure(scale: float) -> list[Figure]:
-    """Count everything twice; the counts are to agree."""
+    """Count everything twice; the counts should agree."""
     share = max(0.001, SCALE * scale)
-    python("-m", "benchmarks.instructions", "tasks", share)  # so that all is compiled
+    python("-m", "benchmarks.instructions", "tasks", share)  # so that all modules are compiled
     nothing = count("nothing", share)
     plain = [count("plain", share) - nothing for _ in range(2)]
     tasks = [count("tasks", share) - nothing for _ in range(2)]
@@ -49,7 +48,7 @@ def measure(scale: float) -> list[Figure]:
 
 
 def available() -> bool:
-    """Say whether instructions can be counted here."""
+    """Return whether callgrind is available here."""
     return shutil.which("valgrind") is not None
 
 
@@ -58,10 +57,10 @@ def count(what: str, share: float) -> int:
 
     Args:
         what: `nothing`, `plain` or `tasks`.
-        share: Of the full size of W2.
+        share: The share of the full size of W2.
 
     Raises:
-        FailedError: callgrind has said nothing of it.
+        FailedError: callgrind has not printed a number.
     """
     words = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
     program = [sys.executable, "-m", "benchmarks.instructions", what, str(share)]
@@ -73,7 +72,7 @@ def count(what: str, share: float) -> int:
 
 
 def leave_nothing_to_chance() -> None:
-    """Have trio run the same tasks in the same order each time, and no task rest early."""
+    """Make trio run tasks in the same order each time, and let no task pause early."""
     internals = importlib.import_module("trio._core._run")
     vars(internals)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
     vars(internals)["_r"] = Random(0)
@@ -82,7 +81,7 @@ def leave_nothing_to_chance() -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Do what is counted."""
+    """Run the code that is counted."""
     what, share = arguments[0], float(arguments[1])
     gc.set_threshold(100_000, 50, 100)
     leave_nothing_to_chance()

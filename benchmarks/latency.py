@@ -4,16 +4,15 @@
     python -m benchmarks.latency --where         and what ran in those of more than 3 ms
     python -m benchmarks.latency --scale 0.1     a tenth of the size
 
-A *step* is what one task does between two checkpoints. A *pass* is what all tasks do that were
-ready at once: trio looks at timers and sockets only between two passes, so it is the length of
-passes that a service feels, and many short steps make one long pass. Both are counted in time
-of the processor, so that other programs do not count. The *lag* is how much later than asked a
-task wakes that sleeps 5 ms at a time; that is time by the clock, with all that other programs
-add to it.
+A *step* is the work of one task between two checkpoints. A *pass* is the work of all tasks that
+were ready at once: trio checks timers and sockets only between two passes. So the length of passes
+matters to a service, and many short steps make one long pass. Both are measured in processor time,
+without other programs. For the *lag*, a task sleeps 5 ms at a time: the lag is how much too late
+it wakes. It is wall-clock time, including the effect of other programs.
 
-The garbage collector of the interpreter stops every task, wherever it is needed. Its pauses are
-counted apart, and are not part of steps and passes: they depend on the thresholds, which are a
-program's own affair, and on everything else that the program keeps (see docs/performance.md).
+The garbage collector of the interpreter stops every task. Its pauses are measured separately, and
+are not part of steps and passes: they depend on the thresholds, which each program sets, and on
+all other objects of the program (see docs/performance.md).
 """
 
 from __future__ import annotations
@@ -50,31 +49,30 @@ LARGE: Final = frozenset(
         "an application leaves",
     }
 )
-"""The parts with one application of many asks: a message about all of them is one step."""
+"""The parts with one application that has many asks: one message about all of them is one step."""
 
 BEAT_S: Final = 0.005
 LIMITS_MS: Final = (1, 2, 3, 5, 10)
 LONG_S: Final = 0.003
-"""From how long on it is said what ran in a pass."""
+"""The duration from which the report shows what ran in a pass, in seconds."""
 CALLERS: Final = 50
 
 
 @final
 @attrs.define
 class Part:
-    """What was measured while one part of the work was done.
+    """The measurements of one part of the work.
 
     Attributes:
-        name: What was done.
-        took_s: How long it took by the clock.
-        steps: How many steps there were of more than so many milliseconds.
-        passes: How many passes.
-        longest_step_s: The longest step, without pauses of the collector.
-        longest_task: The name of the task whose step it was.
-        longest_pass_s: The longest pass, likewise.
-        pauses_s: The pauses of the collector, by generation.
-        lags_s: How much too late the heart has beaten, without pauses of the collector and
-            with them.
+        name: The name of the part.
+        took_s: Its wall-clock time, in seconds.
+        steps: How many steps were longer than each number of milliseconds.
+        passes: The same for passes.
+        longest_step_s: The longest step in seconds, without pauses of the collector.
+        longest_task: The name of the task of this step.
+        longest_pass_s: The longest pass in seconds, without pauses of the collector.
+        pauses_s: The pauses of the collector in seconds, by generation.
+        lags_s: The lags in seconds, without and with pauses of the collector.
         where: What ran in long passes, and how often.
     """
 
@@ -90,7 +88,7 @@ class Part:
     where: Counter[str] = attrs.field(factory=Counter[str])
 
     def lag_ms(self, share: float, *, pauses: bool = False) -> float:
-        """Give the lag that so great a share of all beats does not exceed."""
+        """Return the lag that this share of all lags does not exceed, in milliseconds."""
         lags = sorted(lag[pauses] for lag in self.lags_s)
         return 1e3 * lags[min(len(lags) - 1, int(share * len(lags)))] if lags else 0.0
 
@@ -108,7 +106,7 @@ class Stopwatch(trio.abc.Instrument):
 
     @contextmanager
     def part(self, name: str) -> Generator[None, None, None]:
-        """Count what happens in the block as a part of its own."""
+        """Measure the block as a part of its own."""
         self.parts.append(Part(name))
         start = time.perf_counter()
         try:
@@ -148,7 +146,7 @@ class Stopwatch(trio.abc.Instrument):
             _count(part.passes, took_s)
 
     def look(self, _: int, frame: FrameType | None) -> None:
-        """Take note of what runs in a pass that is long already."""
+        """Record what is running if the pass is long already."""
         frames = traceback.extract_stack(frame, 12)
         files = [one for one in frames if "/trio/" not in one.filename]
         text = " < ".join(
@@ -157,7 +155,7 @@ class Stopwatch(trio.abc.Instrument):
         self.parts[-1].where[text] += 1
 
     def collecting(self, phase: str, info: dict[str, int]) -> None:
-        """Take note of a pause of the collector."""
+        """Record a pause of the collector."""
         now_s = time.thread_time()
         if phase == "start":
             self._pause_s = now_s
@@ -167,7 +165,7 @@ class Stopwatch(trio.abc.Instrument):
             self.parts[-1].pauses_s.setdefault(info["generation"], []).append(pause_s)
 
     async def beat(self) -> None:
-        """Sleep a little at a time, and see how late it is afterwards."""
+        """Measure the lag of short sleeps, repeatedly."""
         while True:
             due_s, paused_s = time.perf_counter() + BEAT_S, self._paused_s
             await trio.sleep(BEAT_S)
@@ -183,7 +181,7 @@ def _count(counter: Counter[int], took_s: float) -> None:
 
 @final
 class Binds:
-    """A journal that does nothing but keep what it is given: its time is not what is measured."""
+    """A journal that only keeps decisions in memory, as its time should not count."""
 
     def __init__(self) -> None:
         self._batches: list[Sequence[Announced]] = []
@@ -193,7 +191,7 @@ class Binds:
         self._batches.append(batch)
 
     def take(self) -> list[tuple[str, str]]:
-        """Give what was bound since the last time."""
+        """Return the binds since the last call."""
         batches, self._batches = self._batches, []
         return [
             (decision.app, decision.ask)
@@ -205,14 +203,14 @@ class Binds:
 @final
 @attrs.frozen
 class Work:
-    """What comes: everything that is made before anything is measured.
+    """The input, which is created before the measurement.
 
     Attributes:
         events: Nodes, applications and asks.
         burst: Nodes, and the first half of the applications with their asks.
-        maps: The others, as they stand in a feed.
-        calls: Some more asks, of which each is submitted by itself.
-        count: How many asks come with one call.
+        maps: The others, in the form of a feed.
+        calls: Some more asks, which are submitted one by one.
+        count: The number of asks in one call.
     """
 
     events: Sequence[Event]
@@ -223,7 +221,7 @@ class Work:
 
 
 def work(scale: float) -> Work:
-    """Make what comes, at a share of the full size."""
+    """Create the input at a share of the full size."""
     events = list(mixed(1.3)(scale))
     half = len(events) // 2
     asks = [event for event in events if isinstance(event, AddAsk)]
@@ -237,12 +235,12 @@ def work(scale: float) -> Work:
 
 
 def count_at(scale: float) -> int:
-    """Say how many asks come with one call."""
+    """Return the number of asks in one call."""
     return max(1, int(10_000 * scale))
 
 
 def as_map(event: Event) -> dict[str, object]:
-    """Write an application or an ask as it stands in a feed."""
+    """Convert an application or an ask to the form of a feed."""
     match event:
         case AddAsk():
             resources = {
@@ -263,7 +261,7 @@ def as_map(event: Event) -> dict[str, object]:
 
 
 async def live(stopwatch: Stopwatch, given: Work) -> None:
-    """Have a running scheduler do all the work."""
+    """Run all parts of the work with a running scheduler."""
     binds = Binds()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stopwatch.beat)
@@ -314,7 +312,7 @@ async def _use(
 
 
 async def _together(things: Sequence[T], use: Callable[[T], Awaitable[object]]) -> None:
-    """Do something with many things, by several tasks at once."""
+    """Call a function with many items, by several tasks at once."""
 
     async def use_some(first: int) -> None:
         for thing in things[first::CALLERS]:
@@ -331,7 +329,7 @@ async def _observe(decisions: muster.Decisions) -> None:
 
 
 async def virtual(stopwatch: Stopwatch, given: Work) -> None:
-    """Have a simulation do what can be done with it."""
+    """Run the parts of the work that a simulation can do."""
     binds = Binds()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stopwatch.beat)
@@ -353,13 +351,13 @@ async def virtual(stopwatch: Stopwatch, given: Work) -> None:
 
 
 def run(scale: float, *, where: bool = False) -> list[Part]:
-    """Do all the work once, and give what was measured."""
+    """Run all parts of the work once, and return the measurements."""
     stopwatch = Stopwatch(where=where)
     given = work(scale)
     gc.callbacks.append(stopwatch.collecting)
     signal.signal(signal.SIGPROF, stopwatch.look)
     try:
-        # What is imported and made at the first use is not what is measured.
+        # Imports and caches of the first use should not count.
         for program in (live, virtual):
             trio.run(program, Stopwatch(), work(0.001))
         for program in (live, virtual):

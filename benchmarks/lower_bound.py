@@ -1,8 +1,8 @@
-"""The work that no scheduler can avoid for an allocation, as a yardstick.
+"""The yardstick: the work that no scheduler can avoid for an allocation.
 
-One pop from a heap (which ask), one store into a dict (where it runs), and one update of
-a node's place in the order of the nodes (how full it is now). Times are compared as
-multiples of this, so that they mean the same on every machine.
+It consists of one pop from a heap (the next ask), one store into a dict (its node), and one update
+of the node's place in the order of nodes (its new usage). Times are compared as multiples of it, so
+that they mean the same on every computer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def seconds_per_allocation(asks: int = 50_000) -> float:
 
 
 def best_of(times: int = 3) -> float:
-    """Measure the yardstick several times; give the shortest, in seconds."""
+    """Measure the yardstick several times; return the shortest time, in seconds."""
     return min(seconds_per_allocation() for _ in range(times))
 
 

@@ -1,18 +1,17 @@
-"""How much memory asks take, how fast they come in, and whether anything grows for ever.
+"""How much memory asks need, how fast they are admitted, and whether memory grows forever.
 
     python -m benchmarks.memory              all of it
     python -m benchmarks.memory --scale 0.1  a tenth
 
-W5 of the design: a million pending asks in 10,000 applications, ten priorities and sixteen
-shapes, on no node at all; once with an event for each ask and once with a hundred asks an event.
-Memory is what the process has in the end beyond what it had before, in its residence; the time
-is that of making the events, letting them in and bringing them into the view.
+W5: a million pending asks in 10,000 applications, with ten priorities and sixteen shapes, without
+nodes; once with an event for each ask, and once with a hundred asks in an event. The memory is the
+growth of the resident set of the process. The time includes creating the events, admitting them
+and applying them to the view.
 
-Then a day, of which every second brings an application (see ``churn.py``), and some hours of
-the same through the scheduler with its tasks. The names of the latest applications that are over
-are remembered, so that memory goes up and down by itself. What stays of an application is how
-much more there was at the most in the last third of the time than in the second, for each one
-that came in a third.
+Then a day with a new application every second (see ``churn.py``), and some hours of the same
+through the scheduler with its tasks. What remains of an application is the growth of the peak of
+memory from the second third of the time to the last, divided by the applications of a third. The
+kept names of completed applications count as well.
 """
 
 from __future__ import annotations
@@ -40,34 +39,31 @@ from muster_core.resources import Resources
 
 APPS: Final = 10_000
 EACH: Final = 100
-"""How many asks an application has."""
+"""The number of asks of an application."""
 
 DAY: Final = 86_400
 SOME_HOURS: Final = 9 * 3_600
-"""How long it goes on with tasks, in seconds; and at least without, however small the scale.
-
-In less than three hours not as many applications come as are remembered.
-"""
+"""The time of the run with tasks, and the shortest time of the run without them, in seconds."""
 
 EVERY: Final = 900
-"""How often it is looked how much memory there is, in seconds."""
+"""The interval between two measurements of memory, in seconds."""
 
 PAGE: Final = 4_096
 
 
 def _resident() -> int:
-    """Give how much memory the process has, in bytes; 0 where that cannot be told."""
+    """Return the resident memory of the process, in bytes; 0 if it is unknown."""
     gc.collect()
     known = Path("/proc/self/statm")
     return int(known.read_text(encoding="ascii").split()[1]) * PAGE if known.exists() else 0
 
 
 def asks(scale: float, at_once: int) -> dict[str, float]:
-    """Let many asks come that stay pending.
+    """Add many asks that stay pending.
 
     Args:
         scale: The share of the full size.
-        at_once: How many of them come with one event.
+        at_once: The number of asks in one event.
     """
     config = tree(10, 10, SortPolicy.FIFO)
     scheduler = PlainScheduler(config)
@@ -93,7 +89,7 @@ def asks(scale: float, at_once: int) -> dict[str, float]:
 
 
 def day(scale: float) -> dict[str, float]:
-    """Let applications come and go for a day, in the core alone."""
+    """Run a day of changes, only in the core."""
     last = max(SOME_HOURS, round(DAY * scale))
     scheduler = PlainScheduler(churn.configuration())
     samples: list[int] = []
@@ -108,7 +104,7 @@ def day(scale: float) -> dict[str, float]:
 
 
 def some_hours(_: float) -> dict[str, float]:
-    """Let applications come and go for some hours, through the scheduler with its tasks."""
+    """Run some hours of changes through the scheduler with its tasks."""
     return trio.run(_some_hours)
 
 
@@ -116,7 +112,7 @@ class Nowhere:
     """A journal that writes nothing."""
 
     def write(self, batch: Sequence[Announced]) -> None:
-        """Let a batch pass."""
+        """Ignore a batch."""
 
 
 async def _some_hours() -> dict[str, float]:
@@ -133,7 +129,7 @@ async def _some_hours() -> dict[str, float]:
 
 
 def _growth(samples: Sequence[int]) -> dict[str, float]:
-    """Say how much there was at the most in the second third, and how much more in the last."""
+    """Return the peak in the second third of the time, and the growth of the peak in the last."""
     third = len(samples) // 3
     before, after = max(samples[third:-third]), max(samples[-third:])
     return {"bytes": before, "more": after - before, "each": (after - before) / (third * EVERY)}
@@ -145,7 +141,7 @@ PARTS: Final[dict[str, Callable[[float], dict[str, float]]]] = {
     "day": day,
     "some-hours": some_hours,
 }
-"""What is measured, each in a process of its own, as what is given back is not all gone."""
+"""The parts, each in a process of its own, as a process does not return all its memory."""
 
 
 def measure(scale: float) -> list[Figure]:
@@ -165,7 +161,7 @@ def measure(scale: float) -> list[Figure]:
     for part, what in (("day", "a day"), ("some-hours", "nine hours with tasks")):
         found = _run(part, scale)
         raw = f"{with_unit(found['more'] / 2**10, 'KiB')} on {with_unit(found['bytes'] / 2**20, 'MiB')}"
-        # Its name is remembered: of the latest ones, which are bounded in number.
+        # Its name is kept, as one of the latest, whose number is limited.
         figures.append(
             Figure("churn", f"{what}, left of an application", found["each"], "bytes", 200, raw=raw)
         )
@@ -185,7 +181,7 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, help="only this, here, as JSON")
     arguments = parser.parse_args()
     if arguments.part is not None:
-        gc.set_threshold(100_000, 50, 100)  # as the program has it
+        gc.set_threshold(100_000, 50, 100)  # as in the command
         print(json.dumps(PARTS[arguments.part](arguments.scale)))
         return
     for figure in measure(arguments.scale):

@@ -1,8 +1,8 @@
-"""The naive algorithm on what it can finish, and the machines of Muster on the same.
+"""The naive algorithm and the state machines of Muster on the same small workloads.
 
-The naive model of the tests does what the specification says as it reads: it sorts everything
-anew for every allocation. Its input is a workload shrunk so far that this ends. Its decisions
-have to be those of Muster, one by one.
+The naive model of the tests follows the text of the specification: it sorts everything again for
+every allocation. Its input is a workload that is small enough for this. It must make the same
+decisions as Muster, one by one.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from tests.naive.plain import run_plainly
 from tests.naive.scheduler import NaiveScheduler
 
 SHRUNK: Final = {"W1": 0.04, "W2": 0.004, "W3a": 0.003, "W3b": 0.004, "W4": 0.004}
-"""Which share of the full size the naive model is given."""
+"""The share of the full size for the naive model."""
 
 RELEASES: Final = 20
-"""How many asks are released at the most, and all at once where a workload says more."""
+"""The largest number of released asks; all at once if a workload releases more at a time."""
 
 
 def measure(name: str, scale: float) -> dict[str, float]:
     """Run a workload with both.
 
     Args:
-        name: Which one.
-        scale: The share of what :data:`SHRUNK` says.
+        name: The name of the workload.
+        scale: The share of the size in :data:`SHRUNK`.
 
     Returns:
-        How many asks there were, ``binds``: how many allocations either has made,
-        ``naive_s`` and ``muster_s``: the seconds that all of it took.
+        The number of ``asks``, the number of allocations ``binds``, and the times of both in
+        seconds, ``naive_s`` and ``muster_s``.
 
     Raises:
-        AssertionError: They have not decided the same.
+        AssertionError: They have made different decisions.
     """
     steps = story(WORKLOADS[name], max(0.002, SHRUNK[name] * scale))
     gc.collect()
@@ -55,7 +55,7 @@ def measure(name: str, scale: float) -> dict[str, float]:
 
 
 def story(workload: Workload, scale: float) -> list[Step]:
-    """Write a workload down: all that comes, and the releases of what Muster has bound."""
+    """Record a workload: its events, and the releases of asks that Muster has bound."""
     heard: list[What] = [Configure(config=workload.config), *workload.events(scale), SETTLE]
     if workload.releases:
         announced = run_plainly([Step(0, what) for what in heard])
@@ -71,7 +71,7 @@ def story(workload: Workload, scale: float) -> list[Step]:
 
 
 def check(batches: Sequence[Batch], announced: Sequence[Announced]) -> None:
-    """See that both have decided the same.
+    """Check that both have made the same decisions.
 
     Raises:
         AssertionError: They have not.

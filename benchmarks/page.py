@@ -1,7 +1,7 @@
 """Shows the last figures in the documentation.
 
-``python -m benchmarks.page`` rewrites the tables in ``docs/performance.md``; with ``--check`` it only
-says whether they are out of date, by its exit status.
+``python -m benchmarks.page`` updates the tables in ``docs/performance.md``; with ``--check`` it only
+checks them, with exit status 1 if they are out of date.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PAGE: Final = PROJECT / "docs" / "performance.md"
 BLOCK: Final = re.compile(r"(<!-- benchmarks: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 OF: Final = {"workloads": "W", "growth": "growth ", "instructions": "instructions"}
-"""Which parts a table has, by the beginning of their names; the rest are in the table `others`."""
+"""The tables, with the prefix of the names of their parts; other parts are in `others`."""
 
 
 def render(text: str, kept: Results) -> str:
-    """Put the figures into a page, wherever it has marks for them."""
+    """Insert the tables of figures at the marks in a page."""
 
     def block(match: re.Match[str]) -> str:
         return match[1] + "\n".join(["", *_block(match[2], kept), "", ""])
@@ -39,7 +39,7 @@ def update() -> None:
 
 
 def is_up_to_date() -> bool:
-    """Say whether the page shows what is kept."""
+    """Return whether the page shows the saved figures."""
     text = PAGE.read_text(encoding="utf-8")
     return render(text, results.load()) == text
 
@@ -102,7 +102,7 @@ def _row(texts: Iterable[str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Rewrite or check the page; give the exit status."""
+    """Update or check the page; return the exit status."""
     if "--check" not in arguments:
         update()
         return 0

@@ -1,8 +1,8 @@
-"""How many jobs a second are replayed of a trace of a real cluster.
+"""The replay of a trace of a real cluster, in jobs per second.
 
-What ``muster replay`` takes as a whole, with its start, in time of the processor. Two virtual
-clusters of the trace are in the repository, and are what ``make demo`` replays. The table of the
-whole trace is not; see ``examples/philly/README.md`` for where it comes from.
+The time is the processor time of ``muster replay``, including its start. Two virtual clusters of
+the trace are in the repository; ``make demo`` replays them. The table of the whole trace is not:
+see ``examples/philly/README.md`` for its source.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from benchmarks.processes import PROJECT, python
 
 PHILLY: Final = PROJECT / "examples" / "philly"
 SHIPPED: Final = (("0e4a51", 32, "fifo"), ("0e4a51", 32, "sjf"), ("2869ce", 16, "fifo"))
-"""Virtual cluster, its nodes, and the policy."""
+"""Virtual clusters, each with its number of nodes and its policy."""
 
 WHOLE: Final = ("--nodes", 352, "--wide", "gang", "--config", PHILLY / "clusters.yaml")
 
 
 def measure(scale: float) -> list[Figure]:
-    """Replay what is in the repository."""
+    """Replay the virtual clusters in the repository."""
     figures: list[Figure] = []
     for name, nodes, policy in SHIPPED:
         with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def _figure(what: str, jobs: int, took_s: float) -> Figure:
 
 
 def _some(table: Path, folder: Path, scale: float) -> Path:
-    """Give the first part of a table, at least some jobs, as a file."""
+    """Write the first part of a table, with some jobs at least, to a file."""
     raw = table.read_bytes()
     text = gzip.decompress(raw).decode() if table.suffix == ".gz" else raw.decode()
     lines = text.splitlines(keepends=True)
@@ -59,7 +59,7 @@ def _some(table: Path, folder: Path, scale: float) -> Path:
 
 
 def _replay(table: Path, *options: object) -> tuple[int, float]:
-    """Make the feed and replay it; give the number of jobs and the seconds of the processor."""
+    """Create and replay the feed; return the number of jobs and the processor time in seconds."""
     feed = table.with_suffix(".jsonl")
     python(PHILLY / "to_feed.py", table, *options, "--out", feed)
     decisions = table.with_suffix(".decisions.jsonl")

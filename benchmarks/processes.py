@@ -1,4 +1,4 @@
-"""Other processes: what a command costs as a whole."""
+"""Commands in other processes, and their cost."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ PROJECT: Final = Path(__file__).resolve().parent.parent
 
 
 class FailedError(Exception):
-    """A command that is measured has failed; the message says which one, and what it said."""
+    """A measured command has failed; the message has the command and its output."""
 
 
 @final
 @attrs.frozen
 class Cost:
-    """What a process took.
+    """The cost of a process, and its output.
 
     Attributes:
-        processor_s: The time of the processor, in seconds.
-        wall_s: The real time, in seconds.
-        out: What it wrote on standard output.
-        err: What it wrote on standard error.
+        processor_s: The processor time, in seconds.
+        wall_s: The wall-clock time, in seconds.
+        out: The standard output.
+        err: The standard error.
     """
 
     processor_s: float
@@ -39,7 +39,7 @@ class Cost:
 
 
 def python(*arguments: object, environment: Mapping[str, str] | None = None) -> Cost:
-    """Run a command of this Python to its end, in the main folder.
+    """Run this Python to its end, in the main folder.
 
     Raises:
         FailedError: It failed.
@@ -52,7 +52,7 @@ def run(words: Sequence[str], environment: Mapping[str, str] | None = None) -> C
 
     Args:
         words: The command.
-        environment: What differs in its environment.
+        environment: Changes of its environment.
 
     Raises:
         FailedError: It failed.

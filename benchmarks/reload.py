@@ -1,7 +1,7 @@
-"""What it takes to change the configuration under 10,000 applications with 100,000 asks.
+"""The cost of changing the configuration with 10,000 applications and 100,000 asks.
 
-It is the cluster of W3, where a fifth runs and the rest waits; the batch that changes the
-configuration makes no allocation.
+The cluster is that of W3, where a fifth of the asks runs and the others are pending. The batch with
+the new configuration makes no allocation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Change = Callable[[QueueConfig], QueueConfig]
 
 
 def in_leaves(config: QueueConfig, change: Change) -> QueueConfig:
-    """Give a queue with all leaves below it changed."""
+    """Return a copy of a queue in which all leaves are changed."""
     if not config.children:
         return change(config)
     children = tuple(in_leaves(child, change) for child in config.children)
@@ -33,18 +33,18 @@ def in_leaves(config: QueueConfig, change: Change) -> QueueConfig:
 
 
 def limited(leaf: QueueConfig) -> QueueConfig:
-    """Give a leaf a max above what it uses: nothing is placed or evicted because of it."""
+    """Return a leaf with a max above its usage: this causes no placement and no eviction."""
     return attrs.evolve(leaf, max=Limits((("vcore", 10**9),)))
 
 
 def fair(leaf: QueueConfig) -> QueueConfig:
-    """Give a leaf another order."""
+    """Return a leaf with another sort policy."""
     settings = attrs.evolve(leaf.settings, sort_policy=SortPolicy.FAIR)
     return attrs.evolve(leaf, settings=settings)
 
 
 def changes() -> Iterator[tuple[str, Configuration]]:
-    """Give what is changed, one after the other."""
+    """Return the changes, in order."""
     with_max = in_leaves(FIFO.root, limited)
     yield "the same again", FIFO
     yield "a max for 100 leaves", attrs.evolve(FIFO, root=with_max)

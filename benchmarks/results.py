@@ -1,8 +1,8 @@
-"""The last figures, kept in ``benchmarks/results.json`` with the machine that they are from.
+"""The last figures, saved in ``benchmarks/results.json`` with the computer that measured them.
 
-Each part of the suite has its own date and commit, since a part can be measured again alone.
-What another machine has measured is left out as soon as a new part comes: figures
-of two machines are no table. The history of counted instructions stays, whatever the machine.
+Each part of the suite has its own date and commit, since a single part can be measured again. A new
+part drops all parts of another computer, as figures of two computers cannot be compared. The
+history of counted instructions is kept for all computers.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from benchmarks.processes import PROJECT
 
 FILE: Final = PROJECT / "benchmarks" / "results.json"
 WRITTEN: Final = ("benchmarks/results.json", "docs/performance.md")
-"""What is rewritten after measuring; it makes no difference to what was measured."""
+"""The files that change after a measurement; they do not count as changes of the commit."""
 
 
 @final
 @attrs.frozen
 class Machine:
-    """What was measured on.
+    """The computer of a measurement.
 
     Attributes:
-        processor: What it calls itself.
-        cores: How many there are.
+        processor: The name of the processor.
+        cores: The number of cores.
         python: The version of Python.
         system: The operating system.
     """
@@ -47,15 +47,15 @@ class Machine:
 @final
 @attrs.frozen
 class PartResult:
-    """What was found of a part.
+    """The results of a part.
 
     Attributes:
-        about: What it is.
-        date: When, in UTC: `2026-01-31`.
-        commit: Of what; with a `+` if files were changed after it.
-        turns: How often; the figures are medians.
+        about: Its description.
+        date: The day of the measurement, in UTC: `2026-01-31`.
+        commit: The measured commit; with a `+` if files were changed after it.
+        turns: The number of turns; the figures are medians.
         scale: The share of the full size.
-        figures: What was found.
+        figures: The figures.
     """
 
     about: str
@@ -69,13 +69,13 @@ class PartResult:
 @final
 @attrs.frozen
 class Count:
-    """How many instructions were counted.
+    """A count of instructions.
 
     Attributes:
-        date: When, in UTC.
-        commit: Of what.
+        date: The day of the count, in UTC.
+        commit: The measured commit.
         python: The version of Python.
-        instructions: What ran, and how many instructions it took.
+        instructions: The number of instructions of each run, by name.
     """
 
     date: str
@@ -87,26 +87,26 @@ class Count:
 @final
 @attrs.frozen
 class Results:
-    """All that is kept."""
+    """The content of ``benchmarks/results.json``."""
 
     machine: Machine
     parts: dict[str, PartResult] = attrs.field(factory=dict[str, PartResult])
     history: Sequence[Count] = ()
 
     def with_parts(self, machine: Machine, parts: dict[str, PartResult]) -> Results:
-        """Put in what was measured now, and leave out what it replaces."""
+        """Return the results with new parts, without those that they replace."""
         kept = self.parts if machine == self.machine else {}
         return attrs.evolve(self, machine=machine, parts={**kept, **parts})
 
     def with_count(self, count: Count) -> Results:
-        """Put a count in; it replaces one of the same commit and the same Python."""
+        """Return the results with a count; it replaces one of the same commit and Python."""
         key = (count.commit, count.python)
         kept = [one for one in self.history if (one.commit, one.python) != key]
         return attrs.evolve(self, history=[*kept, count])
 
 
 def load(file: Path = FILE) -> Results:
-    """Read what is kept; of what is not there, an empty one for this machine."""
+    """Read the saved results; without a file, return empty ones for this computer."""
     if not file.exists():
         return Results(this_machine())
     said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -120,13 +120,13 @@ def _part(said: dict[str, Any]) -> PartResult:
 
 
 def save(results: Results, file: Path = FILE) -> None:
-    """Write what is to be kept."""
+    """Save the results."""
     text = json.dumps(attrs.asdict(results), indent=1, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8")
 
 
 def this_machine() -> Machine:
-    """Say what this is."""
+    """Return the description of this computer."""
     return Machine(
         processor=_processor(),
         cores=os.cpu_count() or 1,
@@ -146,12 +146,12 @@ def _processor() -> str:
 
 
 def today() -> str:
-    """Give the day, in UTC."""
+    """Return the day, in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
 def commit() -> str:
-    """Say what is measured: the commit, with a `+` if something was changed after it."""
+    """Return the measured commit, with a `+` if files were changed after it."""
     head = _git("rev-parse", "--short", "HEAD")
     if head is None:
         return "unknown"

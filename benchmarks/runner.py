@@ -1,4 +1,4 @@
-"""Runs parts of the suite by turns, and puts together what was found."""
+"""Runs parts of the suite in turns, and merges their results."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from benchmarks.suite import Contender, Part
 CHILD: Final = "benchmarks.child"
 
 Tell = Callable[[str], None]
-"""Tells somebody who waits what is done now."""
+"""Shows a progress message."""
 
 
 @final
 @attrs.define
 class Outcome:
-    """What became of a part.
+    """The outcome of a part.
 
     Attributes:
-        part: Which one.
+        part: The part.
         turns: The figures of each turn.
-        error: Why it has none, if it has none.
+        error: Why it has no figures, or None.
     """
 
     part: Part
@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def figures(self) -> list[Figure]:
-        """The medians."""
+        """The medians of the turns."""
         return medians(self.turns)
 
 
@@ -44,7 +44,7 @@ def run(contender: Contender, scale: float) -> Measured:
     """Measure a contender in a process of its own.
 
     Raises:
-        FailedError: It failed; the message says how.
+        FailedError: It failed; the message says why.
     """
     share = scale * contender.share
     cost = python("-m", CHILD, "--scale", share, "--", contender.target, *contender.arguments)
@@ -53,15 +53,15 @@ def run(contender: Contender, scale: float) -> Measured:
 
 
 def measure(parts: Sequence[Part], turns: int, scale: float, tell: Tell) -> list[Outcome]:
-    """Measure parts by turns: in each turn everything once.
+    """Measure parts in turns: each turn runs every part once.
 
     A part that fails is not tried again; the others go on.
 
     Args:
-        parts: What to measure.
-        turns: How often, unless less is enough for a part.
+        parts: The parts.
+        turns: The number of turns; a part may need fewer.
         scale: The share of the full size.
-        tell: Is told what is done.
+        tell: Shows progress messages.
     """
     outcomes = [Outcome(part, error=part.missing) for part in parts]
     for turn in range(turns):

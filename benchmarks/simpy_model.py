@@ -1,15 +1,14 @@
-"""The workloads W1 and W3 as somebody would write them with SimPy.
+"""The workloads W1 and W3 as typical models in SimPy.
 
-SimPy has resources with a queue by priority, which is what a model of a cluster is usually
-made of. It has no queues with quotas, no shapes of several resources and no choice of a node:
-all that is left out here, or done by the model in the cheapest way. So SimPy does less for an
-allocation than Muster does.
+SimPy has resources with a priority queue, the usual base of a model of a cluster. It has no queues
+with quotas, no shapes of several resources and no choice of a node: this model leaves them out, or
+does them in the cheapest way. So SimPy does less for an allocation than Muster does.
 
-- W1: each node is a ``PriorityResource`` with as many slots as asks fit. An ask is a process; it
-  takes the node that is used least, from a heap that the model keeps.
+- W1: each node is a ``PriorityResource`` with as many slots as asks fit on it. An ask is a process;
+  it uses the least used node, from a heap of the model.
 - W3: the cluster is one ``PriorityResource`` with as many slots as Muster has bound asks, since a
-  request is always for one slot. All asks wait there by priority; those that are told to
-  end make room for others.
+  request is always for one slot. All asks wait there by priority; released asks make room for
+  others.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Process = Generator[Event, None, None]
 
 
 def w1(scale: float) -> dict[str, float]:
-    """Place equal asks; give ``binds`` and the seconds that all of it took, ``whole_s``."""
+    """Place equal asks; return ``binds`` and the time in seconds, ``whole_s``."""
     asks = 2 * max(1, int(5_000 * scale))
     slots = min(NODE["vcore"] // 1_000, NODE["memory"] // 2**30)
     gc.collect()
@@ -64,9 +63,9 @@ def w3(name: str, scale: float) -> dict[str, float]:
         scale: The share of the full size.
 
     Returns:
-        How many asks were bound after a release, ``binds``, in how many seconds, ``rounds_s``;
-        the seconds of all before, ``entry_s``; and the same with the machines of Muster for as
-        many asks, ``muster_binds``, ``muster_s`` and ``muster_entry_s``.
+        ``binds``, the number of asks that were bound after a release; ``rounds_s``, their time
+        in seconds; ``entry_s``, the time of everything before; and the same for the state
+        machines of Muster with as many asks: ``muster_binds``, ``muster_s``, ``muster_entry_s``.
     """
     muster = without_tasks(name, scale)
     workload = WORKLOADS[name]

@@ -1,4 +1,4 @@
-"""How long the command takes to say its version: what every use of it costs at the least."""
+"""The time of ``muster --version``: the least that every use of the command costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TARGET_S: Final = 0.15
 
 
 def measure(scale: float) -> list[Figure]:
-    """Start it some times, after once to warm up; and Python alone, to compare."""
+    """Measure some starts after a first one; and starts of Python alone, for comparison."""
     times = max(3, int(TIMES * scale))
     command = Path(sys.executable).with_name("muster")
     words = [str(command)] if command.exists() else [sys.executable, "-m", "muster"]

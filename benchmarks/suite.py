@@ -1,7 +1,7 @@
-"""Everything that is measured: by which functions, and what is said of what they find.
+"""The suite: all parts, the functions that measure them, and their figures.
 
-A part is one or several contenders, which run by turns, each in a process of its own; of
-what they have found in one turn figures are made.
+A part has one or several contenders, which run in turns, each in a process of its own. Their
+results of one turn become figures.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from benchmarks.workloads import WORKLOADS
 LB: Final = "× LB"
 CORE: Final = "× core"
 TASKS: Final = 1.5
-"""What everything may cost with tasks, as a multiple of what it costs without."""
+"""The largest cost with tasks, as a multiple of the cost without tasks."""
 
 MEMBER: Final = 4.5
-"""What a member of a gang may cost beyond an ask: 5 µs where the yardstick was 1.1 µs."""
+"""The largest extra cost of a gang member over an ask: 5 µs with a yardstick of 1.1 µs."""
 
 SIMPY: Final = 0.1
-"""The share of W3 that the model in SimPy can finish: it sorts all that waits for each ask."""
+"""The share of W3 that SimPy can finish: it sorts all waiting requests for each ask."""
 
 TARGETS: Final = {"W1": 7, "W2": 15, "W3a": 70, "W3b": 42, "W4": 18}
-"""What an allocation may cost, in multiples of the yardstick."""
+"""The largest cost of an allocation, as a multiple of the yardstick."""
 
 Found = Mapping[str, Measured]
 
@@ -39,13 +39,13 @@ Found = Mapping[str, Measured]
 @final
 @attrs.frozen
 class Contender:
-    """What is run in a process of its own.
+    """A function that runs in a process of its own.
 
     Attributes:
-        name: What it is called among the contenders of its part.
+        name: Its name among the contenders of its part.
         target: The function: `MODULE:NAME`.
-        arguments: What it is given, besides the scale.
-        share: Of the scale, what it is given.
+        arguments: Its arguments before the scale.
+        share: The factor for its scale.
     """
 
     name: str
@@ -57,15 +57,15 @@ class Contender:
 @final
 @attrs.frozen
 class Part:
-    """What is measured together.
+    """A part of the suite.
 
     Attributes:
-        name: What it is called on the command line.
-        about: What it is.
-        contenders: What is run, by turns.
-        figures: Says what was found in one turn.
-        most: In how many turns it runs at the most: more would find the same, or take too long.
-        is_long: However small the scale, it takes long; a quick run leaves it out.
+        name: Its name on the command line.
+        about: Its description.
+        contenders: The contenders, which run in turns.
+        figures: Computes the figures of one turn.
+        most: The largest number of turns: more would find the same, or take too long.
+        is_long: Whether it takes long at any scale, so that a quick run leaves it out.
         missing: Why it cannot be measured here, or None.
     """
 
@@ -79,11 +79,11 @@ class Part:
 
 
 def parts(scale: float, trace: Path | None = None) -> list[Part]:
-    """Give everything that can be measured, in the order in which it is told.
+    """Return all parts, in the order of the table.
 
     Args:
         scale: The share of the full size.
-        trace: The table of all jobs of Philly, if it is there.
+        trace: The table of all jobs of Philly, or None.
     """
     return [
         *(_workload(name) for name in TARGETS),
@@ -106,7 +106,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
 
 
 def _each(found: Measured, seconds: str = "rounds_s") -> float:
-    """Give the seconds for an allocation."""
+    """Return the time of an allocation, in seconds."""
     return found[seconds] / max(1, found["binds"])
 
 
@@ -120,7 +120,7 @@ def _a_second(found: Measured) -> str:
 
 
 def _over_core(tasks: Measured, core: Measured) -> float:
-    """Say how much more the tasks cost, each as a multiple of the yardstick beside it."""
+    """Return the cost with tasks as a multiple of that without, each relative to its yardstick."""
     return (tasks["whole_s"] / tasks["lb_s"]) / (core["whole_s"] / core["lb_s"])
 
 
@@ -227,7 +227,7 @@ def _growth(dimension: growth.Dimension, scale: float) -> Part:
 
 
 def _module(name: str, about: str) -> Part:
-    """Give the part of a module that makes figures by itself."""
+    """Return the part of a module that computes figures itself."""
     contender = Contender(name, f"benchmarks.{name}:measure")
     return Part(name, about, (contender,), partial(_as_they_are, name))
 
@@ -250,15 +250,15 @@ def _instructions() -> Part:
 
 
 def chosen(names: Sequence[str], available: Sequence[Part], *, is_quick: bool) -> list[Part]:
-    """Give the parts whose names begin with one of these; all if there are none.
+    """Return the parts whose names begin with one of these names; without names, all parts.
 
     Args:
-        names: What is wanted.
+        names: The names.
         available: All parts.
-        is_quick: Leave out those that take long, unless they are named.
+        is_quick: Whether to leave out long parts, unless they are named.
 
     Raises:
-        ValueError: No part's name does.
+        ValueError: No part has such a name.
     """
     for name in names:
         if not any(part.name.startswith(name) for part in available):

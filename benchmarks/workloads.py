@@ -1,4 +1,4 @@
-"""The workloads of which the design says how fast they are to be."""
+"""The workloads with targets."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from muster_core.resources import Resources
 NODES: Final = 1_000
 NODE: Final = Resources({"vcore": 64_000, "memory": 256 * 2**30})
 FIFTH: Final = 0.09
-"""The share of :data:`NODE` that makes room for a fifth of what :func:`mixed` asks for."""
+"""The share of :data:`NODE` that has room for a fifth of the asks of :func:`mixed`."""
 
 
 @final
 @attrs.frozen
 class Workload:
-    """What is run.
+    """A workload.
 
     Attributes:
-        name: What it is called.
-        about: What it is.
+        name: Its name.
+        about: Its description.
         config: The queues.
-        events: Everything that comes, for a share of the full size; all of it before the rounds.
-        releases: After the rounds so many asks are released at a time; 0 for none.
+        events: Returns the events for a share of the full size; all come before the rounds.
+        releases: The number of asks that are released at a time after the rounds; 0 for none.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Workload:
 
 
 def queue(path: str, settings: Settings, children: Sequence[QueueConfig] = ()) -> QueueConfig:
-    """Make a queue without limits."""
+    """Create a queue without limits."""
     name = path.rpartition(".")[2]
     return QueueConfig(
         name=name, path=path, is_parent=bool(children), settings=settings, children=tuple(children)
@@ -47,12 +47,12 @@ def queue(path: str, settings: Settings, children: Sequence[QueueConfig] = ()) -
 
 
 def partition(children: Sequence[QueueConfig]) -> Configuration:
-    """Make a configuration of the queues below the root."""
+    """Create a configuration from the queues below the root."""
     return Configuration(partition="default", root=queue("root", Settings(), children))
 
 
 def tree(parents: int, leaves: int, policy: SortPolicy) -> Configuration:
-    """Make a tree of two levels below the root."""
+    """Create a tree of two levels below the root."""
     leaf = Settings(sort_policy=policy)
     return partition(
         [
@@ -67,14 +67,14 @@ def tree(parents: int, leaves: int, policy: SortPolicy) -> Configuration:
 
 
 def nodes(number: int = NODES, room: float = 1.0) -> Iterator[Event]:
-    """Give nodes, with a share of what they usually have."""
+    """Yield nodes, with a share of their usual capacity."""
     capacity = Resources({name: int(amount * room) for name, amount in NODE.items()})
     for at in range(number):
         yield AddNode(node=f"node-{at:05}", capacity=capacity)
 
 
 def equal(scale: float) -> Iterator[Event]:
-    """Two applications with equal asks, which all fit."""
+    """Yield two applications with equal asks, which all fit."""
     yield from nodes()
     for at in range(2):
         yield AddApp(app=f"app-{at}", queue=f"root.p{at}.l0")
@@ -87,11 +87,11 @@ def equal(scale: float) -> Iterator[Event]:
 
 
 def mixed(room: float) -> Callable[[float], Iterator[Event]]:
-    """Many applications in a hundred leaves, ten priorities and sixteen shapes.
+    """Return events for a hundred leaves with many applications, ten priorities and sixteen shapes.
 
     Args:
-        room: The share of the usual capacity that the nodes have. There are as many as
-            the scale says, so that as great a part of the asks fits at every scale.
+        room: The share of their usual capacity that the nodes have. The number of nodes
+            follows the scale, so that the same share of the asks fits at every scale.
     """
 
     def events(scale: float) -> Iterator[Event]:
@@ -114,7 +114,12 @@ def mixed(room: float) -> Callable[[float], Iterator[Event]]:
 
 
 def gangs(room: float, mode: GangMode | None) -> Callable[[float], Iterator[Event]]:
-    """A thousand gangs of 8 to 64 members, and room for a share of them; None for plain asks."""
+    """Return events for a thousand gangs of 8 to 64 members, or without a mode for plain asks.
+
+    Args:
+        room: The share of the members that fit on the nodes.
+        mode: The mode of the gangs, or None.
+    """
 
     def events(scale: float) -> Iterator[Event]:
         sizes = [8 + at * 37 % 57 for at in range(max(1, int(1_000 * scale)))]

@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation: without network, and without warnings."""
+"""The configuration of Sphinx, for a build without network."""
 
 from __future__ import annotations
 

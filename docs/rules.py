@@ -1,10 +1,10 @@
-"""The rules of the specification, and who cites them.
+"""The rules of the specification, and their citations.
 
-A rule is a heading of level 3 in a page of ``docs/specification``, with its id as an anchor
-above it. A feed cites rules in the comment lines at its head, ``# ORDER-4: what it shows``; one
-whose encoding has no comments, in the table of ``tests/feeds/README.md``. Tests and sources name
-ids in comments and docstrings. Nothing here knows Sphinx: ``docs/spec_extension.py`` shows what
-is found, and ``tests/test_specification.py`` checks it.
+A rule is a heading of level 3 in a page of ``docs/specification``, with its id as an anchor above
+it. A feed cites rules in the comment lines at its head, ``# ORDER-4: what it shows``; a feed in an
+encoding without comments, in the table of ``tests/feeds/README.md``. Tests and sources name ids in
+comments and docstrings. This module does not know Sphinx: ``docs/spec_extension.py`` shows the
+citations, and ``tests/test_specification.py`` checks them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FEEDS: Final = PROJECT / "tests" / "feeds"
 FEEDS_README: Final = FEEDS / "README.md"
 
 WITH_COMMENTS: Final = frozenset({".yaml", ".yml"})
-"""The suffixes of feeds and configurations that cite at their heads."""
+"""The suffixes of feeds and configurations that cite rules at their heads."""
 
 UNSHOWN: Final = "Rules that no feed shows"
 """The heading of the table of rules that neither a feed nor a comment in a test cites."""
@@ -43,10 +43,10 @@ class Rule:
 
     Attributes:
         id: Its id, such as ``ORDER-4``.
-        title: What its heading says behind the id.
-        text: What stands below the heading.
-        anchor: What stands in the line above the heading.
-        page: The page that it stands in.
+        title: The heading after the id.
+        text: The text below the heading.
+        anchor: The line above the heading.
+        page: Its page.
     """
 
     id: str
@@ -62,9 +62,9 @@ class Citation:
     """One place that cites a rule.
 
     Attributes:
-        id: The id that it names.
+        id: The id of the rule.
         path: The file.
-        text: What the file shows of the rule; empty where only the id stands.
+        text: What the file shows of the rule; empty if it has only the id.
     """
 
     id: str
@@ -95,7 +95,7 @@ def read_page(page: Path) -> Iterator[Rule]:
         page: The page.
 
     Raises:
-        ValueError: If a heading of level 3 is no rule; the message shows it.
+        ValueError: If a heading of level 3 is not a rule; the message shows it.
     """
     lines = page.read_text(encoding="utf-8").splitlines()
     starts = [number for number, line in enumerate(lines) if _HEADING.fullmatch(line)]
@@ -112,13 +112,13 @@ def read_rules() -> list[Rule]:
     """Read the rules of all pages.
 
     Raises:
-        ValueError: If a heading of level 3 is no rule.
+        ValueError: If a heading of level 3 is not a rule.
     """
     return [rule for page in sorted(PAGES.glob("*.md")) for rule in read_page(page)]
 
 
 def _until_next(lines: list[str]) -> Iterator[str]:
-    """Give lines up to the next heading, or the anchor above it."""
+    """Yield lines up to the next heading or its anchor."""
     for line in lines:
         if re.match(r"#{1,3} |\(.+\)=$", line):
             return
@@ -126,7 +126,7 @@ def _until_next(lines: list[str]) -> Iterator[str]:
 
 
 def cited_at_head(path: Path) -> Iterator[Citation]:
-    """Give what a feed or a configuration cites in the comment lines at its head.
+    """Return the citations in the comment lines at the head of a feed or a configuration.
 
     Args:
         path: A file in an encoding that has comments.
@@ -140,7 +140,7 @@ def cited_at_head(path: Path) -> Iterator[Citation]:
 
 
 def cited_in_table(readme: Path) -> Iterator[Citation]:
-    """Give what feeds without comments cite, each with a row in the table of a page.
+    """Return the citations of feeds without comments from the table of a page.
 
     Args:
         readme: The page; the names of feeds in it are relative to its folder.
@@ -152,33 +152,33 @@ def cited_in_table(readme: Path) -> Iterator[Citation]:
 
 
 def feeds_with_comments() -> list[Path]:
-    """Give every feed and configuration of the tests that cites at its head."""
+    """Return all feeds and configurations of the tests that can cite rules at their heads."""
     found = [*FEEDS.rglob("*"), *(PROJECT / "tests" / "configs").rglob("*")]
     return sorted(path for path in found if path.suffix in WITH_COMMENTS and not _is_part(path))
 
 
 def feeds_without_comments() -> list[Path]:
-    """Give every feed of the tests whose encoding has no comments, or is compressed."""
+    """Return all feeds of the tests that are compressed or in an encoding without comments."""
     others = {*WITH_COMMENTS, ".md"}
     return sorted(path for path in FEEDS.rglob("*") if path.is_file() and path.suffix not in others)
 
 
 def _is_part(path: Path) -> bool:
-    """Say whether a file is a configuration that feeds load."""
+    """Return whether a file is a configuration that feeds load."""
     return path.parent.name == "files"
 
 
 def feed_citations() -> list[Citation]:
-    """Give what feeds and configurations of the tests cite."""
+    """Return the citations of feeds and configurations of the tests."""
     found = [cited for path in feeds_with_comments() for cited in cited_at_head(path)]
     return [*found, *cited_in_table(FEEDS_README)]
 
 
 def test_citations(prefixes: set[str]) -> list[Citation]:
-    """Give the ids that test modules name in docstrings and comments.
+    """Return the ids that test modules name in docstrings and comments.
 
     Args:
-        prefixes: The words that ids begin with.
+        prefixes: The words at the start of ids.
     """
     return [
         cited
@@ -188,11 +188,11 @@ def test_citations(prefixes: set[str]) -> list[Citation]:
 
 
 def ids_in(path: Path, prefixes: set[str]) -> Iterator[Citation]:
-    """Give the ids that a text names, once each.
+    """Return the ids in the text of a file, without duplicates.
 
     Args:
         path: The file.
-        prefixes: The words that ids begin with.
+        prefixes: The words at the start of ids.
     """
     words = "|".join(sorted(prefixes))
     found = re.findall(rf"(?<![\w-])(?:{words})-[0-9]+(?![\w-])", path.read_text(encoding="utf-8"))
@@ -203,7 +203,7 @@ def read_unshown(index: Path = INDEX) -> list[Unshown]:
     """Read the table of rules that no feed shows.
 
     Args:
-        index: The page that it stands in.
+        index: The page with the table.
     """
     section = index.read_text(encoding="utf-8").partition(f"\n## {UNSHOWN}\n")[2]
     rows = (_UNSHOWN_ROW.fullmatch(line) for line in section.partition("\n## ")[0].splitlines())

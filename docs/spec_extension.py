@@ -1,8 +1,8 @@
-"""Shows below each rule of the specification which feeds and tests show it.
+"""A Sphinx extension: lists the feeds and tests that show a rule below each rule.
 
-Sphinx hands over the text of a page before it reads it; what stands below a rule is added there.
-The feeds are copied into what is built, as text, so that a reader can open them. Nothing is
-imported of Sphinx: what is used of it is written down as protocols.
+Sphinx passes the text of a page to the extension before parsing it; the extension adds the lists. It
+copies the feeds to the output as text, so that a reader can open them. It does not import Sphinx:
+protocols describe the parts of Sphinx that it uses.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from docs.rules import (
 )
 
 COPIES: Final = "_shown"
-"""The folder of the copies of feeds, in what is built."""
+"""The folder of the copies of feeds, in the output."""
 
 OPEN: Final = 3
-"""So many feeds stand below a rule in one line; more are folded."""
+"""Up to this many feeds and tests are in one line below a rule; more are in a folded list."""
 
 _ANCHOR: Final = re.compile(r"^\(([a-z]+-[0-9]+)\)=$", re.MULTILINE)
 _END: Final = re.compile(r"^(?:\([a-z]+-[0-9]+\)=|## .*)$", re.MULTILINE)
 
 Shown = Mapping[str, Sequence[Citation]]
-"""Who shows each rule, by its id."""
+"""The citations that show each rule, by its id."""
 
 
 class Environment(Protocol):
-    """What Sphinx knows of all pages."""
+    """The part of Sphinx's environment that is used here."""
 
     @property
     def all_docs(self) -> Mapping[str, object]:
-        """Every page by its name."""
+        """All pages by name."""
         ...
 
 
 class Application(Protocol):
-    """Sphinx."""
+    """The part of Sphinx's application that is used here."""
 
     @property
     def outdir(self) -> str | Path:
-        """The folder of what is built."""
+        """The folder of the output."""
         ...
 
     def connect(self, event: str, callback: Callable[..., object], /) -> int:
-        """Have a function called at an event."""
+        """Register a function for an event."""
         ...
 
 
@@ -69,7 +69,7 @@ def setup(app: Application) -> dict[str, bool]:
 
 
 def who_shows() -> Shown:
-    """Give the feeds and the tests that show each rule, by its id."""
+    """Return the feeds and the tests that show each rule, by its id."""
     prefixes = {rule.id.partition("-")[0] for rule in read_rules()}
     listed = [Citation(row.id, PROJECT / path) for row in read_unshown() for path in row.tests]
     shown: dict[str, dict[Path, Citation]] = {}
@@ -79,11 +79,11 @@ def who_shows() -> Shown:
 
 
 def with_shown(text: str, shown: Shown) -> str:
-    """Give the text of a page with what shows each of its rules.
+    """Return the text of a page with the feeds and tests that show each of its rules.
 
     Args:
         text: The page.
-        shown: Who shows each rule.
+        shown: The citations that show each rule.
     """
     parts = [text[: first.start()] if (first := _ANCHOR.search(text)) else text]
     for anchor in _ANCHOR.finditer(text):
@@ -97,7 +97,7 @@ def with_shown(text: str, shown: Shown) -> str:
 
 
 def _below(cited: Sequence[Citation]) -> str:
-    """Give what stands below a rule: one line, or a list that is folded."""
+    """Return the citations below a rule as HTML: one line, or a folded list."""
     if not cited:
         return ""
     if len(cited) <= OPEN:
@@ -108,13 +108,13 @@ def _below(cited: Sequence[Citation]) -> str:
 
 
 def _said(cited: Citation) -> str:
-    """Give what a feed shows, with its own words between backticks as code."""
+    """Return the text of a citation as HTML, with words between backticks as code."""
     said = re.sub("`([^`]*)`", r"<code>\1</code>", escape(cited.text.rstrip("."), quote=False))
     return f": {said}" if said else ""
 
 
 def _link(cited: Citation) -> str:
-    """Give the path of a file; of a feed with a link to its copy."""
+    """Return the path of a file as HTML; for a feed, with a link to its copy."""
     name = cited.path.relative_to(PROJECT).as_posix()
     if not cited.text:
         return f"<code>{name}</code>"
@@ -123,7 +123,7 @@ def _link(cited: Citation) -> str:
 
 
 def copied(path: Path) -> Path:
-    """Give where the copy of a feed is, in what is built: as a text that a browser shows.
+    """Return the path of the copy of a feed in the output, with a suffix that browsers show.
 
     Args:
         path: The feed.
@@ -134,18 +134,18 @@ def copied(path: Path) -> Path:
 
 
 def _outdated(_app: Application, env: Environment, *_changes: object) -> list[str]:
-    """Have every page read again: a feed may have changed that it does not name."""
+    """Return all pages of the specification, to read them again: any feed may have changed."""
     return sorted(name for name in env.all_docs if name.startswith(f"{PAGES.name}/"))
 
 
 def _add(_app: Application, page: str, source: list[str]) -> None:
-    """Add to a page of the specification what shows its rules."""
+    """Add the feeds and tests that show its rules to a page of the specification."""
     if page.startswith(f"{PAGES.name}/"):
         source[0] = with_shown(source[0], who_shows())
 
 
 def _copy(app: Application, problem: Exception | None) -> None:
-    """Copy the feeds that are shown."""
+    """Copy the cited feeds to the output."""
     if problem is not None:
         return
     for path in {cited.path for cited in feed_citations()}:

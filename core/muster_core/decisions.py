@@ -1,4 +1,4 @@
-"""Decisions: the only thing of Muster that the outside sees."""
+"""Decisions: the results of the scheduler, for the decision log."""
 
 from __future__ import annotations
 

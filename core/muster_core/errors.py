@@ -1,4 +1,4 @@
-"""The errors of the core, each named by what the caller can do about it."""
+"""The errors that the core raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: everything that can come in, typed."""
+"""Events: the inputs of the scheduler, as types."""
 
 from __future__ import annotations
 

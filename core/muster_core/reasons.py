@@ -1,4 +1,4 @@
-"""Why an ask is not running: the closed set of reasons."""
+"""The reasons why an ask is not running."""
 
 from __future__ import annotations
 

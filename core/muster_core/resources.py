@@ -1,4 +1,4 @@
-"""Amounts of resources: a value type."""
+"""Amounts of resources, as a value type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: the state as a reader is shown it, frozen."""
+"""Snapshots: frozen copies of the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission: whether an event makes sense now, which names there are, and who is told of it.
+"""Admission: checks events against the registry, and turns them into messages to owners.
 
 It decides nothing about placing asks.
 """

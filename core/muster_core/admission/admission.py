@@ -1,11 +1,10 @@
-"""Admission: whether an event makes sense now, and who is to be told of it.
+"""Admission: checks whether an event is possible now, and which owners get messages about it.
 
-Events are admitted one after the other, in the order of their entry. Most of them can
-be judged from the names that are in use, which the directory knows; the application
-that an event speaks of then sees to the rest. What concerns several owners at once
-(members of a gang belong to an application and to the gang, a Pod that runs already to a
-node as well) has to be judged as a whole: for that the owners are heard first, so that
-the view is what they are, and only what was admitted since comes on top of it.
+Events are admitted one after the other, in the order of their entry. For most of them the names in
+the directory are enough; the application that an event concerns checks the rest. An event that
+concerns several owners (members of a gang belong to an application and to the gang, a Pod that
+runs already also to a node) must be checked as a whole. For this, the owners report first: then
+the view matches their state, except for what is admitted after that.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from muster_core.view.gangs.gang import ViewGang
 
 Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | BindFailed | Admissible
-"""The events that are admitted here; those that bring objects are several of them at once."""
+"""The events that are admitted here; objects are admitted as several of these at once."""
 
 
 @final
@@ -70,8 +69,8 @@ class Admission:
 
     Args:
         configuration: The first configuration.
-        view: The view, which is what the owners are whenever they have been heard.
-        next_seq: Gives the next position in the input.
+        view: The view, which matches the state of the owners whenever they have reported.
+        next_seq: Returns the next position in the input.
     """
 
     def __init__(
@@ -81,26 +80,27 @@ class Admission:
         self.gangs = GangRegistry()
         self._view = view
         self._next_seq = next_seq
-        #: Something was told to applications of which the view does not know the effect.
+        # The following attributes, up to ``_freed``, are cleared when the owners have reported.
+        #: Whether owners got messages whose effect the view does not know.
         self._uncertain = False
-        #: The names of asks that were admitted as a whole since the owners were heard.
+        #: The names of new asks that were checked here, by application.
         self._fresh: dict[int, set[str]] = {}
-        #: What such asks, bound from the start, add to what their queues have.
+        #: The changes of the usage of queues by asks that are bound from the start or that end.
         self._placed: dict[int, dict[str, int]] = {}
-        #: The gangs of which such a member came.
+        #: The gangs with a new member that is bound from the start.
         self._came_bound: set[str] = set()
-        #: The asks that were told to end as part of several objects.
+        #: The asks that were ended by objects.
         self._forgotten: set[tuple[int, str]] = set()
-        #: Which of them are members, with the position that ended them: their gangs know.
+        #: The members among them, whose gangs have a message already, with its position.
         self._ended: dict[MemberKey, int] = {}
-        #: What the asks that were told to end leave free, by the name of their node.
+        #: The changes of the usage of nodes by asks that end, by the name of the node.
         self._freed: dict[str, dict[str, int]] = {}
         self._undo = UndoLog()
 
-    # Hearing the owners
+    # Reports of the owners
 
     def must_hear_first(self, event: Event | str) -> bool:
-        """Say whether an event can only be judged when the owners have been heard."""
+        """Return whether the owners must report before an event can be checked."""
         match event:
             case AddAsk():
                 return event.gang is not None and self._uncertain
@@ -112,7 +112,7 @@ class Admission:
                 return False
 
     def heard(self) -> None:
-        """Take note that the owners have been heard: the view is what they are."""
+        """Record that the owners have reported: the view matches their state."""
         self._uncertain = False
         self._fresh.clear()
         self._placed.clear()
@@ -122,7 +122,7 @@ class Admission:
         self._freed.clear()
 
     def note(self, routes: Iterable[AnyRoute]) -> None:
-        """Take note of what applications are told."""
+        """Record whether messages to applications have effects that the view does not know."""
         if self._uncertain:
             return
         for route in routes:
@@ -140,10 +140,10 @@ class Admission:
             origin: Its place in the input.
 
         Returns:
-            Who is to be told what, in order.
+            The messages to owners, in order.
 
         Raises:
-            RefusedError: If it makes no sense now; then nothing was changed.
+            RefusedError: If it is not possible now; then nothing has changed.
         """
         match event:
             case AddAsk() if event.gang is None:
@@ -165,10 +165,10 @@ class Admission:
 
     @contextmanager
     def whole(self, *, tree: bool) -> Generator[None, None, None]:
-        """Admit several objects as a whole: if one is refused, everything is what it was.
+        """Admit several objects as a whole: if one is refused, undo all of them.
 
         Args:
-            tree: Whether settings of queues may change, of which everything is kept then.
+            tree: Whether queues may change; then the whole tree is saved first.
         """
         uncertain = self._uncertain
         self._undo.begin()
@@ -184,19 +184,19 @@ class Admission:
             self._undo.end()
 
     def undoable(self, step: Callable[[], object]) -> None:
-        """Take note of how to undo something, if it may have to be."""
+        """Record a step that undoes a change, if several objects are admitted as a whole."""
         self._undo.note(step)
 
     def part(self, origin: Origin, number: int) -> Origin:
-        """Give the origin of one of several objects of an event."""
+        """Return the origin of the object with this number in an event."""
         return attrs.evolve(origin, seq=self._next_seq(), event=origin.seq) if number else origin
 
     def knows_node(self, name: str) -> bool:
-        """Say whether there is a node of this name."""
+        """Return whether there is a node of this name."""
         return name in self._view.nodes.nodes
 
     def knows_ask(self, app: str, ask: str) -> bool:
-        """Say whether an application has an ask of this name, in whatever place."""
+        """Return whether an application has an ask of this name, in any place."""
         if not self.registry.has_app(app):
             return False
         return self._knows(self.registry.app_key(app), ask)
@@ -208,7 +208,7 @@ class Admission:
         return seen is not None and seen.knows(ask) and (key, ask) not in self._forgotten
 
     def end_ask(self, app: str, ask: str, reason: Reason, origin: Origin) -> Iterator[AnyRoute]:
-        """Let an ask end, wherever it is; it must be known."""
+        """End an ask in any place; it must exist."""
         key = self.registry.app_key(app)
         self._forgotten.add((key, ask))
         self.undoable(partial(self._forgotten.discard, (key, ask)))
@@ -219,7 +219,7 @@ class Admission:
             for amounts in self._amounts_of(key, self._freed.setdefault(node.name, {})):
                 self._count(amounts, allocation.ask.resources, -1)
         yield TellApp(key, FinishAsk(origin, ask, reason))
-        # Its gang is told at once, as what comes with it may concern that gang as well.
+        # Its gang gets its message now, as later objects of the event may concern that gang, too.
         member = MemberKey(key, app, ask)
         found = None if seen is None else seen.find(ask)
         gang = None if found is None or found.gang is None else self.gangs.gangs[found.gang]
@@ -231,11 +231,11 @@ class Admission:
             yield from self.gangs.leave(gang.name, member)
 
     def is_told(self, member: MemberKey, seq: int) -> bool:
-        """Say whether a gang was told already what has become of a member at a position."""
+        """Return whether a gang has a message already about a change of a member at ``seq``."""
         return self._ended.get(member, 0) >= seq
 
     def _amounts_of(self, key: int, node: dict[str, int]) -> Iterator[dict[str, int]]:
-        """Give what is kept of a node and of the queues of an application."""
+        """Yield the changes of the usage of a node and of the queues of an application."""
         yield node
         for entry in self.registry.leaf_of(key).upward():
             yield self._placed.setdefault(entry.key, {})
@@ -250,7 +250,7 @@ class Admission:
         amounts[kind] += change
 
     def add_plain(self, event: AddAsk, origin: Origin) -> Iterator[TellApp]:
-        """Let a plain ask come as part of several objects."""
+        """Add an ask without a gang as part of several objects."""
         key = self._check_members(event, None)
         priority, preempts = self.registry.classes.priority(event)
         self._note_members(key, event)
@@ -259,7 +259,7 @@ class Admission:
     def change_node(
         self, event: AddNode | UpdateNode | RemoveNode, origin: Origin
     ) -> Iterator[TellApp]:
-        """Let a node come, change or go."""
+        """Add, change or remove a node."""
         nodes = self._view.nodes
         known = event.node in nodes.nodes
         if known == isinstance(event, AddNode):
@@ -287,22 +287,22 @@ class Admission:
                         yield TellApp(key, LoseNode(origin, lost.name, timed_out))
 
     def _undo_bind(self, event: BindFailed, origin: Origin) -> TellApp:
-        """Let a bound ask be so no longer; whether it is bound, its application knows."""
+        """Undo the bind of an ask; the application checks whether the ask is bound."""
         key = self.registry.app_key(event.app)
         seen = self._view.apps.get(key)
-        # What the view does not know yet came bound, which has satisfied its gang.
+        # A bound ask that the view does not know was bound from the start: its gang is satisfied.
         ask = None if seen is None else seen.find(event.ask)
         gang = None if ask is None else ask.gang
         timed_out = gang is not None and self._has_timed_out(gang)
         return TellApp(key, UndoBind(origin, event.ask, gang if timed_out else None))
 
     def define_gang(self, event: AddGang, origin: Origin, *, update: bool) -> Iterator[AnyRoute]:
-        """Give a gang its object, or another one."""
+        """Set the object of a gang, or replace it."""
         self.undoable(self.gangs.save(event.gang))
         return self.gangs.define(event.gang, event.says, origin.creation, "gang", update=update)
 
     def add_members(self, event: AddAsk, gang: str, origin: Origin) -> Iterator[AnyRoute]:
-        """Let members of a gang come."""
+        """Add members of a gang."""
         key = self._check_members(event, gang)
         priority, preempts = self.registry.classes.priority(event)
         mark = event.timed_out and self._can_time_out(gang)
@@ -318,7 +318,7 @@ class Admission:
             yield self._mark(gang, origin, 0)
 
     def add_placed(self, event: AddAsk, node: str, origin: Origin) -> Iterator[AnyRoute]:
-        """Let an ask come that runs on ``node`` already; its gang is satisfied."""
+        """Add an ask that runs on ``node`` already, which satisfies its gang."""
         key = self._check_members(event, event.gang)
         priority, preempts = self.registry.classes.priority(event)
         self._check_room(event, node, key)
@@ -355,7 +355,7 @@ class Admission:
         return tuple(MemberKey(key, event.app, name) for name in names)
 
     def _check_room(self, event: AddAsk, name: str, key: int) -> None:
-        """Refuse what does not fit on its node, or in what its queues may have."""
+        """Refuse an ask that does not fit on its node or in the ``max`` of its queues."""
         node = self._view.nodes.nodes.get(name)
         if node is None:
             msg = f"node: {name!r} is unknown"
@@ -379,10 +379,10 @@ class Admission:
     # Gangs
 
     def remove_gang(self, name: str, field: str, origin: Origin) -> Iterator[AnyRoute]:
-        """Let a gang be defined no longer; its members stay."""
+        """Remove the definition of a gang; its members stay."""
         self.undoable(self.gangs.save(name))
         routes = list(self.gangs.remove(name, field))
-        self._uncertain = True  # Its state is another one now.
+        self._uncertain = True  # The view does not know its new state.
         gang = self._view.gangs.get(name)
         if gang is not None:
             yield from self._release([gang], origin, Reason.GANG_ROLLBACK, park=False)
@@ -390,11 +390,11 @@ class Admission:
         yield from routes
 
     def time_out(self, name: str, origin: Origin) -> Iterator[AnyRoute]:
-        """Let the wait of a gang be over, and thereby that of its group."""
-        if self._has_timed_out(name):  # with another gang of its group, just now
+        """Let a gang time out, together with its group."""
+        if self._has_timed_out(name):  # It has just timed out with another gang of its group.
             return
         group = self._view.group_of(name)
-        # A gang without members is as new whatever happens to its group.
+        # A gang without members does not time out with its group.
         marked = [gang for gang in group if self._is_unsatisfied(gang) and gang.children]
         yield from self._set_aside([gang.name for gang in marked], origin)
         for number, gang in enumerate(marked):
@@ -422,7 +422,7 @@ class Admission:
         return TellGang(entry.key, MarkGang((origin.seq, 2, number)))
 
     def _set_aside(self, names: list[str], origin: Origin) -> Iterator[TellApp]:
-        """Have the members of gangs parked: those that wait, then those that are pending."""
+        """Park the members of gangs: first the waiting ones, then the pending ones."""
         gangs = [self._view.gangs[name] for name in names if name in self._view.gangs]
         yield from self._release(gangs, origin, Reason.GANG_TIMEOUT, park=True)
         for gang in gangs:
@@ -432,7 +432,7 @@ class Admission:
             yield from self._park_fresh(name, origin)
 
     def _park_fresh(self, name: str, origin: Origin) -> Iterator[TellApp]:
-        """Have those members parked that the view does not know yet."""
+        """Park the members that the view does not know yet."""
         entry = self.gangs.gangs.get(name)
         fresh: dict[int, list[str]] = {}
         for member in entry.members if entry is not None else ():
@@ -443,7 +443,7 @@ class Admission:
 
     def _unpark(self, name: str, origin: Origin) -> Iterator[TellApp]:
         self.gangs.gangs[name].timed_out = False
-        # All of them: who is parked may have changed with an object that came with this one.
+        # All members, as earlier objects of the same event may have changed which ones are parked.
         asks: dict[int, list[str]] = {}
         for member in self.gangs.gangs[name].members:
             asks.setdefault(member.key, []).append(member.ask)
@@ -454,7 +454,7 @@ class Admission:
     def _release(
         gangs: Iterable[ViewGang], origin: Origin, reason: Reason, *, park: bool
     ) -> Iterator[TellApp]:
-        """Have the waiting members of gangs give up their nodes, in the order of their waits."""
+        """Release the nodes of the waiting members of gangs, in the order of their waits."""
         asks: dict[int, list[tuple[int, str]]] = {}
         for number, hold in enumerate(holds_of(gangs)):
             key = hold.app.identity.key

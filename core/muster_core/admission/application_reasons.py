@@ -1,4 +1,4 @@
-"""What is to be said of every pending ask of an application, though it keeps none from running."""
+"""Reasons that all pending asks of an application have, although they do not prevent placement."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[PendingReason]:
-    """Say why an application could not be submitted again where it is.
+    """Yield the reasons why the application could not be submitted to its queue now.
 
     Args:
-        registry: The queues, as they are in force.
+        registry: The registry.
         identity: The application.
     """
     path = list(registry.leaf_of(identity.key).upward())

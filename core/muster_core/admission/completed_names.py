@@ -1,4 +1,4 @@
-"""The latest of very many names."""
+"""A set that keeps the latest of very many names."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import final
 
 @final
 class LatestNames:
-    """A set of names that forgets old ones, so that it never holds more than twice ``kept``.
+    """A set of names that drops old ones, so that it never holds more than twice ``kept``.
 
-    The latest ``kept`` names are always there. They are kept in two sets: when the young one is
-    full, it becomes the old one, and what was in that is forgotten. So no name needs a place in
-    a queue, and a million of them cost no more than the last few thousand.
+    It always has the latest ``kept`` names. It consists of two sets: when the young one is full, it
+    replaces the old one. So names need no order, and the memory for them is limited.
 
     Args:
-        kept: How many names are remembered at least.
+        kept: How many names are kept at least.
     """
 
     __slots__ = ("_kept", "_old", "_seen", "_young")
@@ -23,34 +22,34 @@ class LatestNames:
         self._kept = kept
         self._young: set[str] = set()
         self._old: set[str] = set()
-        #: All of them to be handed out, until there are others.
+        #: A cache for :meth:`seen`, until the names change.
         self._seen: frozenset[str] | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self._young or name in self._old
 
     def add(self, name: str) -> None:
-        """Take a name in, and forget the oldest ones if there are too many."""
+        """Add a name, and drop the oldest ones if there are too many."""
         self._seen = None
         self._young.add(name)
         if len(self._young) == self._kept:
             self._old, self._young = self._young, set()
 
     def discard(self, name: str) -> None:
-        """Forget a name, if it is there."""
+        """Remove a name, if it is present."""
         if name in self:
             self._seen = None
             self._young.discard(name)
             self._old.discard(name)
 
     def seen(self) -> frozenset[str]:
-        """Give the names as they are now; no copy is made while they stay the same."""
+        """Return all names; the same object as long as they do not change."""
         if self._seen is None:
             self._seen = frozenset(self._young | self._old)
         return self._seen
 
     def copy(self) -> LatestNames:
-        """Give another set of the same names."""
+        """Return a copy."""
         twin = LatestNames(self._kept)
         twin._young, twin._old, twin._seen = self._young.copy(), self._old.copy(), self._seen
         return twin

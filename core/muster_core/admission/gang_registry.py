@@ -1,8 +1,8 @@
-"""The register of gangs: which there are, what defines them, and whose members they have.
+"""The registry of gangs: their definitions and their members.
 
-Requests are admitted one after the other, and whether a member may come depends on what
-the members that are there say. So all of that is known here, as the directory knows
-which queues and applications there are. Where each member is, is its gang's business.
+Requests are admitted one after the other, and whether a new member is valid depends on the
+annotations of the present members. So the registry knows all gangs, as the directory knows all
+queues and applications. It does not know the places of members, which the gangs own.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ WRITTEN: Final = {
     "wait_us": "waiting-time",
     "groups": "groups",
 }
-"""What the fields are called where annotations on members give them."""
+"""The names of the fields in annotations on members."""
 
 
 @final
 @attrs.define(eq=False)
 class GangEntry:
-    """What the register knows of a gang.
+    """A gang in the registry.
 
     Attributes:
-        key: Its number.
+        key: Its key.
         name: Its full name.
-        given: What its object says, or None if it has none.
-        annotated: What annotations have said since it was last without members.
-        members: What the annotations of each member say.
-        definition: What defines it, or None.
+        given: The fields of its object, or None if it has no object.
+        annotated: The fields from all annotations since it last had no members.
+        members: Its members, each with the fields in its annotations.
+        definition: Its definition, or None.
         creation: The position of the event that defined it.
-        forgotten: It was removed: annotations that came before then define nothing.
-        timed_out: It has timed out, so that members that come are parked.
-        counted: For each field the value that members give, and how many do.
+        forgotten: Whether its definition was removed, so that earlier annotations do not count.
+        timed_out: Whether it has timed out, so that new members are parked.
+        counted: For each field, the value in the annotations of members, and how many have it.
     """
 
     key: int
@@ -69,7 +69,7 @@ class GangEntry:
     counted: dict[str, tuple[object, int]] = attrs.field(factory=dict[str, tuple[object, int]])
 
     def add(self, member: MemberKey, says: GangFields) -> None:
-        """Take a member in."""
+        """Add a member."""
         self.members[member] = says
         if says is not NOTHING_SAID:
             for field in _SAID:
@@ -78,7 +78,7 @@ class GangEntry:
                     self.counted[field] = (value, self.counted.get(field, (value, 0))[1] + 1)
 
     def remove(self, member: MemberKey) -> None:
-        """Let a member go."""
+        """Remove a member."""
         says = self.members.pop(member)
         for field in _SAID:
             if getattr(says, field) is not None:
@@ -88,18 +88,18 @@ class GangEntry:
                     del self.counted[field]
 
     def said(self, field: str) -> object | None:
-        """Give what the members that are there say of a field, or None."""
+        """Return the value of a field in the annotations of the present members, or None."""
         return self.counted.get(field, (None, 0))[0]
 
     def noted(self) -> GangFields:
-        """Give what annotations say, once the gang is defined again if it was removed."""
+        """Return the annotated fields that count if the gang is defined now."""
         return self.annotated.over(self.present()) if self.forgotten else self.annotated
 
     def present(self) -> GangFields:
-        """Give what the members that are there say together."""
+        """Return the fields from the annotations of all present members."""
         together = NOTHING_SAID
         for says in set(self.members.values()):
-            together = says.over(together)  # They agree, so the order does not matter.
+            together = says.over(together)  # They do not contradict: the order does not matter.
         return together
 
 
@@ -113,7 +113,7 @@ class GangRegistry:
         self._next_key = 0
 
     def save(self, name: str, members: tuple[MemberKey, ...] = ()) -> Callable[[], None]:
-        """Give what makes a gang what it is now, with ``members`` gone that come next."""
+        """Return a function that restores a gang, and removes ``members`` that are added next."""
         entry = self.gangs.get(name)
         if entry is None:
             return lambda: self._drop(name)
@@ -130,7 +130,7 @@ class GangRegistry:
         return restore
 
     def save_member(self, entry: GangEntry, member: MemberKey) -> Callable[[], None]:
-        """Give what brings a member back that goes next."""
+        """Return a function that restores a gang and a member that is removed next."""
         says, restore = entry.members[member], self.save(entry.name)
 
         def bring_back() -> None:
@@ -143,15 +143,16 @@ class GangRegistry:
         self.gangs.pop(name, None)
 
     def check_join(self, name: str, says: GangFields, field: str) -> None:
-        """Check that members may come to a gang.
+        """Check that members can be added to a gang.
 
         Args:
             name: The full name of the gang.
-            says: What annotations on the members say.
-            field: The field of the event that has the annotations.
+            says: The fields in the annotations on the members.
+            field: The field of the event that has the annotations, for messages.
 
         Raises:
-            RefusedError: If they disagree with members that are there, or with the object.
+            RefusedError: If they contradict the present members, or the ``total`` would be
+                below ``min_member``.
         """
         entry = self.gangs.get(name)
         if says == NOTHING_SAID or entry is None:
@@ -175,17 +176,17 @@ class GangRegistry:
         says: GangFields,
         origin: Origin,
     ) -> Iterator[GangRoute]:
-        """Take members in, which :meth:`check_join` has admitted.
+        """Add members, which :meth:`check_join` has accepted.
 
         Args:
             name: The full name of the gang.
             members: The members.
-            place: Where they are at first.
-            says: What annotations on them say.
-            origin: What brings them.
+            place: Their place.
+            says: The fields in the annotations on them.
+            origin: The origin of the request that adds them.
 
         Yields:
-            What the gang is to be told.
+            The messages to the gang.
         """
         entry = self.gangs.get(name)
         if entry is None:
@@ -197,26 +198,27 @@ class GangRegistry:
             entry.annotated, entry.forgotten = entry.noted(), False
         entry.annotated = says.over(entry.annotated)
         yield from self._define(entry, origin.creation)
-        # It is satisfied before anybody sees that a member is bound.
+        # In the log, it is satisfied before its member is bound.
         yield TellGang(entry.key, JoinGang(members, place, (origin.seq, -1, 0)))
 
     def define(
         self, name: str, says: GangFields, creation: int, field: str, *, update: bool
     ) -> Iterator[GangRoute]:
-        """Give a gang its object.
+        """Set the object of a gang.
 
         Args:
             name: The full name of the gang.
-            says: What the object says.
-            creation: The position of the event that brings it.
-            field: The field that has the name, for the message of a refusal.
-            update: Whether it may replace the object that is there.
+            says: The fields of the object.
+            creation: The position of the event.
+            field: The field that has the name, for messages.
+            update: Whether it may replace an object.
 
         Yields:
-            What the gang is to be told.
+            The messages to the gang.
 
         Raises:
-            RefusedError: If it has an object already, or it says too little.
+            RefusedError: If the gang has an object already, or its ``total`` would be below
+                ``min_member``.
         """
         entry = self.gangs.get(name)
         if entry is None:
@@ -231,7 +233,7 @@ class GangRegistry:
         yield from self._define(entry, creation)
 
     def remove(self, name: str, field: str) -> Iterator[GangRoute]:
-        """Let a gang be defined no longer.
+        """Remove the definition of a gang.
 
         Raises:
             RefusedError: If it is not defined.
@@ -245,15 +247,15 @@ class GangRegistry:
         yield TellGang(entry.key, UndefineGang())
 
     def leave(self, name: str, member: MemberKey) -> Iterator[GangRoute]:
-        """Take note that a member is gone."""
+        """Remove a member that has ended."""
         entry = self.gangs[name]
         entry.remove(member)
-        if not entry.members:  # It is as new: what annotations said is forgotten.
+        if not entry.members:  # Without members, earlier annotations no longer count.
             entry.annotated, entry.timed_out = NOTHING_SAID, False
             yield from self._define(entry, entry.creation)
 
     def gone(self, name: str) -> None:
-        """Take note that a gang has ceased to exist."""
+        """Remove a gang that no longer exists."""
         del self.gangs[name]
 
     def _enter(self, name: str) -> GangEntry:
@@ -263,7 +265,7 @@ class GangRegistry:
 
     @staticmethod
     def _define(entry: GangEntry, creation: int) -> Iterator[GangRoute]:
-        """Work out what defines a gang now, and tell it if that is something else."""
+        """Compute the definition of a gang, and yield a message if it has changed."""
         fields = NOTHING_SAID
         if not entry.forgotten:
             fields = entry.annotated.over(entry.given or NOTHING_SAID)
@@ -284,9 +286,9 @@ class GangRegistry:
         assert len(keys) == len(set(keys))
         for name, entry in self.gangs.items():
             assert entry.name == name
-            # What is neither defined nor has members is not there.
+            # Each gang is defined or has members.
             assert entry.definition is not None or entry.members
-            # Members that are there do not disagree.
+            # The members do not contradict each other.
             for field in _SAID:
                 values = [getattr(says, field) for says in entry.members.values()]
                 found = {value for value in values if value is not None}

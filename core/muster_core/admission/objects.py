@@ -1,8 +1,7 @@
-"""Kubernetes objects: what applying and deleting them does (OBJECT-1 to OBJECT-27).
+"""Kubernetes objects: how they are applied and deleted (OBJECT-1 to OBJECT-27).
 
-An object that is there is updated. Several objects of one event are taken whole or not
-at all: what was changed for the first of them is undone when a later one is refused,
-and nobody has been told of anything by then.
+Applying a known object updates it. Several objects of one event are admitted together or not at
+all: if one is refused, the changes for earlier ones are undone, and no message has been sent yet.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ _WRITTEN: Final[dict[type[object] | ObjectKind, dict[str, str]]] = {
         "guaranteed": "spec.deserved",
     },
 }
-"""How fields are called in the manifests of each kind."""
+"""The names of fields in the manifests of each kind."""
 
 _NAMES: Final = {"app": "metadata.labels.applicationId"}
-"""How fields are called in a manifest of which only the name counts; else ``metadata.name``."""
+"""The names of fields in a manifest to delete; ``metadata.name`` for all others."""
 
 
 @final
@@ -74,24 +73,24 @@ class Objects:
     """Admits objects.
 
     Args:
-        admission: What admits the events that they amount to.
+        admission: Admits the corresponding events.
     """
 
     _admission: Admission
 
     def apply(self, objects: tuple[Manifest[AppliedObject], ...], origin: Origin) -> list[AnyRoute]:
-        """Let objects come or change.
+        """Create or change objects.
 
         Raises:
-            RefusedError: If one of them makes no sense now; then nothing was changed.
+            RefusedError: If one of them is not possible now; then nothing has changed.
         """
         return self._all(objects, self._apply, origin)
 
     def delete(self, objects: tuple[Manifest[ObjectName], ...], origin: Origin) -> list[AnyRoute]:
-        """Let objects go.
+        """Delete objects.
 
         Raises:
-            RefusedError: If one of them is unknown; then nothing was changed.
+            RefusedError: If one of them cannot be deleted; then nothing has changed.
         """
         return self._all(objects, self._delete, origin)
 
@@ -105,14 +104,14 @@ class Objects:
         with self._admission.whole(tree=any(_of_queue(one.content) for one in objects)):
             for number, manifest in enumerate(objects):
                 try:
-                    # Each has a position of its own, as if it had come alone.
+                    # Each object has its own position in the input, as if it were its own event.
                     routes.extend(admit(manifest.content, self._admission.part(origin, number)))
                 except RefusedError as refusal:
                     message = _as_written(manifest.field, manifest.content, str(refusal))
                     raise RefusedError(message) from refusal
         return routes
 
-    # Coming
+    # Applying
 
     def _apply(self, content: AppliedObject, origin: Origin) -> Iterator[AnyRoute]:
         admission = self._admission
@@ -165,7 +164,7 @@ class Objects:
             yield from admission.add_plain(pod.ask, origin)
 
     def _places(self, event: QueueObject) -> tuple[QueueEntry | None, QueueEntry]:
-        """Find the queue of an object, or None, and the one that it would be made below."""
+        """Find the queue of an object, or None, and the parent if it is created."""
         root = self._admission.registry.queues["root"]
         parent = root if event.parent is None else self._find(event.parent, "parent")
         if parent is None:
@@ -176,7 +175,7 @@ class Objects:
         return self._find(event.name, "name"), parent
 
     def _find(self, written: str, field: str) -> QueueEntry | None:
-        """Find a queue by its path, or by its own name if only one has it."""
+        """Find a queue by its path, or by its own name if that is unique."""
         queues = self._admission.registry.queues
         try:
             path = canonical_path(written)
@@ -193,7 +192,7 @@ class Objects:
             raise RefusedError(msg)
         return named[0] if named else None
 
-    # Going
+    # Deleting
 
     def _delete(self, content: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
         admission = self._admission
@@ -232,7 +231,7 @@ def _of_queue(content: object) -> bool:
 
 
 def _as_written(place: str, content: object, message: str) -> str:
-    """Name the field of a refusal as it is written in the manifest."""
+    """Replace the field at the start of a message by its name in the manifest."""
     field, colon, rest = message.partition(": ")
     if not colon:
         return f"{place}: {message}"

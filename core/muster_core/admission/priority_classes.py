@@ -21,7 +21,7 @@ class PriorityClasses:
         self._classes = {known.name: known for known in BUILT_IN_CLASSES}
 
     def save(self, name: str) -> Callable[[], None]:
-        """Give what makes a priority class what it is now."""
+        """Return a function that restores the priority class of this name."""
         before = self._classes.get(name)
 
         def restore() -> None:
@@ -32,7 +32,7 @@ class PriorityClasses:
         return restore
 
     def priority(self, event: AddAsk) -> tuple[int, bool]:
-        """Give what an event's number or class amounts to.
+        """Return the priority of an event from its number or its class.
 
         Returns:
             The priority, and whether the class says ``PreemptLowerPriority``.
@@ -43,14 +43,14 @@ class PriorityClasses:
         return priority_of(event.priority, event.priority_class, self._classes)
 
     def set(self, event: AddPriorityClass) -> None:
-        """Let a user's priority class come, or have another value for later asks."""
+        """Add a user's priority class, or change it for later asks."""
         self._classes[event.name] = PriorityClass(event.name, event.value, event.preempts)
 
     def remove(self, name: str) -> None:
-        """Let a user's priority class go.
+        """Remove a user's priority class.
 
         Raises:
-            RefusedError: If it is unknown, or built in.
+            RefusedError: If it is unknown or built-in.
         """
         if name not in self._classes or name in {known.name for known in BUILT_IN_CLASSES}:
             msg = f"name: {name!r} is no priority class of a user"
@@ -58,10 +58,10 @@ class PriorityClasses:
         del self._classes[name]
 
     def add(self, event: AddPriorityClass) -> None:
-        """Let a user's priority class come that is new.
+        """Add a new priority class of a user.
 
         Raises:
-            RefusedError: If there is one of this name.
+            RefusedError: If there is a class of this name.
         """
         if event.name in self._classes:
             msg = f"name: {event.name!r} is already a priority class"

@@ -1,8 +1,8 @@
-"""The tree of queues as admission knows it: which there are, and how they come and go.
+"""The tree of queues for admission: how queues are created, changed and removed.
 
-Queues come with configurations, with objects, and on the fly with the applications that name
-them. A queue that a new configuration does not name any more goes at once if nobody uses it,
-and drains otherwise.
+Configurations and objects create queues; applications that name unknown queues create dynamic
+ones. A queue that a new configuration no longer contains is removed at once if it is not in use;
+otherwise it drains.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 @final
 @attrs.define(eq=False)
 class QueueEntry:
-    """A queue as admission knows it.
+    """A queue in the tree.
 
     Attributes:
-        key: Its number.
+        key: Its key.
         parent: The entry of its parent, or None for the root.
         config: Its settings.
-        dynamic: It was made on the fly.
-        applied: It was made by an object that was applied; no configuration lets it go.
-        draining: It takes no new applications.
+        dynamic: Whether it is a dynamic queue.
+        applied: Whether it comes from an applied object, so that no configuration removes it.
+        draining: Whether it is draining: it admits no new applications.
         children: Its children by name.
         apps: How many applications it has.
     """
@@ -52,20 +52,20 @@ class QueueEntry:
     apps: int = 0
 
     def upward(self) -> Iterator[QueueEntry]:
-        """Give the queue and its ancestors, nearest first."""
+        """Yield the queue and its ancestors, nearest first."""
         entry: QueueEntry | None = self
         while entry is not None:
             yield entry
             entry = entry.parent
 
     def become(self, other: QueueEntry) -> None:
-        """Take over everything that can change from a copy that was made before."""
+        """Restore everything that can change from an earlier copy."""
         self.config, self.children, self.apps = other.config, other.children, other.apps
         self.dynamic, self.draining = other.dynamic, other.draining
         self.applied = other.applied
 
     def in_use(self) -> bool:
-        """Say whether something in the queue or below keeps it where it is."""
+        """Return whether an application or an applied object in or below it keeps the queue."""
         kept = bool(self.apps) or self.applied
         return kept or any(child.in_use() for child in self.children.values())
 
@@ -90,7 +90,7 @@ class QueueTree:
         return self.entries["root"]
 
     def save(self) -> Callable[[], None]:
-        """Give what makes the tree what it is now; keys given since are not given again."""
+        """Return a function that restores the tree; keys are never used again."""
         saved = [
             (entry, attrs.evolve(entry, children=dict(entry.children)))
             for entry in self.entries.values()
@@ -104,13 +104,13 @@ class QueueTree:
         return restore
 
     def find(self, written: str) -> tuple[QueueEntry, list[str]]:
-        """Find the queue in which an application belongs.
+        """Find the queue for an application.
 
         Args:
-            written: The path as the event has it.
+            written: The path as it is written in the event.
 
         Returns:
-            The nearest queue that exists, and the names below it that are still missing.
+            The nearest existing queue, and the names of the missing queues below it.
 
         Raises:
             RefusedError: If no application can be submitted there.
@@ -149,10 +149,10 @@ class QueueTree:
     def make_dynamic(
         self, parent: QueueEntry, name: str, *, leaf: bool
     ) -> tuple[QueueEntry, Route]:
-        """Make a queue on the fly, below a parent.
+        """Create a dynamic queue below a parent.
 
         Returns:
-            The queue, and that it is to be started.
+            The queue, and the message that starts it.
         """
         templates = (above.config.template for above in parent.upward())
         template: Template | None = next((found for found in templates if found), None)
@@ -177,7 +177,7 @@ class QueueTree:
             yield from self._make_tree(entry, child)
 
     def collect(self, entry: QueueEntry) -> Iterator[Route]:
-        """Remove a queue that only lasts while it is in use, then its parent likewise."""
+        """Remove a dynamic or draining queue that is no longer in use, then its parent likewise."""
         for queue in list(entry.upward()):
             lasting = queue.applied or not (queue.dynamic or queue.draining)
             if queue.parent is None or lasting or queue.apps or queue.children:
@@ -189,23 +189,23 @@ class QueueTree:
         del self.entries[entry.config.path]
         return TellQueue(entry.key, Retire())
 
-    # Queues that objects speak of
+    # Queues of objects
 
     def set_queue(
         self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
     ) -> list[Route]:
-        """Give a queue the settings that an object has, and make it if it is unknown.
+        """Set the settings of a queue from an object, and create the queue if it is unknown.
 
         Args:
             event: The object.
-            target: The queue of that name, or None if there is none.
-            parent: The queue that a new one is made below.
+            target: The queue of that name, or None if it is unknown.
+            parent: The parent of a new queue.
 
         Returns:
-            Who is to be told what, in order.
+            The messages to queues, in order.
 
         Raises:
-            RefusedError: If no queue can be what it says; then something may have changed.
+            RefusedError: If the settings are invalid; then part of the tree may have changed.
         """
         return list(self._set_queue(event, target, parent))
 
@@ -246,7 +246,7 @@ class QueueTree:
         yield TellQueue(entry.key, SetQueue(entry.config, draining=entry.draining))
 
     def _inherit(self, entry: QueueEntry) -> Iterator[Route]:
-        """Let queues below inherit what has changed; those made on the fly keep what they have."""
+        """Update inherited settings of the queues below; dynamic queues keep their settings."""
         for child in entry.children.values():
             if child.dynamic:
                 continue
@@ -257,7 +257,7 @@ class QueueTree:
                 yield from self._inherit(child)
 
     def remove_queue(self, entry: QueueEntry) -> list[Route]:
-        """Let a queue go, or drain while it is in use.
+        """Remove a queue, or drain it if it is in use.
 
         Raises:
             RefusedError: If it is the root.
@@ -272,16 +272,16 @@ class QueueTree:
     # Configuration
 
     def configure(self, event: Configure) -> Iterator[Route]:
-        """Make the queues what a new configuration says.
+        """Change the tree to a new configuration.
 
         Raises:
-            RefusedError: If it cannot be put in force; then nothing was changed.
+            RefusedError: If the configuration is not possible now; then nothing has changed.
         """
         self._check_kinds(self.root, event.config.root, event.field)
         yield from self._reconfigure(self.root, event.config.root)
 
     def _check_kinds(self, entry: QueueEntry, config: QueueConfig, field: str) -> None:
-        """Refuse a configuration that turns a leaf in use into a parent, or the reverse."""
+        """Refuse a configuration that turns a leaf in use into a parent, or the other way round."""
         if config.is_parent and not entry.config.is_parent and entry.apps:
             msg = f"{field}: {config.path!r} has applications and cannot become a parent"
             raise RefusedError(msg)
@@ -308,7 +308,7 @@ class QueueTree:
                 yield from self._make_tree(entry, child)
 
     def _vanish(self, entry: QueueEntry, parent: QueueEntry) -> Iterator[Route]:
-        """Let a queue that the configuration no longer names go, or drain while it is in use."""
+        """Remove a queue that is no longer in the configuration, or drain it if it is in use."""
         for child in sorted(entry.children.values(), key=lambda child: child.config.name):
             yield from self._vanish(child, entry)
         if entry.dynamic or entry.applied:
@@ -321,7 +321,7 @@ class QueueTree:
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
-        # Every queue is below its parent, under its name, and has a path of its own.
+        # Every queue has a path of its own, and is a child of its parent under its name.
         for path, entry in self.entries.items():
             assert entry.config.path == path
             above = entry.parent
@@ -329,7 +329,7 @@ class QueueTree:
                 assert self.entries[above.config.path] is above
                 assert above.children[entry.config.name] is entry
                 assert above.config.is_parent
-            # What only lasts while it is in use is in use.
+            # Dynamic and draining queues are in use.
             assert entry.in_use() or not (entry.dynamic or entry.draining)
             assert not (entry.apps and entry.config.is_parent), f"applications in {path}"
         children = sum(len(entry.children) for entry in self.entries.values())

@@ -1,10 +1,10 @@
-"""The directory: which names there are, and who owns what they stand for.
+"""The directory: the names of queues, applications and priority classes, and their owners.
 
-Requests are admitted one after the other, in the order of their entry, and what
-a later one may name depends on the earlier ones: whether a queue exists, whether
-an application's name is free, what a priority class is worth. All of that is
-known here, without asking anybody: which applications a queue has changes only
-by requests and by the timer that completes an application, never by a round.
+Requests are admitted one after the other, in the order of their entry. The result for a later one
+depends on the earlier ones: whether a queue exists, whether an application's name is free, which
+value a priority class has. The directory knows all of this without the owners: the applications
+of a queue change only by requests and by the timer that completes an application, never by a
+round.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Admissible = (
     Configure | AddApp | RemoveApp | AddAsk | RemoveAsk | Release | AddPriorityClass | FailBind
 )
-"""The events that the directory admits; those of nodes are the node index's."""
+"""The events that the directory admits."""
 
 
 @final
@@ -64,7 +64,7 @@ class Registry:
         self._apps: dict[str, tuple[int, QueueEntry]] = {}
         #: The name of each application in ``_apps``, by key.
         self._names: dict[int, str] = {}
-        #: The names of the latest applications that have completed and did not come again.
+        #: The names of the latest completed applications, without names that are in use again.
         self.completed = LatestNames(KEPT_COMPLETED)
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
@@ -77,7 +77,7 @@ class Registry:
 
     @property
     def first_routes(self) -> Sequence[Route]:
-        """The queues of the first configuration, which are to be started."""
+        """The messages that start the queues of the first configuration."""
         return self.tree.first_routes
 
     def handle(self, event: Admissible, origin: Origin) -> list[Route]:
@@ -88,10 +88,10 @@ class Registry:
             origin: Its place in the input.
 
         Returns:
-            Who is to be told what, in order.
+            The messages to owners, in order.
 
         Raises:
-            RefusedError: If it makes no sense now; then nothing was changed.
+            RefusedError: If it is not possible now; then nothing has changed.
         """
         match event:
             case Configure():
@@ -110,7 +110,7 @@ class Registry:
                 return [self.tell(event, origin)]
 
     def save_app(self, name: str) -> Callable[[], None]:
-        """Give what makes an application go again that comes next, and nobody was told of."""
+        """Return a function that undoes adding an application, before any message about it."""
         completed = name in self.completed
 
         def restore() -> None:
@@ -122,44 +122,44 @@ class Registry:
         return restore
 
     def complete(self, key: int) -> list[Route]:
-        """Let an application's name go, as it completes now."""
+        """Remove an application that completes now, and record its name as completed."""
         self.completed.add(self._names[key])
         return list(self._leave(key))
 
     def locate(self, app: str) -> int | None:
-        """Give the key of an application by its name, or None."""
+        """Return the key of the application with this name, or None."""
         found = self._apps.get(app)
         return None if found is None else found[0]
 
     def has_app(self, app: str) -> bool:
-        """Say whether there is an application of this name that has not completed."""
+        """Return whether there is an application of this name that has not completed."""
         return app in self._apps
 
     def app_key(self, app: str) -> int:
-        """Give the key of an application by its name.
+        """Return the key of the application with this name.
 
         Raises:
-            RefusedError: If there is none, or it has completed.
+            RefusedError: If it is unknown or has completed.
         """
         return self._app(app)[0]
 
     def leaf_of(self, key: int) -> QueueEntry:
-        """Give the queue of an application."""
+        """Return the queue of an application."""
         return self._apps[self._names[key]][1]
 
     def apps(self) -> dict[str, int]:
-        """Give the key of every application that has neither been removed nor completed."""
+        """Return the keys of all applications that are neither removed nor completed, by name."""
         return {name: key for name, (key, _) in self._apps.items()}
 
     def knows(self, key: int) -> bool:
-        """Say whether an application has neither been removed nor completed."""
+        """Return whether an application is neither removed nor completed."""
         return key in self._names
 
     def tell(self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin) -> TellApp:
-        """Give what an event amounts to that concerns one application alone.
+        """Return the message for an event that concerns only one application.
 
         Raises:
-            RefusedError: If there is no such application, or no such priority class.
+            RefusedError: If the application or the priority class is unknown.
         """
         key, _ = self._app(event.app)
         match event:
@@ -212,7 +212,7 @@ class Registry:
         yield TellApp(origin.seq, Enlist(origin))
 
     def _remove_app(self, event: RemoveApp, origin: Origin) -> Iterator[Route]:
-        if event.app in self.completed:  # It has nothing left but its name.
+        if event.app in self.completed:  # Only its name is left.
             self.completed.discard(event.app)
             return
         key, _ = self._app(event.app)
@@ -220,7 +220,7 @@ class Registry:
         yield from self._leave(key)
 
     def _leave(self, key: int) -> Iterator[Route]:
-        """Take an application out of its queue, and queues that only it kept out of the tree."""
+        """Remove an application from its queue, and remove queues that only it kept in use."""
         _, entry = self._apps.pop(self._names.pop(key))
         entry.apps -= 1
         yield from self.tree.collect(entry)
@@ -228,7 +228,7 @@ class Registry:
     def check(self) -> None:
         """Assert the invariants; for tests."""
         self.tree.check()
-        # Every application has one name, one key and one leaf, which counts it.
+        # Every application has one name and one key, and each leaf counts its applications.
         assert self._names == {key: name for name, (key, _) in self._apps.items()}
         assert not self.completed.seen() & self._apps.keys()
         self.completed.check()

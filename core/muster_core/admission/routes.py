@@ -1,4 +1,4 @@
-"""Routes: what the admission of an event leads to, and who is told of it."""
+"""Routes: the messages to owners that the admission of an event leads to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muster_core.values.records import record
 @final
 @record
 class StartQueue:
-    """A queue begins to exist."""
+    """Start a queue."""
 
     key: int
     parent: int | None
@@ -25,7 +25,7 @@ class StartQueue:
 @final
 @record
 class TellQueue:
-    """A queue is to be told something."""
+    """Send a message to a queue."""
 
     key: int
     message: SetQueue | Retire
@@ -34,7 +34,7 @@ class TellQueue:
 @final
 @record
 class StartApp:
-    """An application begins to exist."""
+    """Start an application."""
 
     identity: AppIdentity
 
@@ -42,20 +42,20 @@ class StartApp:
 @final
 @record
 class TellApp:
-    """An application is to be told something."""
+    """Send a message to an application."""
 
     key: int
     message: AppRequest
 
 
 Route = StartQueue | TellQueue | StartApp | TellApp
-"""What the admission of a request leads to, in this order."""
+"""A message to a queue or an application, or the start of one."""
 
 
 @final
 @record
 class StartGang:
-    """A gang begins to exist."""
+    """Start a gang."""
 
     key: int
     name: str
@@ -64,7 +64,7 @@ class StartGang:
 @final
 @record
 class TellGang:
-    """A gang is to be told something."""
+    """Send a message to a gang."""
 
     key: int
     message: ToGang
@@ -73,4 +73,4 @@ class TellGang:
 GangRoute = StartGang | TellGang
 
 AnyRoute = Route | GangRoute
-"""Everything that the admission of an event leads to, in this order."""
+"""A message to any owner, or the start of one."""

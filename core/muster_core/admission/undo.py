@@ -1,4 +1,4 @@
-"""Undoing what was admitted, where several objects are admitted as a whole."""
+"""Undoing changes when several objects are admitted as a whole."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 @final
 class UndoLog:
-    """How to undo what was admitted, step by step.
+    """The steps that undo what was admitted.
 
-    Whatever changes state that admission owns notes the step that takes the change back. While
-    single events are admitted nothing has to be undone, and no step is kept.
+    Each change of the state of admission records the step that undoes it. Single events never have
+    to be undone: no steps are kept for them.
     """
 
     def __init__(self) -> None:
@@ -24,11 +24,11 @@ class UndoLog:
         self._steps = []
 
     def end(self) -> None:
-        """Forget the steps: what was admitted stays."""
+        """Drop the steps: what was admitted stays."""
         self._steps = None
 
     def note(self, step: Callable[[], object]) -> None:
-        """Take note of how to undo something, if it may have to be."""
+        """Record a step that undoes a change, unless no steps are kept now."""
         if self._steps is not None:
             self._steps.append(step)
 

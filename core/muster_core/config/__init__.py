@@ -1,4 +1,7 @@
-"""Configurations: what may stand in one, what is refused, and what it means."""
+"""Configurations: parsing, checks, defaults and inheritance.
+
+It knows the values, and nothing of owners, nodes or rounds.
+"""
 
 from __future__ import annotations
 

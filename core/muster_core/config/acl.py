@@ -1,8 +1,8 @@
-"""Access: who may submit an application to a queue (QUEUE-1 to QUEUE-6).
+"""Access control lists: the users who may submit applications to a queue (QUEUE-1 to QUEUE-6).
 
-An ACL is ``"user1,user2 group1,group2"``; a ``*`` on either side admits everybody.
-A queue's ``submitacl`` and ``adminacl`` both admit, as in YuniKorn: who may
-administer a queue may submit to it.
+An ACL is ``"user1,user2 group1,group2"``; a ``*`` in either part admits all users. Both the
+``submitacl`` and the ``adminacl`` of a queue admit, as in YuniKorn: users who may administer a
+queue may submit to it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _NAME: Final = re.compile(r"[^\s,*]+")
 
 
 def parse_acl(text: str) -> Acl | None:
-    """Read an ACL; None for an empty one, which counts as not given.
+    """Parse an ACL; return None for an empty one, which counts as missing.
 
     Args:
-        text: The users and the groups, each joined by commas. With a blank at its
-            beginning it has groups alone.
+        text: The users, a blank and the groups; commas separate names. A text that begins
+            with a blank has only groups.
 
     Raises:
-        ValueError: If it has more than two parts, or an empty name, or a ``*`` that
-            does not stand alone.
+        ValueError: If it has more than two parts, an empty name, or a ``*`` among other
+            characters of a part.
     """
     parts = text.split()
     if not parts:
@@ -47,10 +47,10 @@ def parse_acl(text: str) -> Acl | None:
 
 
 def _names(part: str, text: str) -> frozenset[str]:
-    """Read the users or the groups of an ACL.
+    """Parse the users or the groups of an ACL.
 
     Raises:
-        ValueError: If a name among them is none.
+        ValueError: If one of the names is invalid.
     """
     if part in ("", _EVERYBODY):
         return frozenset({part} - {""})
@@ -66,10 +66,10 @@ def _names(part: str, text: str) -> frozenset[str]:
 def admits(
     path: Sequence[QueueConfig], user: str | None, groups: Sequence[str], *, any_acl: bool
 ) -> bool:
-    """Say whether an application is admitted to a queue.
+    """Return whether a user may submit an application to a queue.
 
     Args:
-        path: The queues from the root to the leaf; those that do not exist yet are left out.
+        path: The leaf and its ancestors, without queues that do not exist yet.
         user: The user who submits it, or None.
         groups: The groups of the user; without a user they do not count.
         any_acl: Whether any queue of the configuration has an ACL, see :func:`has_acl`.
@@ -85,7 +85,7 @@ def admits(
 
 
 def has_acl(configuration: Configuration) -> bool:
-    """Say whether any queue of a configuration has an ACL; if none has, everybody is admitted."""
+    """Return whether any queue of a configuration has an ACL; without ACLs, all are admitted."""
     queues = [configuration.root]
     for queue in queues:
         if queue.submit_acl is not None or queue.admin_acl is not None:

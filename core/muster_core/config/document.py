@@ -1,10 +1,9 @@
-"""A configuration as it was written: a tree of texts that know where they stand.
+"""A configuration as it was written: a tree of texts with their lines.
 
-CONFIG-7 wants every name, property value and quantity as the text that
-stands there, and every refusal with its line. So a reader (of YAML, in
-``muster.config_files``) builds this tree instead of resolving scalars, and the
-loader decides at each place what it expects. Mappings keep their keys in order
-and twice if they stand there twice: that is for the loader to refuse.
+CONFIG-7 requires the original text of every name, property value and quantity, and the line of
+every problem. So the reader of YAML in ``muster.config_files`` builds this tree and does not
+resolve scalars; the loader decides what it expects at each place. Mappings keep the order of
+their keys, and keep duplicate keys, which the loader refuses.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DEPTH: Final = 200
-"""How deep a document may be nested; deeper is surely a mistake, or an attack on the stack."""
+"""How deep a document may be nested; a deeper one is a mistake or an attack on the stack."""
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -32,10 +31,10 @@ class Scalar:
     """A text.
 
     Attributes:
-        text: What stands there, without quotes and escapes.
-        line: Its line, from 1, or None where there are no lines.
-        order: Its place in the order of the text.
-        quoted: It was written in quotes (or as a block), so that it is surely a text.
+        text: The text, without quotes and escapes.
+        line: Its line, from 1, or None if there are no lines.
+        order: Its place in the order of the document.
+        quoted: Whether it was written in quotes (or as a block), and so is never null.
     """
 
     text: str
@@ -45,14 +44,14 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Say whether this stands for nothing where no text is expected."""
+        """Whether this is null, where no text is expected."""
         return not self.quoted and self.text in _NULLS
 
 
 @final
 @attrs.frozen
 class Table:
-    """A mapping, its entries in the order of the text; a key may stand there twice."""
+    """A mapping, with its entries in the order of the document; a key may occur twice."""
 
     entries: tuple[tuple[Node, Node], ...] = ()
     line: int | None = None
@@ -70,39 +69,39 @@ class Listing:
 
 
 Node = Scalar | Table | Listing
-"""Any part of a document, and a document."""
+"""A document, or any part of it."""
 
 
 def describe(node: Node) -> str:
-    """Say what a node is, for a message."""
+    """Describe a node for a message."""
     if isinstance(node, Scalar):
         return repr(node.text) if len(node.text) <= 80 else f"{node.text[:60]!r}…"
     return "a map" if isinstance(node, Table) else "a list"
 
 
 def unprintable(text: str) -> bool:
-    """Say whether a text has half a surrogate pair, which no output could carry."""
+    """Return whether a text has half a surrogate pair, which no output can encode."""
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def from_python(value: object, *, line: int | None = None) -> Node:
-    """Make a document from what a JSON or msgpack feed brings.
+    """Convert a value from a JSON or msgpack feed to a document.
 
     Numbers count as their shortest text, booleans as ``true`` and ``false``, None as
-    an empty text. A part that is a node already stays as it is.
+    an empty text. Parts that are nodes already are kept.
 
     Args:
-        value: Maps with keys of text, sequences, texts, numbers, booleans, None.
-        line: The line where all of it stands, or None.
+        value: Maps, sequences, texts, numbers, booleans and None.
+        line: The line of the whole value, or None.
 
     Raises:
-        ConfigError: If a part is of another type, or it is nested deeper than 200 levels.
+        ConfigError: If a part has another type, or is nested deeper than 200 levels.
     """
     return _convert(value, line, count(), "", MAX_DEPTH)
 
 
 def _convert(value: object, line: int | None, order: Iterator[int], path: str, depth: int) -> Node:
-    """Make the node of one value, below ``path``, with ``depth`` levels still to go."""
+    """Convert the value at ``path``, which may have ``depth`` more levels."""
     place = next(order)
     if isinstance(value, Scalar | Table | Listing):
         return value
@@ -129,7 +128,7 @@ def _convert(value: object, line: int | None, order: Iterator[int], path: str, d
 
 
 def _text_of(value: object) -> str | None:
-    """Give the text that a value was written as; None for what has none."""
+    """Return the text of a scalar value; None for other types and for huge integers."""
     match value:
         case str():
             return value

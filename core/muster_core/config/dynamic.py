@@ -1,4 +1,4 @@
-"""Queues that no file names: the root before the first configuration, and those made on the fly."""
+"""Queues that are in no file: the root before the first configuration, and dynamic queues."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from muster_core.config.properties import resolve
 from muster_core.values.configuration import Configuration, QueueConfig, Template
 
 DEFAULT_PARTITION = "default"
-"""The partition that runs where several are given and none is chosen."""
+"""The partition that runs if there are several and none is chosen."""
 
 
 def default_configuration() -> Configuration:
-    """Give what counts before the first configuration: only the root, without limits."""
+    """Return the configuration before the first one: only the root, without limits."""
     settings = resolve({}, None, is_parent=True)
     root = QueueConfig(name=ROOT, path=ROOT, is_parent=True, settings=settings)
     return Configuration(partition=DEFAULT_PARTITION, root=root)
@@ -20,20 +20,19 @@ def default_configuration() -> Configuration:
 def dynamic_queue(
     parent: QueueConfig, template: Template | None, name: str, *, is_parent: bool
 ) -> QueueConfig:
-    """Make a queue that an application asked for and that does not exist.
+    """Create the settings of a dynamic queue.
 
-    It inherits from the queue above as any other. A leaf gets the whole of its template
-    as if that stood in the file as its own; a queue made only on the way to a leaf gets
-    nothing of it.
+    It inherits from its parent like any other queue. A leaf gets all settings of the template, as
+    if they were its own settings in the file; a parent gets none of them.
 
     Args:
-        parent: The queue right above.
+        parent: Its parent.
         template: The nearest ``childtemplate`` above, or None.
         name: The new queue's own name.
-        is_parent: Whether it is made on the way to a leaf.
+        is_parent: Whether it is a parent on the path to the new leaf.
 
     Raises:
-        ValueError: If the name is illegal.
+        ValueError: If the name is invalid.
     """
     lowered = check_queue_name(name)
     path = f"{parent.path}.{lowered}"

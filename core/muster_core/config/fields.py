@@ -1,8 +1,8 @@
-"""Reading one field of a document at a time, and collecting what is wrong with all of them.
+"""Reading the fields of a document, and collecting all problems.
 
-A :class:`Field` is a node with its path; what is asked of it (a text, a number, the
-fields of a map) either comes back or becomes a problem in the :class:`Report`, and
-the reading goes on: whoever wrote the file wants to hear of all of it at once.
+A :class:`Field` is a node with its path. Its methods return a text, a number or the fields of a
+map, or add a problem to the :class:`Report` and return a default. So the loading goes on, and the
+author of the file gets all problems at once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MAX_APPLICATIONS: Final = 2**64 - 1
 """The highest ``maxapplications``: a uint64 in YuniKorn."""
 
-# What YAML 1.1 and the reader of YuniKorn take for booleans; the spelling in capitals does not
-# matter. Only where a boolean is expected: everywhere else these are texts.
+# The booleans of YAML 1.1 and of YuniKorn's reader, in any case. They apply only where a boolean is
+# expected: everywhere else these are texts.
 BOOLEANS: Final = {
     **dict.fromkeys(("true", "yes", "on", "y"), True),
     **dict.fromkeys(("false", "no", "off", "n"), False),
@@ -31,11 +31,11 @@ BOOLEANS: Final = {
 
 @final
 class Report:
-    """What is wrong with a document, and what its author should know.
+    """The problems and warnings of a document.
 
     Args:
         file: The name of the file, or None for a configuration given inline.
-        problems: Where the problems go; shared between the parts of a file.
+        problems: The list of problems, which the parts of a file share.
     """
 
     def __init__(self, file: str | None, problems: list[tuple[int, Problem]] | None = None) -> None:
@@ -44,7 +44,7 @@ class Report:
         self._warnings: list[tuple[int, str | None, str]] = []
 
     def part(self) -> Report:
-        """Give a report with warnings of its own, and the same problems."""
+        """Return a report with its own warnings and the same list of problems."""
         return Report(self._file, self._problems)
 
     def refuse(self, field: Field, message: str) -> None:
@@ -53,17 +53,17 @@ class Report:
         self._problems.append((field.order, problem))
 
     def warn(self, field: Field, message: str, once: str | None) -> None:
-        """Add a warning; of those with the same ``once`` only the first counts."""
+        """Add a warning; only the first one with the same ``once`` is kept."""
         self._warnings.append((field.order, once, message))
 
     @property
     def problems(self) -> list[Problem]:
-        """Every problem, in the order of the text."""
+        """All problems, in the order of the document."""
         return [problem for _, problem in sorted(self._problems, key=lambda found: found[0])]
 
     @property
     def warnings(self) -> list[tuple[int, str]]:
-        """Every warning with its place, in the order of the text."""
+        """All warnings with their places, in the order of the document."""
         kept: list[tuple[int, str]] = []
         seen: set[str] = set()
         for order, once, message in sorted(self._warnings, key=lambda found: found[0]):
@@ -77,14 +77,14 @@ class Report:
 @final
 @attrs.frozen
 class Field:
-    """A node of the document, with its name and what it is to be reported as.
+    """A node of the document, with its path.
 
     Attributes:
-        node: What stands there.
+        node: The node.
         path: The path from the top, such as ``partitions[0].queues[1].name``.
-        report: Where problems and warnings go.
-        line: The line of its key (of an item of a list: its first line), or None.
-        order: The place of its key in the order of the text.
+        report: The report for problems and warnings.
+        line: The line of its key (for an item of a list, its first line), or None.
+        order: The place of its key in the order of the document.
     """
 
     node: Node
@@ -95,37 +95,37 @@ class Field:
 
     @classmethod
     def top(cls, node: Node, report: Report) -> Field:
-        """Give the field that is the whole document."""
+        """Return the field that is the whole document."""
         return cls(node, "", report, node.line, node.order)
 
     def refuse(self, message: str) -> None:
-        """Report that this field makes the configuration unusable."""
+        """Add a problem with this field."""
         self.report.refuse(self, message)
 
     def warn(self, message: str, *, once: str | None = None) -> None:
-        """Report what its author should know; of those with the same ``once``, the first."""
+        """Add a warning about this field; only the first one with the same ``once`` is kept."""
         self.report.warn(self, message, once)
 
     def reporting_to(self, report: Report) -> Field:
-        """Give the same field with another report."""
+        """Return the same field with another report."""
         return attrs.evolve(self, report=report)
 
     def below(self, name: str) -> str:
-        """Give the path of a field of this map, on one line and not without end."""
+        """Return the path of a field of this map, on one line and of limited length."""
         part = name if name.isprintable() else repr(name)[1:-1]
         part = part if len(part) <= 80 else f"{part[:60]}…"
         return f"{self.path}.{part}" if self.path else part
 
     @property
     def is_null(self) -> bool:
-        """Say whether nothing stands there."""
+        """Whether the field is empty."""
         return isinstance(self.node, Scalar) and self.node.is_null
 
     def fields(self, known: Collection[str] | None = None) -> dict[str, Field]:
-        """Give the fields of this map by name, in the order of the text.
+        """Return the fields of this map by name, in the order of the document.
 
         Args:
-            known: The names that may stand there; None for any.
+            known: The names that are allowed; None for any.
         """
         if self.is_null:
             return {}
@@ -149,7 +149,7 @@ class Field:
         return found
 
     def items(self) -> list[Field]:
-        """Give the items of this list."""
+        """Return the items of this list."""
         if self.is_null:
             return []
         if not isinstance(self.node, Listing):
@@ -161,14 +161,14 @@ class Field:
         ]
 
     def text(self) -> str | None:
-        """Give the text that stands there, or None (and a problem) if it is none."""
+        """Return the text of this field; None, with a problem, if it is not a text."""
         if isinstance(self.node, Scalar):
             return self.node.text
         self.refuse(f"{describe(self.node)} stands where a text is expected")
         return None
 
     def boolean(self, default: bool) -> bool:
-        """Give the boolean that stands there; the default (and a problem) if it is none."""
+        """Return the boolean of this field; the default, with a problem, if it is invalid."""
         text = self.text()
         if text is None or self.is_null:
             return default
@@ -178,7 +178,7 @@ class Field:
         return default if value is None else value
 
     def applications(self) -> int:
-        """Give the number of applications that stands there; 0 (and a problem) if it is none."""
+        """Return this number of applications; 0, with a problem, if it is invalid."""
         text = self.text()
         if text is None or self.is_null:
             return 0
@@ -189,7 +189,7 @@ class Field:
             return 0
 
     def amounts(self) -> tuple[dict[str, int], dict[str, Field]]:
-        """Give the quantity of each resource type that this map names, and its field."""
+        """Return the quantity and the field of each resource type in this map."""
         fields = self.fields()
         amounts: dict[str, int] = {}
         for name, field in fields.items():

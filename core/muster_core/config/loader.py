@@ -1,7 +1,7 @@
-"""Loading a configuration: from a document to a :class:`Configuration`, or to every problem.
+"""Loading a configuration: from a document to a :class:`Configuration`, or to all problems.
 
-CONFIG-1, CONFIG-9, CONFIG-11. All partitions are read and checked, one runs; the warnings are those of
-the one that runs, and of the file as a whole.
+CONFIG-1, CONFIG-9, CONFIG-11. All partitions are read and checked, and one of them runs. The
+warnings are those of the partition that runs and those of the whole file.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class _Partition:
     """A partition as it was read.
 
     Attributes:
-        name: Its name; empty where it is no text.
-        field: Where the name stands, or should.
+        name: Its name; empty if that is not a text.
+        field: The field with its name, or the partition.
         node_sort: ``nodesortpolicy.type``.
-        node_weights: ``nodesortpolicy.resourceweights``; empty where there are none.
+        node_weights: ``nodesortpolicy.resourceweights``; empty if there are none.
         preemption_enabled: ``preemption.enabled``.
         root: Its queues.
-        report: Where its warnings are.
+        report: The report with its warnings.
     """
 
     name: str
@@ -73,15 +73,15 @@ class _Partition:
 def load_configuration(
     document: Node, *, file: str | None = None, partition: str | None = None
 ) -> Configuration:
-    """Check a document and make the configuration of one of its partitions.
+    """Check a document and build the configuration of one of its partitions.
 
     Args:
-        document: What was written, see :mod:`muster_core.config.document`.
-        file: The name of the file, for problems; None for one given inline.
-        partition: The partition that is to run; None for ``default``, or the only one.
+        document: The document, see :mod:`muster_core.config.document`.
+        file: The name of the file, for problems; None for a configuration given inline.
+        partition: The partition to run; None for ``default``, or the only one.
 
     Raises:
-        ConfigError: With everything for which it is refused.
+        ConfigError: If it is refused; with all problems.
     """
     report = Report(file)
     fields = Field.top(document, report).fields(FILE_FIELDS)
@@ -106,7 +106,7 @@ def load_configuration(
 
 
 def _read_partitions(field: Field | None) -> list[_Partition]:
-    """Read all partitions, and refuse names that are there already."""
+    """Read all partitions, and refuse duplicate names."""
     partitions: list[_Partition] = []
     seen: dict[str, Field] = {}
     for item in [] if field is None else field.items():
@@ -121,7 +121,7 @@ def _read_partitions(field: Field | None) -> list[_Partition]:
 
 
 def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _Partition | None:
-    """Give the partition that runs, or None (and a problem) if that cannot be told."""
+    """Return the partition that runs; None, with a problem, if there is no such partition."""
     named = {partition.name: partition for partition in partitions}
     if not partitions:
         if not where.report.problems:
@@ -167,7 +167,7 @@ def _read_partition(field: Field) -> _Partition:
 
 
 def _read_preemption(field: Field | None) -> bool:
-    """Read the ``preemption`` of a partition; enabled where nothing is said."""
+    """Return whether preemption is enabled in a partition; the default is true."""
     fields = {} if field is None else field.fields(PREEMPTION_FIELDS)
     if "quotapreemptionenabled" in fields:
         read_quota_preemption(fields["quotapreemptionenabled"])
@@ -175,7 +175,7 @@ def _read_preemption(field: Field | None) -> bool:
 
 
 def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, float]]:
-    """Read the ``nodesortpolicy`` of a partition; fair where nothing is said."""
+    """Read the ``nodesortpolicy`` of a partition; the default is fair."""
     fields = {} if field is None else field.fields(NODE_SORT_FIELDS)
     policy = NodeSortPolicy.FAIR
     kind = fields.get("type")
@@ -189,7 +189,7 @@ def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, floa
 
 
 def _read_weights(field: Field) -> dict[str, float]:
-    """Read the ``resourceweights``, of which an average must be possible."""
+    """Read the ``resourceweights``; refuse them if their sum overflows a float."""
     weights = {name: _read_weight(weight) for name, weight in field.fields().items()}
     if sum(weights.values()) == _INFINITY:
         field.refuse("the weights are too large: no average of them can be computed")
@@ -197,13 +197,13 @@ def _read_weights(field: Field) -> dict[str, float]:
 
 
 def _read_weight(field: Field) -> float:
-    """Read one weight; 0 (and a problem) if it is none."""
+    """Read one weight; return 0, with a problem, if it is invalid."""
     text = field.text()
     if text is None:
         return 0.0
     weight = float(text) if _WEIGHT.fullmatch(text) else _INFINITY
     if 0 <= weight < _INFINITY:
-        return abs(weight)  # "-0" is 0, and is taken
+        return abs(weight)  # "-0" is accepted as 0
     if weight < 0:
         field.refuse(f"the weight {shown(text)} is negative")
     else:

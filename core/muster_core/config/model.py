@@ -1,4 +1,4 @@
-"""A configuration as the machines use it: typed, checked, with everything inherited filled in."""
+"""A checked configuration, with defaults and inherited values filled in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Names of queues: which are legal, and the one way to write a path.
+"""Names of queues: valid names, and the canonical form of paths.
 
-CONFIG-17, CONFIG-19: queue names are matched without regard to case, so inside Muster
-they are in lower case, and a path starts at the root.
+CONFIG-17, CONFIG-19: the case of queue names does not matter. Inside Muster they are in lower
+case, and a path starts with ``root``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ ROOT: Final = "root"
 """The name and the path of the queue above all others."""
 
 DEEPEST: Final = 100
-"""How many names a path may have: each is a queue, and a queue is a task."""
+"""How many names a path may have; each one is a queue, which is a task."""
 
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
 
 def check_queue_name(name: str) -> str:
-    """Give a queue's own name in lower case.
+    """Return a queue's own name in lower case.
 
     Raises:
-        ValueError: If the name is illegal.
+        ValueError: If the name is invalid.
     """
     if not _QUEUE_NAME.fullmatch(name):
         msg = f"{shown(name)} is not a name of a queue: 1 to 64 of a-z A-Z 0-9 _ : # / @ -"
@@ -33,15 +33,15 @@ def check_queue_name(name: str) -> str:
 
 
 def canonical_path(path: str) -> str:
-    """Give the path of a queue from ``root``, in lower case.
+    """Return the path of a queue from ``root``, in lower case.
 
-    A path that does not start with ``root.`` is one below the root.
+    A path that does not start with ``root`` is relative to the root.
 
     Args:
         path: The path as a user wrote it, such as ``Root.a.b`` or ``a.b``.
 
     Raises:
-        ValueError: If a name on the path is illegal, or there are more than 100.
+        ValueError: If a name on the path is invalid, or there are more than 100 names.
     """
     levels = path.count(".") + 1
     if levels > DEEPEST:

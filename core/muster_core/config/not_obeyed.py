@@ -1,8 +1,7 @@
-"""What YuniKorn obeys and Muster does not, for now: checked for form, one warning each.
+"""Fields that YuniKorn obeys and Muster does not: their form is checked, with one warning each.
 
 CONFIG-15, CONFIG-16: ``limits``, ``placementrules``, ``usergroupresolver``, ``checksum`` and
-``preemption.quotapreemptionenabled``. A field that is there but empty asks for nothing,
-and nothing is said of it.
+``preemption.quotapreemptionenabled``. An empty field has no warning.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ RESOLVER_FIELDS: Final = ("type",)
 
 
 def warn_not_obeyed(field: Field, name: str) -> None:
-    """Say that a field has no effect."""
+    """Warn that a field has no effect."""
     field.warn(f"{name}: checked for form, but not obeyed", once=f"field {name}")
 
 
@@ -51,7 +50,7 @@ def read_placement_rules(field: Field) -> None:
 
 
 def read_resolver(field: Field) -> None:
-    """Check a ``usergroupresolver``: its ``type``, or a map with it."""
+    """Check a ``usergroupresolver``: a text, or a map with its ``type``."""
     if field.is_null:
         return
     if not isinstance(field.node, Scalar):
@@ -73,7 +72,7 @@ def read_quota_preemption(field: Field) -> None:
 
 
 def _read_rule(rule: Field) -> None:
-    """Check one placement rule, with the rules for its parent."""
+    """Check one placement rule, and the rules for its parent."""
     fields = rule.fields(RULE_FIELDS)
     _read_text(fields, "name")
     _read_text(fields, "value")
@@ -89,12 +88,12 @@ def _read_rule(rule: Field) -> None:
 
 
 def _read_text(fields: dict[str, Field], name: str) -> None:
-    """Check that a field is a text, if it is there."""
+    """Check that a field is a text, if it is present."""
     if name in fields:
         fields[name].text()
 
 
 def _read_texts(fields: dict[str, Field], name: str) -> None:
-    """Check that a field is a list of texts, if it is there."""
+    """Check that a field is a list of texts, if it is present."""
     for item in fields[name].items() if name in fields else ():
         item.text()

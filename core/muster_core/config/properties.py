@@ -1,7 +1,7 @@
 """The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56).
 
-One :class:`Property` per line of the table, and :func:`resolve`, which fills in what
-a queue inherits. Values are not case sensitive; names are.
+There is one :class:`Property` for each name; :func:`resolve` fills in what a queue inherits.
+Names are case-sensitive; values are not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from muster_core.config.fields import Field
 
 SYSTEM_CLASSES: Final = 1_000_000_000
-"""With an offset of this much a user's priority reaches the system classes."""
+"""The offset with which a user's priority can reach the system classes."""
 
 T = TypeVar("T")
 
@@ -38,19 +38,19 @@ T = TypeVar("T")
 @final
 @attrs.frozen
 class Property(Generic[T]):
-    """One property: its name and how its text is read."""
+    """One property: its name, and the parser of its values."""
 
     name: str
     parse: Callable[[str], T]
 
     def of(self, own: Mapping[str, str], otherwise: T) -> T:
-        """Give the queue's own value, or what counts where it has none."""
+        """Return the queue's own value, or ``otherwise`` if it has none."""
         text = own.get(self.name)
         return otherwise if text is None else self.parse(text)
 
 
 def _choice(values: Mapping[str, T]) -> Callable[[str], T]:
-    """Make a reader of one of a few texts, whose case does not matter."""
+    """Return a parser that accepts some texts, in any case."""
 
     def parse(text: str) -> T:
         lowered = text.lower()
@@ -63,7 +63,7 @@ def _choice(values: Mapping[str, T]) -> Callable[[str], T]:
 
 
 def _offset(text: str) -> int:
-    """Read a ``priority.offset``, of which YuniKorn accepts any text."""
+    """Parse a ``priority.offset``; as in YuniKorn, an invalid text counts as 0."""
     return parse_go_int32(text) or 0
 
 
@@ -72,7 +72,7 @@ def _int32(text: str) -> int:
 
 
 def _duration(text: str) -> int:
-    # Go's form alone: in a YuniKorn file a bare number of seconds is a mistake.
+    # Only Go's form: in a YuniKorn file, a number without a unit is a mistake.
     return parse_duration(text.lower(), seconds=False)
 
 
@@ -125,7 +125,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         GANG_DEADLOCK,
     )
 }
-"""Every property that Muster knows."""
+"""All properties that Muster knows, by name."""
 
 
 def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool) -> Settings:
@@ -133,8 +133,8 @@ def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool)
 
     Args:
         own: The queue's own properties as written, already checked.
-        parent: The settings of the queue above, or None for the root.
-        is_parent: Whether the queue is a parent, for which what only leaves have does nothing.
+        parent: The settings of the parent, or None for the root.
+        is_parent: Whether the queue is a parent: properties of leaves have no effect on it.
     """
     above = Settings() if parent is None else parent
     disabled = above.preemption_policy is PreemptionPolicy.DISABLED
@@ -163,11 +163,11 @@ def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool)
 def read_properties(
     field: Field, queue: str, *, is_parent: bool, is_root: bool
 ) -> tuple[tuple[str, str], ...]:
-    """Check the properties of a queue, and give them as written.
+    """Check the properties of a queue, and return them as written.
 
     Args:
         field: The map ``properties``.
-        queue: What to call the queue in a warning: its path.
+        queue: The path of the queue, for warnings.
         is_parent: Whether the queue is a parent.
         is_root: Whether the queue is the root.
     """
@@ -197,7 +197,7 @@ def read_properties(
 
 
 def _warn_of_offset(field: Field, queue: str, text: str) -> None:
-    """Say that an offset is none, or lifts into the system classes."""
+    """Warn if an offset is invalid, or lifts priorities into the system classes."""
     offset = parse_go_int32(text)
     if offset is None and text:
         field.warn(f"{queue}: priority.offset {shown(text)} is not an int32: 0 is taken")

@@ -1,8 +1,8 @@
-"""Reading the tree of queues, and building the one that the machines use.
+"""Reading the tree of queues, and building the tree of their settings.
 
-Two passes: :func:`read_queue` takes the form of each queue, with every problem where it
-stands; :func:`build_queue` fills in, from the root down, what is inherited. Between
-them :mod:`muster_core.config.quotas` checks what concerns several queues.
+There are two passes: :func:`read_queue` checks the form of each queue, and :func:`build_queue` fills
+in inherited values, from the root down. Between the two, :mod:`muster_core.config.quotas` checks
+rules about several queues.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RESOURCES_FIELDS: Final = ("guaranteed", "max")
 @final
 @attrs.frozen
 class Quota:
-    """One map of ``resources``: the amounts, and where each of them stands."""
+    """One map of ``resources``: the amounts, and the field of each amount."""
 
     amounts: Mapping[str, int] = attrs.field(factory=dict[str, int])
     fields: Mapping[str, Field] = attrs.field(factory=dict[str, "Field"])
@@ -53,23 +53,23 @@ class Quota:
 @final
 @attrs.frozen
 class WrittenQueue:
-    """A queue as it was written, and where.
+    """A queue as it was written, with its fields.
 
     Attributes:
-        field: Where it stands; of a root that is only implied, the partition.
-        name_field: Where its name stands, or should.
-        name: Its own name, in lower case; empty where it is illegal.
+        field: Its field; for a root that is not in the file, the partition.
+        name_field: The field of its name, or of the queue if it has none.
+        name: Its own name, in lower case; empty if it is invalid.
         path: Its path from the root, in lower case.
-        is_parent: It has children, or says so, or is the root.
+        is_parent: Whether it has children, has ``parent: true``, or is the root.
         guaranteed: ``resources.guaranteed``.
         max: ``resources.max``.
-        max_applications: ``maxapplications``, 0 where there is none.
-        applications_field: Where that stands, or should.
+        max_applications: ``maxapplications``, 0 if there is none.
+        applications_field: The field of ``maxapplications``, or of the queue if it has none.
         template: Its ``childtemplate``, or None.
         submit_acl: ``submitacl``, or None.
         admin_acl: ``adminacl``, or None.
-        properties: As written.
-        children: In the order of the text.
+        properties: Its properties as written.
+        children: Its children, in the order of the document.
     """
 
     field: Field
@@ -89,11 +89,11 @@ class WrittenQueue:
 
 
 def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
-    """Read the ``queues`` of a partition: the root alone, or what stands below it.
+    """Read the ``queues`` of a partition: only the root, or the children of the root.
 
     Args:
-        partition: Where the partition stands.
-        queues: The field ``queues``, or None where it is missing.
+        partition: The partition.
+        queues: The field ``queues``, or None if it is missing.
     """
     items = [] if queues is None else queues.items()
     if len(items) == 1 and _name_of(items[0]) == ROOT:
@@ -111,11 +111,11 @@ def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
 
 
 def read_queue(field: Field, parent: str | None) -> WrittenQueue:
-    """Read one queue, with all below it.
+    """Read a queue and all queues below it.
 
     Args:
-        field: Where it stands.
-        parent: The path of the queue above, or None for the root.
+        field: The field of the queue.
+        parent: The path of its parent, or None for the root.
     """
     fields = field.fields(QUEUE_FIELDS)
     name = ROOT if parent is None else _read_name(field, fields.get("name"))
@@ -143,11 +143,11 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
 
 
 def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueConfig:
-    """Build a queue and all below it, with defaults and inherited values.
+    """Build the settings of a queue and of all queues below it, with defaults and inherited values.
 
     Args:
-        written: The queue as it was read, without a problem.
-        parent: The settings of the queue above, or None for the root.
+        written: The queue as it was read, without problems.
+        parent: The settings of its parent, or None for the root.
     """
     settings = resolve(dict(written.properties), parent, is_parent=written.is_parent)
     return QueueConfig(
@@ -167,7 +167,7 @@ def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueC
 
 
 def _name_of(queue: Field) -> str | None:
-    """Give the name that a queue gives itself, in lower case, before anything is checked."""
+    """Return the unchecked name of a queue in lower case, or None."""
     entries = queue.node.entries if isinstance(queue.node, Table) else ()
     for key, value in entries:
         if isinstance(key, Scalar) and key.text == "name" and isinstance(value, Scalar):
@@ -176,7 +176,7 @@ def _name_of(queue: Field) -> str | None:
 
 
 def _read_name(queue: Field, field: Field | None) -> str:
-    """Read a queue's name in lower case; empty where there is none, or an illegal one."""
+    """Read a queue's name in lower case; return an empty one, with a problem, if it is invalid."""
     if field is None:
         if isinstance(queue.node, Table) or queue.is_null:
             queue.refuse("a queue needs a name")
@@ -192,14 +192,14 @@ def _read_name(queue: Field, field: Field | None) -> str:
 
 
 def _is_parent(fields: Mapping[str, Field]) -> bool:
-    """Say whether a queue has children or claims to be a parent."""
+    """Return whether a queue has children or has ``parent: true``."""
     says_so = "parent" in fields and fields["parent"].boolean(default=False)
     children = fields["queues"].node if "queues" in fields else None
     return says_so or (isinstance(children, Listing) and bool(children.items))
 
 
 def _read_children(items: list[Field], parent: str) -> tuple[WrittenQueue, ...]:
-    """Read the queues below one, and refuse names that are there already."""
+    """Read the children of a queue, and refuse duplicate names."""
     children: list[WrittenQueue] = []
     seen: dict[str, Field] = {}
     for item in items:
@@ -216,14 +216,14 @@ def _read_children(items: list[Field], parent: str) -> tuple[WrittenQueue, ...]:
 
 
 def _read_applications(fields: Mapping[str, Field]) -> int:
-    """Read ``maxapplications``; 0, no limit, where there is none."""
+    """Read ``maxapplications``; without it, return 0 for no limit."""
     return fields["maxapplications"].applications() if "maxapplications" in fields else 0
 
 
 def _read_properties(
     fields: Mapping[str, Field], path: str, *, is_parent: bool
 ) -> tuple[tuple[str, str], ...]:
-    """Read ``properties`` as written; nothing where there are none."""
+    """Check ``properties``, and return them as written."""
     if "properties" not in fields:
         return ()
     is_root = path == ROOT
@@ -250,7 +250,7 @@ def _read_resources(field: Field | None, *, is_root: bool = False) -> tuple[Quot
 
 
 def _read_template(field: Field | None, path: str) -> Template | None:
-    """Read a ``childtemplate``; an empty one counts as none, as in YuniKorn."""
+    """Read a ``childtemplate``; an empty one counts as missing, as in YuniKorn."""
     fields = {} if field is None else field.fields(TEMPLATE_FIELDS)
     guaranteed, most = _read_resources(fields.get("resources"))
     template = Template(
@@ -263,7 +263,7 @@ def _read_template(field: Field | None, path: str) -> Template | None:
 
 
 def _read_acl(field: Field | None) -> Acl | None:
-    """Read an ACL; None where there is none, or an empty one."""
+    """Read an ACL; return None if it is missing, empty or invalid."""
     if field is None or field.is_null:
         return None
     text = field.text()

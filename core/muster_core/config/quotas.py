@@ -1,11 +1,11 @@
-"""Checks that concern several queues: what children may have, measured by what is above them.
+"""Checks of the quotas of queues against those of their parents.
 
-CONFIG-28 to CONFIG-32. A queue that does not name a type counts with the sum of its children's
-``guaranteed``, and with the smallest ``max`` above it; ``guaranteed`` 0 is the same as
-not named, ``max`` 0 allows nothing.
+CONFIG-28 to CONFIG-32. A queue whose ``guaranteed`` does not name a type counts with the sum of
+its children's ``guaranteed``; without a ``max`` for a type, the smallest ``max`` above it counts. A
+``guaranteed`` of 0 is the same as none; a ``max`` of 0 allows nothing.
 
-Comparing each sum with the ``max`` of the queue itself is enough: a sum over a ``max``
-further up is over it there too, or is over a ``guaranteed`` between the two.
+It is enough to compare each sum with the ``max`` of the queue itself: a sum that is over a ``max``
+further up is found there too, or is over a ``guaranteed`` between the two.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from muster_core.values.quantities import format_quantity
 
 
 class Place(Protocol):
-    """Where something stands that may be refused."""
+    """A field that may be refused."""
 
     def refuse(self, message: str, /) -> None:
-        """Report a problem there."""
+        """Report a problem with the field."""
 
 
 class Amounts(Protocol):
-    """One map of quantities."""
+    """A map of quantities."""
 
     @property
     def amounts(self) -> Mapping[str, int]:
@@ -33,12 +33,12 @@ class Amounts(Protocol):
 
     @property
     def fields(self) -> Mapping[str, Place]:
-        """Where each amount stands."""
+        """The field of each amount."""
         ...
 
 
 class LimitedQueue(Protocol):
-    """What a queue may have, and what is below it."""
+    """A queue with its quotas and its children."""
 
     @property
     def guaranteed(self) -> Amounts:
@@ -52,29 +52,29 @@ class LimitedQueue(Protocol):
 
     @property
     def max_applications(self) -> int:
-        """Its ``maxapplications``; 0 is no limit."""
+        """Its ``maxapplications``; 0 means no limit."""
         ...
 
     @property
     def applications_field(self) -> Place:
-        """Where that stands, or should."""
+        """The field of ``maxapplications``, or of the queue if it has none."""
         ...
 
     @property
     def children(self) -> Sequence[LimitedQueue]:
-        """The queues right below it."""
+        """Its children."""
         ...
 
 
 def check_quotas(root: LimitedQueue) -> None:
-    """Report every queue of a tree that contradicts the ones above or below it."""
+    """Report all contradictions between the quotas of a tree of queues."""
     _check_guaranteed(root)
     _check_max(root, {})
     _check_applications(root)
 
 
 def _check_guaranteed(queue: LimitedQueue) -> dict[str, int]:
-    """Compare the sums of ``guaranteed``, bottom up; give what the queue counts with."""
+    """Check the sums of ``guaranteed``, bottom up; return what counts for the queue itself."""
     total: dict[str, int] = {}
     for child in queue.children:
         for name, amount in _check_guaranteed(child).items():
@@ -88,7 +88,7 @@ def _check_guaranteed(queue: LimitedQueue) -> dict[str, int]:
 def _compare(
     total: Mapping[str, int], bounds: Mapping[str, int], quota: Amounts, what: str
 ) -> None:
-    """Report each type of which the children are guaranteed more than a bound of their parent."""
+    """Report each type whose sum over the children's ``guaranteed`` exceeds the parent's bound."""
     for name, bound in bounds.items():
         if total.get(name, 0) > bound:
             guaranteed = format_quantity(name, total[name])
@@ -99,7 +99,7 @@ def _compare(
 
 
 def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
-    """Compare each ``max`` with the smallest one above it, top down."""
+    """Check each ``max`` against the smallest one above it, top down."""
     smallest = dict(above)
     for name, amount in queue.max.amounts.items():
         bound = above.get(name)
@@ -114,7 +114,7 @@ def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
 
 
 def _check_applications(queue: LimitedQueue) -> None:
-    """Compare each ``maxapplications`` with the parent's, if that has a limit."""
+    """Check each ``maxapplications`` against that of the parent, if the parent has a limit."""
     limit = queue.max_applications
     for child in queue.children:
         own = child.max_applications

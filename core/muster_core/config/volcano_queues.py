@@ -1,7 +1,7 @@
-"""Settings of queues that come as objects: Volcano's Queue (OBJECT-23 to OBJECT-27).
+"""Settings of queues from objects: Volcano's Queue (OBJECT-23 to OBJECT-27).
 
-The checks are those of a configuration: what an object would make of the tree of queues
-is refused if a file that says so would be.
+The checks are those of a configuration: an object is refused if a file with the resulting tree of
+queues would be refused.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def with_object(config: QueueConfig, event: QueueObject, above: Settings | None) -> QueueConfig:
-    """Give the settings of a queue with those that an object says.
+    """Return the settings of a queue, changed by those of an object.
 
     Args:
-        config: What it has.
+        config: The present settings.
         event: The object.
-        above: The settings of the queue above, or None for the root.
+        above: The settings of the parent, or None for the root.
     """
     properties = dict(config.own_properties)
     if event.priority is not None:
@@ -44,19 +44,19 @@ def with_object(config: QueueConfig, event: QueueObject, above: Settings | None)
 
 
 def inheriting(config: QueueConfig, above: Settings) -> QueueConfig:
-    """Give the settings of a queue where the one above it has other ones now."""
+    """Return the settings of a queue whose parent has new settings."""
     properties = dict(config.own_properties)
     return attrs.evolve(config, settings=resolve(properties, above, is_parent=config.is_parent))
 
 
 def as_parent(config: QueueConfig, above: Settings | None) -> QueueConfig:
-    """Give the settings of a leaf that becomes a parent."""
+    """Return the settings of a leaf that becomes a parent."""
     settings = resolve(dict(config.own_properties), above, is_parent=True)
     return attrs.evolve(config, is_parent=True, settings=settings)
 
 
 class Entry(Protocol):
-    """What is known of a queue: its settings, and what is below it."""
+    """A queue in the tree: its settings and its children."""
 
     @property
     def config(self) -> QueueConfig:
@@ -65,7 +65,7 @@ class Entry(Protocol):
 
     @property
     def dynamic(self) -> bool:
-        """Whether it was made on the fly."""
+        """Whether it is a dynamic queue."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Entry(Protocol):
 @final
 @attrs.frozen
 class _Refusal:
-    """Where every problem is a reason to refuse the object."""
+    """A field of the object; each problem with it refuses the object."""
 
     field: str
 
@@ -100,10 +100,10 @@ class _Amounts:
 @final
 @attrs.frozen
 class _Queue:
-    """A queue as the checks want it.
+    """A queue in the form that :func:`check_quotas` needs.
 
     Attributes:
-        entry: What the directory knows of it.
+        entry: The queue.
     """
 
     entry: Entry
@@ -118,7 +118,7 @@ class _Queue:
 
     @property
     def max_applications(self) -> int:
-        # Volcano's queues limit no applications: what is above them goes on to count.
+        # Volcano's queues have no limit of applications: the limits above them still apply.
         return 0
 
     @property
@@ -127,19 +127,19 @@ class _Queue:
 
     @property
     def children(self) -> Sequence[_Queue]:
-        # What is made on the fly is not checked against its siblings.
+        # Dynamic queues are not checked against their siblings.
         return [_Queue(child) for child in self.entry.children.values() if not child.dynamic]
 
 
 def check_object(config: QueueConfig, root: Entry) -> None:
-    """Check the tree of queues that an object leads to.
+    """Check the tree of queues that results from an object.
 
     Args:
-        config: The settings of the queue that it speaks of.
-        root: The tree.
+        config: The new settings of the queue of the object.
+        root: The root of the tree.
 
     Raises:
-        RefusedError: If a configuration that says so would be refused.
+        RefusedError: If a configuration with this tree would be refused.
     """
     for name, most in config.max.amounts:
         amount = config.guaranteed[name]

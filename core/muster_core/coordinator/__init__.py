@@ -1,4 +1,4 @@
-"""The machine of the coordinator: a batch from its input to the announced decisions.
+"""The state machine of the coordinator: a batch from its input to the announced decisions.
 
-It puts the other rooms together; none of them knows it.
+It combines the other packages of the core; none of them knows it.
 """

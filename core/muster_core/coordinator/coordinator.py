@@ -1,14 +1,13 @@
-"""The coordinator's machine: from the input of a batch to what is announced.
+"""The coordinator's state machine: a batch from its input to the announced decisions.
 
-A batch goes through five steps, and the actor that drives the machine does
-nothing but carry messages between them:
+A batch has five steps; the actor that drives the machine only carries messages between them:
 
-1. ``begin``: timers that are due become requests.
+1. ``begin``: due timers become requests.
 2. ``enter``: each event is admitted or refused, and becomes requests to owners.
-3. ``close``: everybody concerned is told to report; the reports meet at the root.
-   Then the gangs of which members have moved are told, and report themselves.
-4. ``apply``, ``apply_gangs`` and ``decide``: the view takes over what changed, and rounds are run.
-5. ``finish``: decisions get their numbers, owners their commits.
+3. ``close``: the owners with requests get the message to report, and their reports meet at the
+   root. Then the gangs whose members have moved get messages, and report as well.
+4. ``apply``, ``apply_gangs`` and ``decide``: the view takes over the changes, and the rounds run.
+5. ``finish``: decisions get their numbers, and owners get their commits.
 """
 
 from __future__ import annotations
@@ -61,13 +60,13 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen
 class Outcome:
-    """The end of a batch.
+    """The result of a batch.
 
     Attributes:
         announced: Its decisions.
-        apps: What it decided for each application concerned.
-        queues: What it decided for each queue concerned.
-        gangs: What it decided for each gang concerned.
+        apps: The commits for applications, by key.
+        queues: The commits for queues, by key.
+        gangs: The commits for gangs, by key.
     """
 
     announced: Sequence[Announced]
@@ -78,7 +77,7 @@ class Outcome:
 
 @final
 class CoordinatorMachine:
-    """The coordinator's machine.
+    """The coordinator's state machine.
 
     Args:
         configuration: The first configuration.
@@ -94,27 +93,27 @@ class CoordinatorMachine:
         #: The instant of the batch, in microseconds.
         self.now_us = 0
         self._seq = 0
-        #: The position of the event that came in last.
+        #: The position of the latest event.
         self.entered = 0
         self._announced = 0
         self._epoch = Epoch()
-        #: What this batch said so far, by the position in the input that it is about, and what
-        #: its rounds decided.
+        #: The decisions about the input of this batch so far, by position in the input.
         self._said: dict[int, list[Say]] = {}
         for number, warning in enumerate(configuration.warnings):
             self._say(Say((0, 0, number), Decision(Kind.WARNING, message=warning)))
-        #: Whether this batch has anything new to decide on.
+        #: Whether this batch has events, or due timers that become requests.
         self._is_new = False
-        #: Why events of this batch were refused, by their positions.
+        #: The messages of refused events of this batch, by position in the input.
         self._refused_at: dict[int, str] = {}
+        #: The decisions of the rounds of this batch.
         self._decided: list[Decision] = []
 
     def start(self) -> list[AnyRoute]:
-        """Give the queues of the first configuration, which are to be started."""
+        """Return the messages that start the queues of the first configuration."""
         return self._note(list(self.registry.first_routes))
 
     def next_deadline_us(self) -> int | None:
-        """Give the instant of the next timer, never one that is over; between two batches."""
+        """Return the instant of the next timer, at least the present one; between two batches."""
         next_us = self.view.timers.next_us()
         return None if next_us is None else max(next_us, self.now_us)
 
@@ -124,10 +123,10 @@ class CoordinatorMachine:
         """Begin a batch.
 
         Args:
-            now_us: Its instant, in microseconds; never before that of an earlier batch.
+            now_us: Its instant, in microseconds; not before the instant of an earlier batch.
 
         Returns:
-            The requests of the timers that are due.
+            The requests of due timers.
         """
         self.now_us = now_us
         self._batches += 1
@@ -152,13 +151,13 @@ class CoordinatorMachine:
         return self._note(routes)
 
     def must_hear_first(self, event: Event | str) -> bool:
-        """Say whether the owners have to be heard before an event can be let in."""
+        """Return whether the owners must report before an event can be admitted."""
         return self.admission.must_hear_first(event)
 
     def enter(
         self, event: Event, index: int | None = None, line: int | None = None
     ) -> list[AnyRoute]:
-        """Let an event in; one that makes no sense is refused, which is a decision.
+        """Admit or refuse an event; a refusal is a decision.
 
         Args:
             event: The event.
@@ -176,7 +175,7 @@ class CoordinatorMachine:
             return []
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
-        """Let an event in that could not even be read."""
+        """Refuse an event that could not be read."""
         self._refused(self._next_origin(index, line), message)
 
     def _next_seq(self) -> int:
@@ -223,7 +222,7 @@ class CoordinatorMachine:
             self._say(Say((origin.seq, 0, number), decision))
 
     def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
-        """Remember who will have to report."""
+        """Record which owners have to report."""
         self._epoch.note(routes)
         self.admission.note(routes)
         return routes
@@ -232,17 +231,17 @@ class CoordinatorMachine:
         """Close the input of the batch.
 
         Returns:
-            Who is to report, or None if nobody was told anything.
+            The owners that have to report, or None if no messages were sent.
         """
         return (yield from self._epoch.close())
 
     # Decisions
 
     def apply(self, report: QueueReport) -> Steps[list[AnyRoute]]:
-        """Take over what the epoch changed, as the root reports it.
+        """Apply the report of the root, with the changes of the epoch, to the view.
 
         Returns:
-            What gangs are to be told of it.
+            The messages to gangs.
         """
         assert report.epoch == self._epoch.number, "a report of another epoch"
         yield from self.view.apply(report, self.now_us)
@@ -260,7 +259,7 @@ class CoordinatorMachine:
         return self._note([route for move in moves for route in self._move(*move)])
 
     def _move(self, member: MemberKey, moved: Moved) -> Iterator[GangRoute]:
-        """Have a gang told where a member of it is now."""
+        """Yield the messages to a gang about the new place of a member."""
         name = moved.ask.gang
         assert name is not None, "what is no member has moved"
         gangs = self.admission.gangs
@@ -271,19 +270,19 @@ class CoordinatorMachine:
             yield from gangs.leave(name, member)
 
     def close_gangs(self) -> Mapping[int, Close]:
-        """Give the gangs that are to report; to be asked when the applications have.
+        """Return the messages to the gangs that have to report, after the applications have.
 
-        Afterwards, and when they have reported, the owners have been heard.
+        With the reports of these gangs, all owners have reported.
         """
         closes = self._epoch.close_gangs()
         self.admission.heard()
         return closes
 
     def apply_gangs(self, reports: Iterable[GangReport]) -> Steps[None]:
-        """Take over what the epoch changed in gangs.
+        """Apply the reports of gangs to the view.
 
         Args:
-            reports: One of each gang that was to report, in any order.
+            reports: One report of each gang that had to report, in any order.
         """
         for report in sorted(reports, key=lambda report: report.key):
             assert report.epoch == self._epoch.number, "a report of another epoch"
@@ -297,13 +296,13 @@ class CoordinatorMachine:
                 self.admission.gangs.gone(report.name)
 
     def decide(self) -> Iterator[None]:
-        """Run the rounds; between two steps the caller may let others run."""
+        """Run the rounds in steps; the caller may pause between two steps."""
         for decisions in self.view.decide(self.now_us, is_new=self._is_new):
             self._decided.extend(decisions or ())
             yield
 
     def finish(self) -> Steps[Outcome]:
-        """End the batch."""
+        """End the batch, and return its result."""
         decisions = yield from self._in_order()
         decisions += self.view.without_detours(self._decided)
         decisions += self.view.changed_priorities()
@@ -320,7 +319,7 @@ class CoordinatorMachine:
         return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     def _in_order(self) -> Steps[list[Decision]]:
-        """Give what was said of the input, in the order of that, and forget it."""
+        """Return and clear the decisions about the input, in the order of the input."""
         decisions: list[Decision] = []
         for piece in in_pieces(sorted(self._said)):
             yield
@@ -334,21 +333,21 @@ class CoordinatorMachine:
     # Reading
 
     def refusal_of(self, entered: int) -> str | None:
-        """Say why an event of the present or the last batch was refused; None if it was not.
+        """Return why an event of the present or the last batch was refused, or None.
 
-        To be asked after its owner has been heard.
+        The owners concerned must have reported.
 
         Args:
-            entered: What :attr:`entered` was when it had been let in.
+            entered: The value of :attr:`entered` after the event.
         """
         return self._refused_at.get(entered)
 
     def settle_cycles(self) -> Mapping[int, CommitGang]:
-        """Work out which cycles of gangs are invalid, for owners that are about to be seen."""
+        """Compute which cycles of gangs are invalid, and return commits for a snapshot."""
         return self.view.settle_cycles()
 
     def explain(self, app: str, ask: str, now_us: int | None = None) -> Explanation | None:
-        """Say why an ask is not running. Between two batches; nothing is changed by it.
+        """Explain why an ask is not running. Between two batches; it changes nothing.
 
         Args:
             app: Its application.
@@ -365,10 +364,10 @@ class CoordinatorMachine:
         return self.view.explain(key, ask, self.now_us if now_us is None else now_us, said)
 
     def pending(self) -> Iterator[tuple[str, str]]:
-        """Give every ask that is pending, parked or waiting. Between two batches.
+        """Iterate over all asks that are pending, parked or waiting. Between two batches.
 
         Yields:
-            Application and ask: applications by creation, the asks of each in order.
+            Application and ask: applications by creation, the asks of each one in order.
         """
         return self.view.pending()
 
@@ -378,18 +377,18 @@ class CoordinatorMachine:
         queues: Iterable[QueueSnapshot],
         gangs: Iterable[GangSnapshot],
     ) -> Steps[Snapshot]:
-        """Put a snapshot together. Between two batches.
+        """Build a snapshot. Between two batches.
 
         Args:
-            apps: What every application published.
-            queues: What every queue published.
-            gangs: What every gang published.
+            apps: The snapshots of all applications.
+            queues: The snapshots of all queues.
+            gangs: The snapshots of all gangs.
         """
         known = self.registry.completed.seen()
         return (yield from take_snapshot(self.view, self.now_us, known, apps, queues, gangs))
 
     def statistics(self) -> Statistics:
-        """Give how much was done so far."""
+        """Return the statistics since the start."""
         return Statistics(
             requests=self._requests,
             batches=self._batches,
@@ -403,7 +402,7 @@ class CoordinatorMachine:
         """Assert the invariants between two batches; for tests."""
         self.admission.check()
         self.view.check()
-        # The view has all and only the queues and applications of which the directory knows.
+        # The view has all and only the queues and applications of the registry.
         queues = {entry.key: entry.config for entry in self.registry.queues.values()}
         assert queues == {key: queue.config for key, queue in self.view.queues.items()}
         assert self.registry.apps() == {

@@ -1,7 +1,7 @@
-"""The epoch: who was told something in a batch, and therefore has to report.
+"""The epoch: the owners that got messages in a batch, and therefore have to report.
 
-Every request carries a credit to an owner. The coordinator knows that it has heard of everything
-when as many credits have come back with reports as went out.
+Every request to an application carries a credit. When the reports have returned as many credits as
+were sent, no request is without an answer.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen
 class Closing:
-    """Who is to report for an epoch.
+    """The owners that have to report for an epoch.
 
     Attributes:
         epoch: The epoch.
-        apps: The applications that were told something.
-        queues: The queues above them and those that were told something themselves,
-            each with the number of its children that will report.
-        credits: How many requests to applications are to be answered.
+        apps: The applications that got requests.
+        queues: The queues above them, the queues that got messages, and the queues above those;
+            each with the number of its children that report.
+        credits: How many requests to applications the reports have to answer.
     """
 
     epoch: int
@@ -52,22 +52,22 @@ class Closing:
 
 @final
 class Epoch:
-    """Who has to report at the end of the present batch."""
+    """Tracks the owners that have to report at the end of the present batch."""
 
     def __init__(self) -> None:
-        #: The number of the epoch that was closed last.
+        #: The number of the last closed epoch.
         self.number = 0
-        #: Whom the requests of this epoch concern: applications with their queues, and queues.
+        #: The owners that got messages in this epoch; applications with their queues.
         self._told_apps: dict[int, int] = {}
         self._told_queues: set[int] = set()
         self._told_gangs: set[int] = set()
         self._credits = 0
-        #: The parent of each queue and the queue of each application, by key, for closing.
+        #: The parent of each queue, and the queue of each application, by key.
         self._parents: dict[int, int | None] = {}
         self._leaves: dict[int, int] = {}
 
     def note(self, routes: Iterable[AnyRoute]) -> None:
-        """Take note of who is told something."""
+        """Record which owners get messages."""
         for route in routes:
             match route:
                 case TellApp():
@@ -89,7 +89,7 @@ class Epoch:
         """Close the epoch.
 
         Returns:
-            Who is to report, or None if nobody was told anything.
+            The owners that have to report, or None if none of them got a message.
         """
         self.number += 1
         if not self._told_apps and not self._told_queues:
@@ -120,13 +120,13 @@ class Epoch:
         return closing
 
     def close_gangs(self) -> Mapping[int, Close]:
-        """Give the gangs that are to report; to be asked when the applications have."""
+        """Return the messages to the gangs that have to report, after the applications have."""
         closes = dict.fromkeys(sorted(self._told_gangs), Close(self.number))
         self._told_gangs.clear()
         return closes
 
     def forget(self, report: QueueReport) -> None:
-        """Forget the applications and queues that are gone, as a report of the root says."""
+        """Remove the applications and queues that are gone, according to a report of the root."""
         for app in report.apps:
             if app.gone:
                 del self._leaves[app.identity.key]
@@ -136,7 +136,7 @@ class Epoch:
 
     def check(self, view: DecisionView) -> None:
         """Assert the invariants between two batches; for tests."""
-        # It knows whom everybody reports to.
+        # It knows the parent of every owner.
         assert self._leaves == {key: app.identity.leaf for key, app in view.apps.items()}
         assert self._parents == {
             key: None if queue.parent is None else queue.parent.key

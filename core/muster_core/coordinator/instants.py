@@ -1,4 +1,4 @@
-"""Time that passes: from one instant at which timers are due to the next."""
+"""Virtual time: going from one instant with due timers to the next one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from muster_core.coordinator.coordinator import CoordinatorMachine
 
 
 def pass_time(machine: CoordinatorMachine, until_us: int | None) -> Iterator[int]:
-    """Let time pass while no batch is open.
+    """Let virtual time pass while no batch is open.
 
     Args:
-        machine: Whose time it is.
-        until_us: Up to when, in microseconds, the timers of that instant included; None: until
-            no timer is left.
+        machine: The coordinator's state machine.
+        until_us: The last instant, in microseconds, including its timers; None: until no timer
+            is left.
 
     Yields:
-        Each instant at which a timer is due. It is the present one then, and whoever drives the
-        coordinator begins a batch there and ends it before going on.
+        Each instant with due timers, in microseconds, which is then the present one. The caller
+        begins and ends a batch before it continues.
     """
     while (due_us := machine.next_deadline_us()) is not None:
         if until_us is not None and due_us > until_us:

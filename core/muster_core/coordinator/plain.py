@@ -1,8 +1,7 @@
-"""All machines of the core driven by one loop, without tasks.
+"""All state machines of the core, driven by one loop without tasks.
 
-It decides what the actors decide, since every decision is made in the machines.
-It is there to measure what the tasks cost, and to tell a fault of the tasks from one
-of the machines.
+It makes the same decisions as the actors, since the machines make every decision. It serves to
+measure what the tasks cost, and to tell bugs of the tasks from bugs of the machines.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 @final
 class PlainScheduler:
-    """A scheduler in virtual time, one call at a time.
+    """A synchronous scheduler in virtual time.
 
     Args:
         configuration: The first configuration; default: only ``root``, without limits.
@@ -51,7 +50,7 @@ class PlainScheduler:
         self._apps: dict[int, ApplicationMachine] = {}
         self._queues: dict[int, QueueMachine] = {}
         self._gangs: dict[int, GangMachine] = {}
-        #: Everything that was announced so far.
+        #: All decisions so far.
         self.announced: list[Announced] = []
         self._open = False
         self._deliver(self._machine.start())
@@ -63,11 +62,11 @@ class PlainScheduler:
         index: int | None = None,
         line: int | None = None,
     ) -> None:
-        """Let an event in, or the message of a refusal.
+        """Submit an event, or the message of a refusal.
 
         Args:
-            event: The event.
-            at_us: When, in microseconds, never earlier than before; default: now.
+            event: The event, or the message.
+            at_us: When, in microseconds, not earlier than before; default: now.
             index: Its index in a feed, or None.
             line: Its line in a feed, or None.
         """
@@ -99,7 +98,7 @@ class PlainScheduler:
         """Close the batch and let time pass up to an instant.
 
         Args:
-            until_us: The instant, in microseconds; timers that are due just then go off as well.
+            until_us: The instant, in microseconds, including its timers.
         """
         self._end()
         self._run_timers(until_us)
@@ -108,24 +107,24 @@ class PlainScheduler:
 
     @property
     def machine(self) -> CoordinatorMachine:
-        """The coordinator's machine, which is to be read only."""
+        """The coordinator's state machine, only for reading."""
         return self._machine
 
     def app(self, name: str) -> AppSnapshot | None:
-        """Give an application as it is now; None if it is unknown, or has completed."""
+        """Return a snapshot of an application, or None if it is unknown or has completed."""
         key = self._machine.registry.locate(name)
         return None if key is None else self._apps[key].snapshot()
 
     def pending(self) -> Iterator[tuple[str, str]]:
-        """Give every ask that is pending, parked or waiting, as ``(application, ask)``."""
+        """Yield all asks that are pending, parked or waiting, as ``(application, ask)``."""
         return self._machine.pending()
 
     def explain(self, app: str, ask: str) -> Explanation | None:
-        """Say why an ask is not running; None if it is bound, or unknown."""
+        """Explain why an ask is not running; return None if it is bound or unknown."""
         return self._machine.explain(app, ask)
 
     def snapshot(self) -> Snapshot:
-        """Give everything as it is now; the first batch must have ended."""
+        """Return a snapshot of the whole state; the first batch must have ended."""
         for key, commit in self._machine.settle_cycles().items():
             self._gangs[key].handle(commit)
         return all_at_once(
@@ -183,7 +182,7 @@ class PlainScheduler:
                 del self._gangs[gang.key]
 
     def _report(self, closing: Closing) -> None:
-        """Carry the reports of an epoch upward, from the applications to the root."""
+        """Carry the reports of an epoch from the applications up to the root."""
         reports: list[QueueReport] = []
         for key, expect in closing.queues.items():
             self._pass_up(self._queues[key].handle(expect), reports)

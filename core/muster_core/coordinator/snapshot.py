@@ -1,4 +1,4 @@
-"""Snapshots: what owners published, put together with what the view knows of nodes and shares."""
+"""Building a snapshot from those of the owners, and from the nodes and shares of the view."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def take_snapshot(
     queues: Iterable[QueueSnapshot],
     gangs: Iterable[GangSnapshot],
 ) -> Steps[Snapshot]:
-    """Put a snapshot together. Between two batches.
+    """Build a snapshot. Between two batches.
 
     Args:
         view: The decision view.
         at_us: The instant of the last batch, in microseconds.
-        completed: The names of completed applications that are remembered.
-        apps: What every application published.
-        queues: What every queue published.
-        gangs: What every gang published.
+        completed: The names of completed applications, as far as they are kept.
+        apps: The snapshots of all applications.
+        queues: The snapshots of all queues.
+        gangs: The snapshots of all gangs.
     """
     queues = sorted(queues, key=attrgetter("path"))
     nodes: dict[str, NodeSnapshot] = {}

@@ -1,4 +1,4 @@
-"""What gangs are: their definition, their states, and the groups that they form by name.
+"""Gangs: what defines one, its states, and the groups that gangs form by naming one another.
 
-Nothing here knows members, nodes or queues, or imports another package.
+This package knows no members, nodes or queues, and imports no other package.
 """

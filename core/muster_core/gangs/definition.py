@@ -1,8 +1,8 @@
-"""What defines a gang, and from where.
+"""The definition of a gang.
 
-GANG-1 to GANG-10, after Koordinator's gang scheduling proposal. What is said of a gang
-comes from an object (a PodGroup, an ``add_gang`` event) and from annotations on its
-members; annotations override the object field by field.
+GANG-1 to GANG-10, after Koordinator's gang scheduling proposal. The fields of a gang come from an
+object (a PodGroup, an ``add_gang`` event) and from annotations on its members. Annotations
+override the object field by field.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 
 @final
 class GangMode(StrEnum):
-    """What becomes of the waiting members when one member fits nowhere."""
+    """What happens to the waiting members when one member fits nowhere."""
 
     STRICT = "Strict"
     NON_STRICT = "NonStrict"
@@ -24,11 +24,11 @@ class GangMode(StrEnum):
 @final
 @attrs.frozen
 class GangFields:
-    """What one source says of a gang; None is not said.
+    """The fields of a gang that one source gives; None if it does not give a field.
 
     Attributes:
-        min_member: How many members have to have room before any is bound.
-        total: How many members there will be; kept and reported, nothing more.
+        min_member: How many members must hold a node before any member is bound.
+        total: How many members there will be; it is only reported.
         mode: Strict or NonStrict.
         wait_us: How long members may wait, in microseconds.
         groups: The full names of the gangs of its group.
@@ -41,13 +41,13 @@ class GangFields:
     groups: tuple[str, ...] | None = None
 
     def lacks_total(self) -> bool:
-        """Say whether there would be fewer members in all than the gang needs."""
+        """Return whether ``total`` is below ``min_member``."""
         if self.total is None or self.min_member is None:
             return False
         return self.total < self.min_member
 
     def over(self, other: GangFields) -> GangFields:
-        """Give what both say together, where this one overrides the other field by field."""
+        """Merge the fields with those of another source, which these override field by field."""
         return GangFields(
             min_member=other.min_member if self.min_member is None else self.min_member,
             total=other.total if self.total is None else self.total,
@@ -58,20 +58,20 @@ class GangFields:
 
 
 NOTHING_SAID = GangFields()
-"""The fields of a source that says nothing."""
+"""The fields of a source that gives none."""
 
 
 @final
 @attrs.frozen
 class GangDefinition:
-    """What a gang is, with defaults filled in.
+    """The definition of a gang, with defaults filled in.
 
     Attributes:
-        min_member: How many members have to have room before any is bound; 1 or more.
-        total: How many members there will be; kept and reported, nothing more.
+        min_member: How many members must hold a node before any member is bound; 1 or more.
+        total: How many members there will be; it is only reported.
         mode: Strict or NonStrict.
-        wait_us: How long members may wait, in microseconds; None for ``gang.wait.time``
-            of the configuration in force.
+        wait_us: How long members may wait, in microseconds; None for the ``gang.wait.time``
+            of the present configuration.
         groups: The full names of the gangs of its group.
     """
 
@@ -83,7 +83,7 @@ class GangDefinition:
 
 
 def define(fields: GangFields) -> GangDefinition | None:
-    """Fill in defaults; None if it is not said how many members a gang needs."""
+    """Return the definition with defaults filled in, or None without ``min_member``."""
     if fields.min_member is None:
         return None
     return GangDefinition(

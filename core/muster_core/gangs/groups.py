@@ -1,8 +1,8 @@
-"""Which gangs belong together: everything connected through their lists.
+"""Gang groups: the gangs that are connected by their ``groups`` fields.
 
-GANG-6, GANG-7: the group of a gang is all that can be reached from it through the
-``groups`` of gangs, whichever side names the other. A name connects even while no gang
-of that name is defined.
+GANG-6, GANG-7: the group of a gang is everything that can be reached from it through the
+``groups`` of gangs, in both directions. A name connects gangs even if no gang of that name is
+defined.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import final
 
 @final
 class GangLinks:
-    """The lists of all gangs that are defined, and the groups that they make."""
+    """The ``groups`` lists of all defined gangs, and the resulting groups."""
 
     def __init__(self) -> None:
-        #: What each gang names, itself left out; only gangs that name others.
+        #: The other gangs that each gang names; only gangs that name others.
         self._lists: dict[str, frozenset[str]] = {}
-        #: Who names each name: the lists the other way round.
+        #: The gangs that name each name: the inverse of ``_lists``.
         self._named_by: dict[str, set[str]] = {}
-        #: The group of each name, as far as it was asked for.
+        #: A cache of the group of each name.
         self._groups: dict[str, tuple[str, ...]] = {}
 
     def group_of(self, name: str) -> tuple[str, ...]:
-        """Give the names of the group of a gang, in order; the same tuple to all of them."""
+        """Return the sorted names of the group of a gang: one tuple for the whole group."""
         known = self._groups.get(name)
         if known is None:
             known = tuple(sorted(self._connected(name)))
@@ -32,7 +32,7 @@ class GangLinks:
         return known
 
     def forget(self, name: str) -> None:
-        """Forget what is known of a gang that has ceased to exist and is named by nobody."""
+        """Remove a gang that no longer exists from the cache, if it is a group of its own."""
         if self._groups.get(name) == (name,):
             del self._groups[name]
 
@@ -41,10 +41,10 @@ class GangLinks:
 
         Args:
             name: The gang.
-            named: Whom it names; empty also for a gang that is not defined.
+            named: The gangs that it names; empty also for a gang that is not defined.
 
         Returns:
-            The groups that are no longer what they were.
+            The former groups that may have changed, as far as they were in the cache.
         """
         new = frozenset(named) - {name}
         old = self._lists.get(name, frozenset())

@@ -1,9 +1,8 @@
 """The states of a gang, in one table.
 
-GANG-42 to GANG-51, after Koordinator's gang scheduling proposal. Everything that changes
-the state of a gang is a row of :data:`GANG_TRANSITIONS`; what is not in the table
-changes nothing. The owner of a gang and the coordinator's view both use it: the first
-for what comes in, the second for what a round decides.
+GANG-42 to GANG-51, after Koordinator's gang scheduling proposal. :data:`GANG_TRANSITIONS` has a
+row for each change of the state; nothing else changes it. The owner of a gang applies the table
+to events, and the coordinator's view applies it to the decisions of rounds.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final, final
 
 @final
 class GangState(StrEnum):
-    """Where a gang stands."""
+    """The state of a gang."""
 
     PLACEHOLDER = "Placeholder"
     GATHERING = "Gathering"
@@ -25,7 +24,7 @@ class GangState(StrEnum):
 
 @final
 class GangTrigger(StrEnum):
-    """What may change the state of a gang."""
+    """What can change the state of a gang."""
 
     DEFINED = "it is defined"
     REMOVED = "it is removed"
@@ -57,16 +56,16 @@ GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
     (GangState.TIMED_OUT, GangTrigger.REMOVED): GangState.PLACEHOLDER,
     (GangState.TIMED_OUT, GangTrigger.EMPTIED): GangState.GATHERING,
 }
-"""Present state and what happens, to the next state."""
+"""The next state, by the present state and what happens."""
 
 
 def next_gang_state(state: GangState, trigger: GangTrigger, *, defined: bool) -> GangState:
-    """Give the state after ``trigger``; the same one if the table has no row for it.
+    """Return the state after ``trigger``, which is the same one without a row in the table.
 
     Args:
         state: The present state.
         trigger: What happens.
-        defined: Whether the gang is defined; one that is not gathers in a placeholder.
+        defined: Whether the gang is defined; without a definition, Gathering is Placeholder.
     """
     after = GANG_TRANSITIONS.get((state, trigger), state)
     return GangState.PLACEHOLDER if after is GangState.GATHERING and not defined else after

@@ -1,4 +1,4 @@
-"""Nodes: their order, and what fits where.
+"""Nodes: their order, and the shapes that fit on them.
 
-They know no asks, only shapes; who holds what on a node is a key to them.
+They know no asks, only shapes; the holder of an allocation is only a key for them.
 """

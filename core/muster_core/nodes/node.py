@@ -1,4 +1,4 @@
-"""One node, and what it holds."""
+"""A node and the allocations on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 Holder = tuple[int, str]
-"""Whose an allocation is: the key of its application, and the name of its ask."""
+"""The holder of an allocation: the key of the application, and the name of the ask."""
 
 
 Weights = tuple[tuple[str, float], ...]
@@ -23,21 +23,21 @@ Weights = tuple[tuple[str, float], ...]
 @final
 @attrs.define(eq=False)
 class Node(Ranked):
-    """One node, altered by the index alone.
+    """One node, which only the index changes.
 
     Attributes:
         name: Its name.
-        capacity: What it has, in base units.
-        used: What is taken of it; may be above the capacity after an update.
-        held: What is placed on it: applications by their keys, and the names of their asks.
-            Each counts once, but while an ask of that name goes as another one comes.
-        attributes: What selectors look at.
-        schedulable: Whether anything new may be placed on it.
-        weighing: How its utilisation is computed.
-        matching: The shapes that may use it, whatever is free; it is ranked with those of
-            them that it could take now.
+        capacity: Its capacity, in base units.
+        used: The resources in use; may exceed the capacity after an update.
+        held: The count of allocations of each holder. It is 1, except while an ask ends and a
+            new ask of the same name begins.
+        attributes: The attributes that selectors refer to.
+        schedulable: Whether asks may be placed on it.
+        weighing: Computes its utilisation.
+        matching: The shapes that may use it, regardless of free resources; ``mask`` has those of
+            them that fit now.
         present: Whether it is still in the index.
-        version: Another number whenever anything about it has changed.
+        version: A number that changes whenever anything about the node changes.
     """
 
     name: str

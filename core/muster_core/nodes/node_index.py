@@ -1,11 +1,11 @@
-"""The nodes, in the order in which they are tried, and what fits where.
+"""The index of nodes: the order in which they are tried, and the shapes that fit on them.
 
-ORDER-21 to ORDER-26: nodes are tried by score (``fair``: least utilised first,
-``binpacking``: most utilised first), then name. The first that is schedulable,
-matches and fits is taken. Scores are computed anew from integers, never
-accumulated, so that the order does not depend on the way there.
+ORDER-21 to ORDER-26: nodes are tried by score (``fair``: least utilised first, ``binpacking``: most
+utilised first), then by name. The first one that is schedulable, matches and has enough free
+resources is used. Scores are always computed from integers, never accumulated, so that the order
+does not depend on the history.
 
-The nodes are ranked by score; each has the mask of the shapes that it could take now.
+The nodes are ranked by score; each has the mask of the shapes that fit on it now.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ class NodeIndex:
         self._weights: Weights = (("memory", 1.0), ("vcore", 1.0))
         #: Every node by name.
         self.nodes: dict[str, Node] = {}
-        #: What all nodes have, unschedulable ones included.
+        #: The capacity of all nodes, including unschedulable ones.
         self.total: dict[str, int] = {}
         #: All nodes, in the order in which they are tried.
         self._ranking: Ranking[Node] = Ranking()
-        #: The shapes that are new and that no node has been compared with yet.
+        #: New shapes that have not been compared with the nodes yet.
         self._unplaced: list[int] = []
-        #: How many nodes could take each shape now.
+        #: On how many nodes each shape fits now.
         self._counts = MaskCounts()
-        #: How many asks of a shape there is room for, at least; all of it for those counted.
-        #: It is forgotten whenever a node changes.
+        #: A lower bound on the number of asks of a shape that fit now; the exact number for
+        #: the shapes in ``_counted``. Both are cleared whenever a node changes.
         self._room: dict[int, int] = {}
         self._counted: set[int] = set()
-        #: Goes up whenever there is more room somewhere, on a node or in a queue.
+        #: Goes up whenever a node or a queue has more room.
         self.grown = 0
-        #: Goes up whenever anything has changed, on any node.
+        #: Goes up whenever anything about a node changes.
         self.changes = 0
-        #: The nodes there are that have changed, until somebody takes note of that.
+        #: The nodes that have changed, until the reader of this clears it.
         self.touched: dict[Node, None] = {}
 
     @property
     def fitting(self) -> int:
-        """The shapes that some node could take now."""
+        """The shapes that fit on any node now."""
         return self._counts.mask
 
     def configure(self, policy: NodeSortPolicy, weights: Weights) -> None:
@@ -97,7 +97,7 @@ class NodeIndex:
         *,
         schedulable: bool | None,
     ) -> None:
-        """Replace those fields of a node that are not None; nobody is evicted."""
+        """Replace the fields of a node that are not None; no ask is evicted."""
         node = self.nodes[name]
         self.grown += 1
         if capacity is not None:
@@ -116,24 +116,24 @@ class NodeIndex:
         self._count_capacity(node, 1)
 
     def remove(self, name: str) -> Node:
-        """Take a node out; what was placed on it still refers to the node that is given back."""
+        """Remove a node and return it; the allocations on it still refer to it."""
         node = self.nodes.pop(name)
         self._count_capacity(node, -1)
         self._ranking.remove(node)
         self._set_mask(node, 0)
         node.present = False
         self.touch(node)
-        del self.touched[node]  # Nodes that come and go are not kept for those who never ask.
+        del self.touched[node]  # Otherwise removed nodes would pile up if nothing clears it.
         return node
 
     def touch(self, node: Node) -> None:
-        """Take note that something about what is placed on a node has changed."""
+        """Record that the allocations on a node have changed."""
         node.version += 1
         self.changes += 1
         self.touched[node] = None
 
     def save(self, name: str) -> Callable[[], None]:
-        """Give what makes a node what it is now."""
+        """Return a function that restores the present fields of a node."""
         node = self.nodes[name]
         before = dict(node.capacity), dict(node.attributes), node.schedulable
 
@@ -151,16 +151,16 @@ class NodeIndex:
         self._enter(node)
 
     def find(self, bit: int) -> Node | None:
-        """Give the first node in order that could take the shape at ``bit`` now."""
+        """Return the first node on which the shape at ``bit`` fits now, or None."""
         wanted = 1 << bit
         return self._ranking.first(wanted) if self.fitting & wanted else None
 
     def room_for(self, bit: int, enough: int) -> int:
-        """Count how many asks of the shape at ``bit`` could be placed now, one beside another.
+        """Count how many asks of the shape at ``bit`` fit on the nodes now, all together.
 
         Args:
-            bit: The shape.
-            enough: A number with which to stop counting.
+            bit: The bit of the shape.
+            enough: The number at which the count may stop.
         """
         known = self._room.get(bit)
         if known is not None and (known >= enough or bit in self._counted):
@@ -176,7 +176,7 @@ class NodeIndex:
         return count
 
     def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
-        """Count how many more asks of a shape a node would have room for with more to give."""
+        """Count how many more asks of a shape would fit on a node with ``amounts`` more free."""
         if not (node.present and node.schedulable and shape.matches(node.name, node.attributes)):
             return 0
         free = self._free(node)
@@ -184,7 +184,7 @@ class NodeIndex:
         return _how_many(shape.resources, more) - _how_many(shape.resources, free)
 
     def take(self, node: Node, resources: Resources, holder: Holder) -> None:
-        """Use ``resources`` of a node on which they fit, for an ask."""
+        """Allocate ``resources`` on a node, on which they must fit, for an ask."""
         held, used = node.held, node.used
         held[holder] = held[holder] + 1 if holder in held else 1
         for name, amount in resources.items():
@@ -192,7 +192,7 @@ class NodeIndex:
         self._moved(node)
 
     def give_back(self, node: Node, resources: Resources, holder: Holder) -> None:
-        """Free what an ask had of a node, also of one that is lost."""
+        """Release the resources of an ask on a node, which may be removed already."""
         self.grown += 1
         if node.held[holder] == 1:
             del node.held[holder]
@@ -208,15 +208,15 @@ class NodeIndex:
             self._moved(node)
 
     def shape_added(self, bit: int) -> None:
-        """Take note of a new shape; :meth:`place_shapes` finds the nodes that could take it."""
+        """Record a new shape; :meth:`place_shapes` finds the nodes on which it fits."""
         self._unplaced.append(bit)
 
     def place_shapes(self) -> Steps[None]:
-        """Find the nodes that could take the shapes that are new."""
+        """Find the nodes on which the new shapes fit."""
         bits, self._unplaced = self._unplaced, []
         if not bits:
             return
-        # Most shapes may use any node: they need no look at each.
+        # Most shapes may use any node, so that they need no match with each node.
         anywhere, choosy = 0, [bit for bit in bits if self._shapes.shapes[bit].is_choosy]
         for bit in set(bits).difference(choosy):
             anywhere |= 1 << bit
@@ -229,7 +229,7 @@ class NodeIndex:
                     self._ranking.widen(node)
 
     def shapes_forgotten(self, bits: Iterable[int]) -> None:
-        """Forget shapes that no pending ask has."""
+        """Remove shapes that no pending ask has."""
         keep = ~sum(1 << bit for bit in bits)
         self._counts.keep_only(keep)
         self._room.clear()
@@ -240,7 +240,7 @@ class NodeIndex:
         self._ranking.keep_only(keep)
 
     def in_order(self) -> Iterator[Node]:
-        """Give the nodes in the order in which they are tried."""
+        """Iterate over the nodes in the order in which they are tried."""
         return iter(self._ranking)
 
     def _count_capacity(self, node: Node, sign: int) -> None:
@@ -285,7 +285,7 @@ class NodeIndex:
         return (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
 
     def _moved(self, node: Node) -> None:
-        """Bring a node's place up to date after its use or its capacity has changed."""
+        """Update the mask and the place of a node after its usage or its capacity has changed."""
         node.version += 1
         self.changes += 1
         self.touched[node] = None
@@ -304,12 +304,12 @@ class NodeIndex:
     def check(self) -> None:
         """Assert the invariants; for tests."""
         order = list(self.in_order())
-        # Every node is in the order once, and the order is that of fresh scores.
+        # Every node is in the order once, and the order is by recomputed scores.
         assert sorted(node.name for node in order) == sorted(self.nodes)
         assert [self._rank(node) for node in order] == sorted(node.rank for node in order)
         self._ranking.check()
         assert not self._unplaced
-        # The masks are those that a fresh look gives.
+        # The masks are the recomputed ones.
         for node in order:
             free = self._free(node)
             fresh = {
@@ -330,5 +330,5 @@ class NodeIndex:
 
 
 def _how_many(resources: Resources, room: Mapping[str, int]) -> int:
-    """Count how often an amount fits in some room, which may be below zero."""
+    """Count how often an amount fits in ``room``, which may be negative."""
     return max(0, min(room.get(name, 0) // amount for name, amount in resources.items()))

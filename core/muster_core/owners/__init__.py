@@ -1,5 +1,5 @@
-"""The machines of those who own state (applications, queues, gangs), and their messages.
+"""The state machines of the owners (applications, queues, gangs), and their messages.
 
-Each machine changes its own state in ``handle`` and knows of others only what messages say.
-None knows the decision view or how batches are run.
+Each machine changes only its own state, in ``handle``, and knows others only from messages. None
+of them knows the decision view or how batches run.
 """

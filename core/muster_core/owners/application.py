@@ -1,9 +1,8 @@
-"""The machine that owns an application: its asks, its allocations, its state.
+"""The state machine of an application: its asks, its allocations and its state.
 
-Each ask is in exactly one place: pending, parked, waiting or bound. Whatever is asked of the
-application is answered here, in the order of arrival, and a request that makes
-no sense is refused and changes nothing. What happened is said in actions, which
-the next report carries upward.
+Each ask is in exactly one place: pending, parked, waiting or bound. The machine handles requests
+in the order of arrival; it refuses an invalid request, which changes nothing. Its actions go to
+its leaf with the next report.
 """
 
 from __future__ import annotations
@@ -60,21 +59,20 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
 SPOILT_LIMIT: Final = 1_000_000
-"""The largest number of binds of one ask that can be made to fail beforehand."""
+"""The largest number of future binds of one ask that can be made to fail."""
 
 _CAME: Final = -3
 _BEFORE: Final = -2
-"""Where it stands in the log of an event that an application came with it, and that it has
-an ask, if that ask is bound already: before the gang of that is satisfied, which is -1."""
-
+"""Places in the log among the decisions of one event: the application is new; it has an ask that
+is bound already. Both come before its gang is satisfied, which is -1."""
 
 _LONG: Final = 16 * SIZE
-"""With more asks than this it takes milliseconds to let all of them go."""
+"""With more asks than this, removing all of them takes milliseconds."""
 
 _STATES_THAT_ASKS_END: Final = frozenset(
     state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_ADDED
 )
-"""The states that an ask which comes makes another one of."""
+"""The states that end when an ask is added."""
 
 
 def _arrival(ask: Ask) -> tuple[int, int]:
@@ -86,7 +84,7 @@ class ApplicationMachine:
     """One application.
 
     Args:
-        identity: What about it never changes.
+        identity: The part of it that never changes.
     """
 
     __slots__ = (
@@ -106,21 +104,21 @@ class ApplicationMachine:
         self._places = AskPlaces()
         #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
         self._spoilt: dict[str, int] = {}
-        #: The asks that have come one after the other just now: pending, but not counted yet.
+        #: The latest asks, added in a row: pending, but not in the sums yet.
         self._came: list[Ask] = []
-        #: What was done since the last report, before those came.
+        #: The actions since the last report, before those asks.
         self._actions: list[AppAction] = []
         self._credits = 0
         self._gone = False
 
     def handle(self, message: ToApplication) -> AppReport | None:
-        """Do what a message says.
+        """Handle a message.
 
         Args:
-            message: The next message, in the order in which they were sent.
+            message: The next message, in the order of sending.
 
         Returns:
-            A report, in answer to :class:`Close`; None otherwise.
+            The report for a :class:`Close`, otherwise None.
         """
         if self._came and not isinstance(message, AddAsks):
             self._end_row()
@@ -138,12 +136,12 @@ class ApplicationMachine:
         return None
 
     def is_long(self, message: ToApplication) -> bool:
-        """Say whether a message is about so many asks that it is better followed in steps."""
+        """Return whether a message concerns so many asks that :meth:`steps` should handle it."""
         asks = len(self._places.pending) + len(self._places.bound)
         return isinstance(message, Dismiss) and asks > _LONG
 
     def steps(self, message: ToApplication) -> Steps[AppReport | None]:
-        """Do what :meth:`handle` does, in steps, between which nobody may look at what is here."""
+        """Handle a message in steps; the state must not be read before the last step."""
         if not isinstance(message, Dismiss):
             return self.handle(message)
         if self._came:
@@ -153,19 +151,19 @@ class ApplicationMachine:
         return None
 
     def _act(self, action: AppAction) -> None:
-        """Take note of what was done, after the asks that have come before."""
+        """Record an action, after the asks that were added before."""
         if self._came:
             self._end_row()
         self._actions.append(action)
 
     def _end_row(self) -> None:
-        """Count the asks that have come one after the other, and say so, all at once."""
+        """Count the asks of the row, and record them in one action."""
         asks = tuple(self._came)
         self._came.clear()
         self._places.count_pending(asks)
         self._actions.append(Pending(asks))
 
-    # Requests: nothing is changed before it is known that they make sense
+    # Requests: a request is checked before it changes anything
 
     def _answer(self, request: AppRequest) -> None:
         match request:
@@ -230,7 +228,7 @@ class ApplicationMachine:
         self._act(Placed(allocation))
         decision = self._decision(Kind.BOUND, ask, request.node)
         self._act(Say((request.origin.seq, 0, 0), decision))
-        # First it has an ask; then, once its gang is satisfied, a bound one.
+        # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
         self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
         self._trigger(Trigger.ASK_BOUND, request.origin)
 
@@ -253,7 +251,7 @@ class ApplicationMachine:
             self._trigger(Trigger.EMPTIED, origin)
 
     def _remove(self, name: str, reason: Reason, order: tuple[int, int, int]) -> None:
-        """Take an ask out of its place, and say why."""
+        """Remove an ask from its place, and record the decision."""
         held = self._places.held(name)
         if held is not None:
             ask = held.ask
@@ -297,13 +295,13 @@ class ApplicationMachine:
         ask, order = allocation.ask, (request.origin.seq, 0, 0)
         park = ask.gang is not None and ask.gang == request.timed_out
         self._give_up(allocation, Reason.BIND_FAILED, order)
-        # Nobody has taken it from its gang, which therefore is what it was.
+        # The ask is not lost to its gang, whose state does not change.
         self._put_back(ask, order, park=park, was_bound=True)
 
     def _roll_back(self, request: RollBack) -> None:
         for number, name in request.asks:
             allocation = self._places.waiting.get(name)
-            if allocation is None:  # An object that came with this one has ended its wait.
+            if allocation is None:  # Another object of the same event has ended its wait.
                 continue
             order = (request.origin.seq, 1, number)
             self._give_up(allocation, request.reason, order)
@@ -318,7 +316,7 @@ class ApplicationMachine:
         lost: bool = False,
         was_bound: bool = False,
     ) -> None:
-        """Let an ask that held a node be pending again, or parked."""
+        """Make an ask that held a node pending again, or park it."""
         if park:
             self._park_one(ask, was_bound=was_bound)
         else:
@@ -326,12 +324,7 @@ class ApplicationMachine:
         place = AskPlace.PARKED if park else AskPlace.PENDING
         self._moved(order, ask, place, lost=lost)
 
-    def _give_up(
-        self,
-        allocation: Allocation,
-        reason: Reason,
-        order: tuple[int, int, int],
-    ) -> None:
+    def _give_up(self, allocation: Allocation, reason: Reason, order: tuple[int, int, int]) -> None:
         self._act(self._leave_node(allocation))
         self._act(self._say_released(allocation.ask, allocation.node, reason, order))
 
@@ -358,7 +351,7 @@ class ApplicationMachine:
             self._moved((request.origin.seq, 1, 0), ask, AskPlace.PENDING)
 
     def _time_up(self, request: TimeUp) -> None:
-        # A completion of the same instant comes first, and may have ended the state.
+        # A completion at the same instant comes first, and may have ended the state.
         if self._state is request.state:
             self._trigger(Trigger.TIME_UP, request.origin)
             self._gone = self._state is AppState.COMPLETED
@@ -393,7 +386,7 @@ class ApplicationMachine:
                 del self._spoilt[name]
 
     def _count_binds(self, times: int) -> None:
-        """Let so many binds change the state."""
+        """Apply a number of binds to the state."""
         skip = self.identity.skip_starting
         for _ in range(times):
             if self._state is AppState.RUNNING:
@@ -420,7 +413,7 @@ class ApplicationMachine:
         *,
         lost: bool = False,
     ) -> None:
-        """Say where a member of a gang is now, for its gang."""
+        """Record the new place of a member of a gang, for its gang."""
         if ask.gang is not None:
             self._act(Moved(order, ask, place, lost))
 
@@ -474,14 +467,14 @@ class ApplicationMachine:
         return report
 
     def values(self) -> Values:
-        """Give what counts of the application in its queue."""
+        """Return the values that the application adds to its queue."""
         if self._came:
             self._end_row()
         places = self._places
         return Values(places.tally.top(), dict(places.pending_total), dict(places.allocated_total))
 
     def snapshot(self) -> AppSnapshot:
-        """Give the application as it is now."""
+        """Return a snapshot of the application."""
         if self._came:
             self._end_row()
         return AppSnapshot(
@@ -497,5 +490,5 @@ class ApplicationMachine:
         if self._came:
             self._end_row()
         self._places.check()
-        # Only asks that exist can have binds that will fail.
+        # Only existing asks have binds that will fail.
         assert set(self._spoilt) <= set(self._places.names())

@@ -1,7 +1,7 @@
-"""Where the asks of an application are, and the sums over them.
+"""The places of the asks of an application, and the sums over them.
 
-Each ask is in exactly one place: pending, parked, waiting or bound. The highest priority among
-the pending ones and the totals of what is pending and allocated follow every change.
+Each ask is in exactly one place: pending, parked, waiting or bound. Every change updates the
+highest priority of the pending asks and the totals of pending and allocated resources.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @final
 class AskPlaces:
-    """The asks of one application by their places; its machine alone changes it."""
+    """The asks of one application by their places; only its machine changes them."""
 
     __slots__ = (
         "allocated_total",
@@ -34,11 +34,11 @@ class AskPlaces:
     )
 
     def __init__(self) -> None:
-        #: All and only the asks that wait for a node, by name.
+        #: All and only the pending asks, by name.
         self.pending: dict[str, Ask] = {}
-        #: All and only the members of gangs that are not to be tried, by name.
+        #: All and only the parked members of gangs, by name.
         self.parked: dict[str, Ask] = {}
-        #: All and only the members of gangs that hold a node without being bound, by name.
+        #: All and only the waiting members of gangs, by name.
         self.waiting: dict[str, Allocation] = {}
         #: All and only the bound asks, by name, in bind order.
         self.bound: dict[str, Allocation] = {}
@@ -50,7 +50,7 @@ class AskPlaces:
         self.allocated_total: dict[str, int] = {}
 
     def knows(self, name: str) -> bool:
-        """Say whether there is an ask of this name, in whatever place."""
+        """Return whether there is an ask of this name, in any place."""
         return (
             name in self.pending
             or name in self.bound
@@ -59,57 +59,57 @@ class AskPlaces:
         )
 
     def is_empty(self) -> bool:
-        """Say whether no ask is left."""
+        """Return whether no ask is left."""
         return not (self.pending or self.parked or self.waiting or self.bound)
 
     def held(self, name: str) -> Allocation | None:
-        """Give what an ask holds, bound or waiting, or None."""
+        """Return the allocation of a bound or waiting ask, or None."""
         return self.bound.get(name) or self.waiting.get(name)
 
     def everything(self) -> list[Ask]:
-        """Give all asks, in no particular order."""
+        """Return all asks, in no particular order."""
         holding = (*self.waiting.values(), *self.bound.values())
         free = (*self.pending.values(), *self.parked.values())
         return [*free, *(allocation.ask for allocation in holding)]
 
     def count_pending(self, asks: Sequence[Ask]) -> None:
-        """Count asks that were put among the pending ones already, all at once."""
+        """Add asks that are in ``pending`` already to the sums, all at once."""
         for priority, times in counted([ask.priority for ask in asks]):
             self.tally.add(priority, times)
         for resources, times in counted([ask.resources for ask in asks]):
             add_to(self.pending_total, resources, times)
 
     def enter_pending(self, ask: Ask) -> None:
-        """Let an ask be pending."""
+        """Add a pending ask."""
         self.pending[ask.name] = ask
         self.tally.add(ask.priority)
         add_to(self.pending_total, ask.resources)
 
     def leave_pending(self, ask: Ask) -> None:
-        """Let a pending ask be so no longer."""
+        """Remove a pending ask."""
         del self.pending[ask.name]
         self.tally.remove(ask.priority)
         take_from(self.pending_total, ask.resources)
 
     def enter_bound(self, allocation: Allocation) -> None:
-        """Let an ask that came with its node be bound."""
+        """Add an ask that is bound from the start."""
         self.bound[allocation.ask.name] = allocation
         add_to(self.allocated_total, allocation.ask.resources)
 
     def enter_waiting(self, allocation: Allocation) -> None:
-        """Let a pending ask hold a node without being bound."""
+        """Make a pending ask wait with an allocation."""
         self.leave_pending(allocation.ask)
         self.waiting[allocation.ask.name] = allocation
         add_to(self.allocated_total, allocation.ask.resources)
 
     def leave_node(self, allocation: Allocation) -> None:
-        """Let an ask give up the node that it holds, bound or waiting."""
+        """Remove the allocation of a bound or waiting ask."""
         name = allocation.ask.name
         del (self.bound if name in self.bound else self.waiting)[name]
         take_from(self.allocated_total, allocation.ask.resources)
 
     def bind(self, bound: tuple[Allocation, ...]) -> None:
-        """Let pending and waiting asks be bound; what many have in common is counted once."""
+        """Bind pending and waiting asks; equal priorities and resources are counted together."""
         waiting, pending = self.waiting, self.pending
         asks = [
             allocation.ask
@@ -126,7 +126,7 @@ class AskPlaces:
         self.bound.update([(allocation.ask.name, allocation) for allocation in bound])
 
     def snapshots(self) -> Iterator[AskSnapshot]:
-        """Give every ask as it is now."""
+        """Yield a snapshot of each ask."""
         asks = [
             *((ask, AskPlace.PENDING, None) for ask in self.pending.values()),
             *((ask, AskPlace.PARKED, None) for ask in self.parked.values()),
@@ -137,7 +137,7 @@ class AskPlaces:
             yield AskSnapshot(ask.name, place, ask.priority, ask.resources, node, ask.gang)
 
     def names(self) -> list[str]:
-        """Give the names of all asks, place by place."""
+        """Return the names of all asks, place by place."""
         places = (self.pending, self.parked, self.waiting, self.bound)
         return [name for place in places for name in place]
 
@@ -146,10 +146,10 @@ class AskPlaces:
         # An ask is in exactly one place.
         names = self.names()
         assert len(names) == len(set(names))
-        # Only members of gangs are parked or wait.
+        # Only members of gangs are parked or waiting.
         assert all(ask.gang is not None for ask in self.parked.values())
         assert all(held.ask.gang is not None for held in self.waiting.values())
-        # The cached maximum and the sums are those that a fresh look gives.
+        # The cached maximum and the sums are the recomputed ones.
         self.tally.check()
         highest = max((ask.priority for ask in self.pending.values()), default=None)
         assert self.tally.top() == highest

@@ -1,4 +1,4 @@
-"""How asks come to be: in rows, as there may be a million of them."""
+"""Creation and counting of many asks at once, as there may be a million of them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SHAPES: Final = 4_096
-"""How many shapes are remembered, so that asks that are alike share one."""
+"""How many shapes are cached, so that equal asks share one."""
 
 _MANY: Final = 32
-"""Beyond how many things it saves time to count those that are alike."""
+"""With more items than this, counting equal ones saves time."""
 
 
 @lru_cache(_SHAPES)
@@ -30,22 +30,22 @@ def _shape(resources: Resources, selector: tuple[tuple[str, str], ...], node: st
 
 
 def asks_of(request: AddAsks | AddPlaced) -> dict[str, Ask]:
-    """Make the asks that come with a request; give them by name and in order."""
+    """Create the asks of a request; return them by name, in order."""
     event, origin, priority = request.event, request.origin, request.priority
     selector = tuple(sorted(event.selector.items())) if event.selector else ()
     shape = _shape(event.resources, selector, event.node)
     resources, gang, run_for_us = shape.resources, event.gang, event.run_for_us
     place = (-priority, origin.creation, gang or "", origin.seq)
-    # What all asks of one size hold is one object.
+    # All asks of one shape share one object with their resources.
     more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
     asks: dict[str, Ask] = {}
     for number, name in enumerate(event.names()):
-        # Past the ``__new__`` of a NamedTuple, which is Python code and takes as long again.
+        # The ``__new__`` of a NamedTuple is Python code and would double the time.
         ask = (*place, number, name, *more)
         asks[name] = tuple.__new__(Ask, ask)  # pyright: ignore[reportUnknownMemberType]
     return asks
 
 
 def counted(things: list[T]) -> Iterable[tuple[T, int]]:
-    """Give different things, each with how often it comes; of few they need not be different."""
+    """Return items with their counts; if there are few, equal items may be counted separately."""
     return Counter(things).items() if len(things) > _MANY else [(thing, 1) for thing in things]

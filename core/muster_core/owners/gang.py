@@ -1,8 +1,8 @@
-"""The machine that owns a gang: its members, its definition, its cycle, who waits, its mark.
+"""The state machine of a gang: its members, its definition, its cycle and its state.
 
-Each member is in exactly one place, the one that its application has it in. What comes
-in says which; what the rounds decide comes as one commit at the end of a batch. The
-state follows the table in :mod:`muster_core.gangs.states`.
+Each member is in exactly one place, the same one as in its application. Messages tell the gang of
+changes by events; one commit at the end of a batch tells it what the rounds decided. The state
+follows the table in :mod:`muster_core.gangs.states`.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ class GangMachine:
     _definition: GangDefinition | None = attrs.field(default=None, init=False)
     #: The position of the event that defined it, or None.
     _creation: int | None = attrs.field(default=None, init=False)
-    #: All and only its members, each with its place; the waiting ones in order of waiting.
+    #: All and only its members with their places; waiting ones in the order of their waits.
     _members: dict[MemberKey, AskPlace] = attrs.field(factory=dict[MemberKey, AskPlace], init=False)
-    #: How many of them are in each place.
+    #: The number of members in each place.
     _counts: dict[AskPlace, int] = attrs.field(
         factory=lambda: dict.fromkeys(AskPlace, 0), init=False
     )
     _cycle_valid: bool = attrs.field(default=True, init=False)
     _since_us: int | None = attrs.field(default=None, init=False)
-    #: What is to be said of the present epoch.
+    #: The decisions of the present epoch.
     _said: list[Say] = attrs.field(factory=list[Say], init=False)
 
     def handle(self, message: ToGang) -> GangReport | None:
-        """Do what a message says.
+        """Handle a message.
 
         Args:
-            message: The next message, in the order in which they were sent.
+            message: The next message, in the order of sending.
 
         Returns:
-            A report, in answer to :class:`~muster_core.owners.messages.to_applications.Close`; None otherwise.
+            The report for a :class:`Close`, otherwise None.
         """
         match message:
             case Close():
@@ -130,7 +130,7 @@ class GangMachine:
         if before is not None:
             self._counts[before] -= 1
         if place is not None:
-            self._members[member] = place  # At the end: that is its place among who waits.
+            self._members[member] = place  # Added at the end: its place among the waiting ones.
             self._counts[place] += 1
 
     def _trigger(self, trigger: GangTrigger) -> None:
@@ -153,7 +153,7 @@ class GangMachine:
         return report
 
     def snapshot(self) -> GangSnapshot:
-        """Give the gang as it is now."""
+        """Return a snapshot of the gang."""
 
         def those(place: AskPlace) -> tuple[tuple[str, str], ...]:
             return tuple(
@@ -175,16 +175,17 @@ class GangMachine:
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
-        # The counts are those that a fresh look gives.
+        # The counts are the recomputed ones.
         places = list(self._members.values())
         assert self._counts == {place: places.count(place) for place in AskPlace}
-        # Members wait exactly in the state of that name, and are parked exactly after a timeout.
+        # Members wait only and always in the state Waiting. They are parked only, and pending
+        # never, in the state TimedOut.
         waits = self._counts[AskPlace.WAITING] > 0
         assert waits == (self.state is GangState.WAITING)
         assert not self._counts[AskPlace.PARKED] or self.state is GangState.TIMED_OUT
         assert not (self._counts[AskPlace.PENDING] and self.state is GangState.TIMED_OUT)
-        # A wait has a beginning exactly while it lasts.
+        # The wait has a start time if and only if members wait.
         assert waits == (self._since_us is not None)
-        # Only a placeholder, or what came bound or marked before its gang, is not defined.
+        # A gang that is Gathering is defined, and a Placeholder is not.
         assert self._definition is not None or self.state is not GangState.GATHERING
         assert self._definition is None or self.state is not GangState.PLACEHOLDER

@@ -1,11 +1,10 @@
-"""The machine that owns a queue: its settings, what counts of its children, its priority.
+"""The state machine of a queue: its settings, the values of its children and its priority.
 
-Leaf or parent makes no difference here: the children of a leaf are applications,
-those of a parent queues, and of both only their :class:`Values` count. The
-queue's ``currentPriority`` is cached; a change below only marks it stale, and it
-is computed anew when the queue next has to say it. A queue reports once per
-epoch, when all the children that were expected have reported, so that a burst
-below it costs one computation, however it arrives.
+Leaves and parents are the same here: the children of a leaf are applications, those of a parent
+are queues, and only their :class:`Values` count. The queue's ``currentPriority`` is cached; a
+change below marks it as stale, and it is computed again when it is next needed. A queue reports
+once in an epoch, after all expected children have reported, so that many changes below it cost
+one computation.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class QueueMachine:
     """One queue.
 
     Args:
-        key: Its number.
-        parent: The number of its parent, or None for the root.
+        key: Its key.
+        parent: The key of its parent, or None for the root.
         config: Its settings.
     """
 
@@ -50,22 +49,22 @@ class QueueMachine:
     _config: QueueConfig
     _draining: bool = attrs.field(default=False, init=False)
     _gone: bool = attrs.field(default=False, init=False)
-    #: What counts of each child, by its key; all and only the children that there are.
+    #: The values of all and only the children, by key.
     _children: dict[int, Values] = attrs.field(factory=dict[int, Values], init=False)
-    #: The priorities of those children in which something is pending.
+    #: The priorities of the children with pending asks.
     _tally: PriorityTally = attrs.field(factory=PriorityTally, init=False)
-    #: The sum of what is pending in the children; no zeros.
+    #: The sum of the pending resources of the children; no zeros.
     _pending: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
-    #: The sum of what is allocated in the children; no zeros.
+    #: The sum of the allocated resources of the children; no zeros.
     _allocated: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
-    #: The cached ``currentPriority``; valid unless stale.
+    #: The cached ``currentPriority``; valid unless ``_stale`` is set.
     _priority: int | None = attrs.field(default=None, init=False)
     _stale: bool = attrs.field(default=True, init=False)
     _recomputations: int = attrs.field(default=0, init=False)
-    #: The reports of the present epoch that have come so far.
+    #: The reports of children in the present epoch so far.
     _app_reports: list[AppReport] = attrs.field(factory=list[AppReport], init=False)
     _queue_reports: list[QueueReport] = attrs.field(factory=list[QueueReport], init=False)
-    #: The epoch that is to be reported, once its announcement has come.
+    #: The epoch to report, once its :class:`Expect` has arrived.
     _expected: Expect | None = attrs.field(default=None, init=False)
 
     @property
@@ -74,13 +73,13 @@ class QueueMachine:
         return self._config.path
 
     def handle(self, message: ToQueue) -> QueueReport | None:
-        """Do what a message says.
+        """Handle a message.
 
         Args:
-            message: The next message; those of one sender come in the order of sending.
+            message: The next message; messages of one sender arrive in the order of sending.
 
         Returns:
-            The report of the epoch, if with this message it is complete.
+            The report of the epoch if this message completes it, otherwise None.
         """
         match message:
             case CommitQueue():
@@ -130,8 +129,8 @@ class QueueMachine:
         come = len(self._app_reports) + len(self._queue_reports)
         if expected is None or come < expected.children:
             return None
-        # Canonical order, whoever came first. What comes from below is in order already, so
-        # that sorting does little more than look.
+        # The order must not depend on the order of arrival. The parts are sorted already, so that
+        # sorting is cheap.
         apps = list(self._app_reports)
         below = sorted(self._queue_reports, key=_KEY)
         for report in below:
@@ -151,7 +150,7 @@ class QueueMachine:
         return report
 
     def current_priority(self) -> int | None:
-        """Give the ``currentPriority``, computed anew only if something changed below."""
+        """Return the ``currentPriority``; it is computed again only if it is stale."""
         if self._stale:
             self._recomputations += 1
             self._priority = current_priority(
@@ -161,12 +160,12 @@ class QueueMachine:
         return self._priority
 
     def values(self) -> Values:
-        """Give what counts of the queue in its parent."""
+        """Return the values that the queue adds to its parent."""
         counted = self.current_priority() if self._pending else None
         return Values(counted, dict(self._pending), dict(self._allocated))
 
     def summary(self) -> QueueSummary:
-        """Give what the queue publishes of itself."""
+        """Return the state of the queue for a report."""
         return QueueSummary(
             key=self.key,
             parent=self.parent,
@@ -178,7 +177,7 @@ class QueueMachine:
         )
 
     def snapshot(self) -> QueueSnapshot:
-        """Give the queue as it is now."""
+        """Return a snapshot of the queue."""
         return QueueSnapshot(
             key=self.key,
             path=self._config.path,
@@ -193,14 +192,14 @@ class QueueMachine:
     def check(self) -> None:
         """Assert the invariants; for tests."""
         children = self._children.values()
-        # A child counts exactly while something is pending in it.
+        # A child has a priority if and only if anything is pending in it.
         assert all((child.priority is None) == (not child.pending) for child in children)
-        # The sums and the maximum are those that a fresh look gives.
+        # The sums and the maximum are the recomputed ones.
         assert self._pending == sum_of(child.pending for child in children)
         assert self._allocated == sum_of(child.allocated for child in children)
         self._tally.check()
         top = highest(child.priority for child in children)
         assert self._tally.top() == top
-        # The cached priority is the recomputed one, unless it is known to be stale.
+        # The cached priority is the recomputed one, unless it is stale.
         fresh = current_priority(self._config.settings, top, is_root=self.parent is None)
         assert self._stale or self._priority == fresh

@@ -1,4 +1,4 @@
-"""Data structures and arithmetic that several rooms decide with.
+"""Data structures and arithmetic that several packages of the core use.
 
 They know values, and nothing of queues, applications or rounds.
 """

@@ -1,10 +1,10 @@
-"""Things in order, and the first of them that stands for any of some shapes.
+"""A sorted list with a quick search for the first item that has any of some shapes.
 
-The order is kept in blocks; each block has the union of the masks of what is in it, so that
-a search looks only into blocks where it may find something. A union may have bits too many
-after masks have shrunk; it is tightened when a search of the block finds nothing, which a
-shrunk mask can cause only once. Blocks grow with the square root of the number of things,
-so that there are never many to skip.
+The items are kept in blocks. Each block has the union of the masks of its items, so that a search
+skips blocks without a match. After a mask has shrunk, a union may have too many bits; it is
+computed again when a search of the block finds nothing, which happens once for each such mask.
+The size of blocks grows with the square root of the number of items, so that there are never many
+blocks to skip.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Rank = tuple[float | str | tuple[float, ...], ...]
-"""A place in the order; no two things that are ranked together have the same."""
+"""A place in the order; no two items of a ranking have the same rank."""
 
 BLOCK_SIZE: Final = 48
-"""How many things a block holds before it is split at twice as many, while there are few."""
+"""Half the size at which a block is split, as long as there are few items."""
 
 
 @attrs.define(eq=False)
 class Ranked:
-    """Something that is ranked.
+    """The base of an item of a ranking.
 
     Attributes:
-        mask: The shapes that it stands for.
-        rank: Its place, while it is ranked.
-        block: The part of the ranking that it is in, while it is ranked.
+        mask: Its shapes.
+        rank: Its place, while it is in a ranking.
+        block: Its block, while it is in a ranking.
     """
 
     mask: int = attrs.field(default=0, init=False)
     rank: Rank = attrs.field(default=(), init=False)
-    # None before it is first ranked, which nobody asks about but whoever copies the whole state.
+    # None before it is first in a ranking; only code that copies the whole state reads it then.
     block: _Block[Any] = attrs.field(default=cast("Any", None), init=False, repr=False)
 
 
@@ -47,15 +47,15 @@ A = TypeVar("A", bound=Ranked)
 
 @final
 class _Block(Generic[A]):
-    """A run of neighbours."""
+    """Consecutive items of a ranking."""
 
     __slots__ = ("items", "ranks", "union")
 
     def __init__(self, ranks: list[Rank], items: list[A]) -> None:
         self.ranks = ranks
-        #: What has these ranks.
+        #: The items with these ranks, in the same order.
         self.items = items
-        #: At least the union of their masks.
+        #: All bits of the union of their masks, and perhaps more.
         self.union = 0
         self.tighten()
 
@@ -68,20 +68,20 @@ class _Block(Generic[A]):
 
 @final
 class Ranking(Generic[A]):
-    """Things in the order of their ranks; each is in at most one ranking."""
+    """Items in the order of their ranks; each item is in at most one ranking."""
 
     __slots__ = ("_blocks", "_ends", "_most")
 
     def __init__(self) -> None:
-        #: All and only what is ranked, in order; no block is empty.
+        #: All and only the items, in order; no block is empty.
         self._blocks: list[_Block[A]] = []
         #: The last rank in each block.
         self._ends: list[Rank] = []
-        #: How many things a block holds at most.
+        #: The largest number of items in a block.
         self._most = 2 * BLOCK_SIZE
 
     def add(self, item: A, rank: Rank) -> None:
-        """Rank what is in no ranking."""
+        """Add an item that is in no ranking."""
         item.rank = rank
         ends = self._ends
         at = bisect_left(ends, rank)
@@ -106,7 +106,7 @@ class Ranking(Generic[A]):
             self._split(at)
 
     def remove(self, item: A) -> None:
-        """Take out what is in this ranking."""
+        """Remove an item of this ranking."""
         block, rank = item.block, item.rank
         ranks = block.ranks
         position = bisect_left(ranks, rank)
@@ -119,7 +119,7 @@ class Ranking(Generic[A]):
                 del self._ends[at], self._blocks[at]
 
     def move(self, item: A, rank: Rank) -> None:
-        """Give what is in this ranking another place."""
+        """Move an item of this ranking to another place."""
         block = item.block
         ranks, items = block.ranks, block.items
         position = bisect_left(ranks, item.rank)
@@ -132,7 +132,7 @@ class Ranking(Generic[A]):
             self.remove(item)
             self.add(item, rank)
             return
-        # It stays in its block, the last rank in which is what it was.
+        # It stays in its block, and the last rank of the block does not change.
         del ranks[position], items[position]
         position = bisect_left(ranks, rank)
         ranks.insert(position, rank)
@@ -141,11 +141,11 @@ class Ranking(Generic[A]):
         block.union |= item.mask
 
     def widen(self, item: A) -> None:
-        """Take note that an item stands for more shapes than before."""
+        """Record that an item has more shapes than before."""
         item.block.union |= item.mask
 
     def first(self, mask: int) -> A | None:
-        """Give the first that stands for a shape in ``mask``, or None."""
+        """Return the first item with a shape in ``mask``, or None."""
         for block in self._blocks:
             if block.union & mask:
                 for item in block.items:
@@ -155,7 +155,7 @@ class Ranking(Generic[A]):
         return None
 
     def standing_for(self, mask: int) -> Iterator[A]:
-        """Give all that stand for a shape in ``mask``, in order."""
+        """Yield all items with a shape in ``mask``, in order."""
         for block in self._blocks:
             if block.union & mask:
                 for item in block.items:
@@ -163,12 +163,12 @@ class Ranking(Generic[A]):
                         yield item
 
     def keep_only(self, mask: int) -> None:
-        """Take note that nothing stands for any other shapes any more."""
+        """Record that no item has a shape outside ``mask`` any more."""
         for block in self._blocks:
             block.union &= mask
 
     def __iter__(self) -> Iterator[A]:
-        """Give everything, in order."""
+        """Iterate over all items, in order."""
         return chain.from_iterable(block.items for block in self._blocks)
 
     def _split(self, at: int) -> None:
@@ -182,14 +182,13 @@ class Ranking(Generic[A]):
         self._blocks.insert(at + 1, behind)
         self._ends[at] = block.ranks[-1]
         self._ends.insert(at + 1, behind.ranks[-1])
-        # As a block is half full at least when it was just split, that is about how many
-        # there are.
+        # Blocks are at least half full after a split, so this product is about the number of items.
         self._most = max(2 * BLOCK_SIZE, 2 * isqrt(len(self._blocks) * middle))
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
         ranks = [rank for block in self._blocks for rank in block.ranks]
-        # Everything is in order, and where it says that it is.
+        # All items are in order, and in the blocks that they refer to.
         assert all(before < after for before, after in pairwise(ranks))
         assert ranks == [item.rank for item in self]
         assert self._ends == [block.ranks[-1] for block in self._blocks]
@@ -197,5 +196,5 @@ class Ranking(Generic[A]):
             assert len(block.ranks) == len(block.items)
             for item in block.items:
                 assert item.block is block
-                # A union covers what is in its block.
+                # The union has all bits of the items of its block.
                 assert item.mask & ~block.union == 0

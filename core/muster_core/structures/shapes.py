@@ -1,11 +1,11 @@
-"""Shapes: asks that any node and any quota treats alike, as bits of one integer.
+"""Shapes: what asks need of a node, as bits of one integer.
 
-A shape is what an ask needs of a node: resources, selector, required node. Each
-live shape has a bit, so that "is there anything in this queue that fits there"
-is one ``&`` of integers, whatever the number of asks. Which shapes fit an amount
-of room is one bisection per resource type over masks computed beforehand.
+A shape consists of resources, selector and required node; asks of one shape fit the same nodes and
+quotas. Each live shape has a bit, so that "does any ask of this queue fit there" is one ``&`` of
+integers for any number of asks. To find the shapes that fit an amount of free resources takes one
+bisection per resource type over prepared masks.
 
-Bit 0 is no shape: the view uses it to have a queue visited (see there).
+Bit 0 is not a shape: the view uses it to have a queue visited (see :data:`VISIT_BIT`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ EVERY_SHAPE: Final = -1
 """The mask with every bit set."""
 
 VISIT_BIT: Final = 0
-"""The bit of no shape, under which asks are offered that are tried whether they fit or not."""
+"""The bit for asks that are tried even if they do not fit; no shape has it."""
 
 KEPT_IDLE: Final = 32
-"""How many shapes that no pending ask has are kept at least, in case they come again."""
+"""How many shapes without a pending ask are kept at least, in case they occur again."""
 
 
 @final
@@ -37,11 +37,11 @@ class Shape:
     """What an ask needs of a node.
 
     Attributes:
-        resources: The amounts that it takes.
-        selector: Attributes that the node must have, sorted by name.
-        node: The only node that will do, or None.
-        members: More than 1 for a team, of which ``resources`` is what all of them need
-            (see :mod:`muster_core.view.gangs.gang_shapes`); no single node is asked for that.
+        resources: The resources that it needs.
+        selector: The attributes that the node must have, sorted by name.
+        node: The only node on which it may run, or None.
+        members: More than 1 for several members of a gang, whose ``resources`` are the sum of
+            theirs (see :mod:`muster_core.view.gangs.gang_shapes`); it never fits a single node.
     """
 
     resources: Resources
@@ -51,18 +51,18 @@ class Shape:
 
     @property
     def is_choosy(self) -> bool:
-        """Whether there may be nodes that it may not use, whatever is free there."""
+        """Whether it may be unable to use some nodes, even if they are empty."""
         return bool(self.selector) or self.node is not None or self.members > 1
 
     def matches(self, name: str, attributes: Mapping[str, str]) -> bool:
-        """Say whether the node may be used at all, whatever is free on it."""
+        """Return whether the shape may use a node, regardless of its free resources."""
         if self.members > 1 or (self.node is not None and self.node != name):
             return False
         return all(attributes.get(key) == value for key, value in self.selector)
 
 
 def bits_of(mask: int) -> Iterator[int]:
-    """Give the positions of the bits that are set in a mask that is not negative."""
+    """Yield the positions of the bits of a mask, which must not be negative."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -71,11 +71,11 @@ def bits_of(mask: int) -> Iterator[int]:
 
 @final
 class MaskCounts:
-    """How many of some masks have each bit, for all bits at once.
+    """Counts, for each bit, how many masks have it.
 
-    The counts are kept as binary numbers that stand upright: the first plane has the lowest
-    digit of the count of each bit, and so on. So a mask is added or taken out in a few
-    operations on integers, however many bits it has.
+    The counts are kept as bit planes: the first plane has the lowest binary digit of every count,
+    and so on. So adding or removing a mask takes a few operations on integers, for any number of
+    bits.
 
     Attributes:
         mask: The bits that at least one of the masks has.
@@ -88,7 +88,7 @@ class MaskCounts:
         self.mask = 0
 
     def replace(self, before: int, after: int) -> None:
-        """Put a mask in the place of another one, which was counted; 0 is none."""
+        """Replace a counted mask by another one; 0 stands for no mask."""
         gained = after & ~before
         lost = before & ~after
         if gained:
@@ -122,12 +122,12 @@ class MaskCounts:
         self.mask = mask
 
     def keep_only(self, mask: int) -> None:
-        """Forget the counts of all other bits."""
+        """Remove the counts of the bits outside ``mask``."""
         self._planes = [plane & mask for plane in self._planes]
         self.mask &= mask
 
     def check(self, masks: Iterable[int]) -> None:
-        """Assert the invariants, given all masks that are counted; for tests."""
+        """Assert the invariants, given all counted masks; for tests."""
         counts: dict[int, int] = {}
         for mask in masks:
             for bit in bits_of(mask):
@@ -142,8 +142,8 @@ class MaskCounts:
 class ShapeTable:
     """The live shapes and their bits.
 
-    A shape keeps its bit while a pending ask has it, and for a while after: when twice as many
-    are idle as in use, the table forgets those that were idle longest.
+    A shape keeps its bit while a pending ask has it, and for some time after that: when twice as
+    many shapes are idle as in use, the table removes those that have been idle longest.
     """
 
     __slots__ = (
@@ -159,36 +159,36 @@ class ShapeTable:
     )
 
     def __init__(self) -> None:
-        #: The shape at each bit; bit 0 and bits that are free are not in it.
+        #: The shape at each bit; it does not contain bit 0 and free bits.
         self.shapes: dict[int, Shape] = {}
         #: The bit of each shape: the inverse of ``shapes``.
         self._bits: dict[Shape, int] = {}
-        #: How many pending asks have the shape; zero for all and only the idle ones.
+        #: How many pending asks have the shape at each bit; zero for all and only the idle ones.
         self._users: dict[int, int] = {}
-        #: Bits of which no pending ask has the shape, idle longest first.
+        #: The bits of shapes without a pending ask, idle longest first.
         self._idle: OrderedDict[int, None] = OrderedDict()
-        #: Bits that were given back.
+        #: Released bits, which can be used again.
         self._free: list[int] = []
         #: The shapes that may use any node, as a mask, and the bits of all others.
         self.not_choosy = 0
         self.choosy: dict[int, None] = {}
-        #: For each type the amounts asked for and the masks of what asks for no more;
-        #: None while they have to be computed anew. The same by type.
+        #: For each type, the amounts asked for, and the masks of the shapes that ask for at
+        #: most each amount; None if they must be computed again. The same by type.
         self._prefixes: list[tuple[str, list[int], list[int]]] | None = None
         self._by_type: dict[str, tuple[list[int], list[int]]] = {}
 
     def find(self, shape: Shape) -> int | None:
-        """Give the bit of a shape that is in the table, else None."""
+        """Return the bit of a shape, or None if it is not in the table."""
         return self._bits.get(shape)
 
     def acquire(self, bit: int, times: int = 1) -> None:
-        """Count one more pending ask of the shape at ``bit``, or ``times`` more."""
+        """Count one more pending ask, or ``times`` more, for the shape at ``bit``."""
         if not self._users[bit]:
             del self._idle[bit]
         self._users[bit] += times
 
     def add(self, shape: Shape) -> int:
-        """Give a new shape its bit, idle for now."""
+        """Add a new shape, which is idle at first, and return its bit."""
         bit = self._free.pop() if self._free else len(self.shapes) + 1
         self.shapes[bit] = shape
         self._bits[shape] = bit
@@ -202,15 +202,15 @@ class ShapeTable:
         return bit
 
     def release(self, bit: int) -> None:
-        """Count one pending ask less of the shape at ``bit``."""
+        """Count one pending ask less for the shape at ``bit``."""
         self._users[bit] -= 1
         if not self._users[bit]:
             self._idle[bit] = None
 
     def forget_idle(self) -> list[int]:
-        """Forget shapes that were idle longest, if there are far too many; give their bits.
+        """Remove the shapes that have been idle longest, if there are too many; return their bits.
 
-        All nodes are told of it, so it is done seldom, and to many at once.
+        All nodes must be updated after that, so it happens rarely, and for many shapes at once.
         """
         most = max(KEPT_IDLE, len(self.shapes) - len(self._idle))
         forgotten: list[int] = []
@@ -228,14 +228,14 @@ class ShapeTable:
         return forgotten
 
     def fitting_node(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> int:
-        """Give the shapes whose resources fit in what is free; a missing type is none.
+        """Return the shapes whose resources fit in what is free; a missing type counts as 0.
 
         Args:
-            capacity: What there is.
-            used: What of it is taken; may be more.
+            capacity: The capacity.
+            used: The resources in use, which may exceed the capacity.
 
         Returns:
-            A mask in which bits of no shape may be set as well.
+            A mask, which may also have bits without a shape.
         """
         mask = EVERY_SHAPE
         for name, amounts, masks in self._prefixes or self._prepare():
@@ -245,10 +245,10 @@ class ShapeTable:
         return mask
 
     def fitting_headroom(self, headroom: Mapping[str, int]) -> int:
-        """Give the shapes whose resources fit in ``headroom``, a missing type unlimited.
+        """Return the shapes whose resources fit in ``headroom``; a missing type has no limit.
 
-        Headroom may be below zero, where a ``max`` was lowered under what is allocated;
-        a shape that asks nothing of that type fits all the same.
+        Headroom can be negative if a ``max`` was lowered below what is allocated. A shape that
+        asks for nothing of that type fits nevertheless.
         """
         mask = EVERY_SHAPE
         prefixes = self._types()
@@ -259,7 +259,7 @@ class ShapeTable:
         return mask
 
     def naming(self, names: Iterable[str]) -> int:
-        """Give the shapes that ask for something of at least one of these types."""
+        """Return the shapes that ask for at least one of these types."""
         prefixes = self._types()
         none = EVERY_SHAPE
         for name in names:
@@ -282,7 +282,11 @@ class ShapeTable:
         return self._prefixes
 
     def _prefix(self, name: str) -> tuple[list[int], list[int]]:
-        """Give the amounts of one type in order, and after each the mask of what asks no more."""
+        """Return the sorted amounts of one type, and masks of the shapes that ask for no more.
+
+        The first mask has the shapes that ask for nothing of the type, and each later one the
+        shapes that ask for at most the amount before it.
+        """
         by_amount: dict[int, int] = {}
         for bit, shape in self.shapes.items():
             amount = shape.resources[name]
@@ -300,16 +304,16 @@ class ShapeTable:
         users: dict[int, int] = dict.fromkeys(self.shapes, 0)
         for shape in pending:
             users[self._bits[shape]] += 1
-        # Each shape is counted once per pending ask.
+        # Each shape is counted once for each of its pending asks.
         assert users == self._users
         # All and only the shapes without a pending ask are idle.
         assert set(self._idle) == {bit for bit, count in users.items() if not count}
-        # Every bit stands for one shape, and bit 0 for none.
+        # Every bit belongs to one shape, and bit 0 to none.
         assert {bit: self._bits[shape] for bit, shape in self.shapes.items()} == {
             bit: bit for bit in self.shapes
         }
         assert 0 not in self.shapes
-        # Each is among those that may use any node, or among the others.
+        # Each shape is either choosy or not.
         choosy = {bit for bit, shape in self.shapes.items() if shape.is_choosy}
         assert set(self.choosy) == choosy
         assert set(bits_of(self.not_choosy)) == set(self.shapes) - choosy

@@ -1,8 +1,8 @@
-"""Shares: how much of what it may have a queue, an application or a node uses.
+"""Shares: usage divided by an entitlement, for queues, applications and nodes.
 
-ORDER-8, ORDER-9, ORDER-27 to ORDER-29. Shares are IEEE doubles: each a correctly rounded quotient of two
-integers, each sum rounded once (``math.fsum``), so that every machine and every
-order of computation gives the same order.
+ORDER-8, ORDER-9, ORDER-27 to ORDER-29. Shares are IEEE doubles: each one is a correctly rounded
+quotient of two integers, and each sum is rounded once (``math.fsum``). So every computer and every
+order of computation gives the same result.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def share(used: int, whole: int) -> float:
-    """Give ``used / whole``; of nothing, infinity if something is used, else 0."""
+    """Return ``used / whole``; if ``whole`` is 0, infinity if anything is used, otherwise 0."""
     if whole:
         return used / whole
     return inf if used else 0.0
 
 
 def dominant_share(amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
-    """Give the largest share over the types of ``amounts`` in ``total``."""
+    """Return the largest share of ``amounts`` in ``total`` over their types."""
     largest = 0.0
     for name, used in amounts.items():
         whole = total.get(name, 0)
@@ -35,10 +35,10 @@ def dominant_share(amounts: Mapping[str, int], total: Mapping[str, int]) -> floa
 
 
 def fair_share(allocated: Mapping[str, int], denominators: Mapping[str, int]) -> float:
-    """Give the fair share of a queue: the largest over the types that it uses.
+    """Return the fair share of a queue: the largest share over the types that it uses.
 
     Args:
-        allocated: What it uses.
+        allocated: The resources that it uses.
         denominators: Its :class:`Denominators`.
     """
     largest = 0.0
@@ -52,15 +52,14 @@ def fair_share(allocated: Mapping[str, int], denominators: Mapping[str, int]) ->
 
 @final
 class Denominators(dict[str, int]):
-    """What a queue's use of each type is compared with, looked up once a type.
+    """The denominators of a queue's shares, looked up once for each type.
 
-    A type counts against the queue's ``guaranteed``; where that does not name it,
-    against the smallest ``max`` of the queue and its ancestors; else against the
-    partition's total.
+    A type counts against the queue's ``guaranteed``; if that does not name it, against the
+    smallest ``max`` of the queue and its ancestors; otherwise against the total of all nodes.
 
     Args:
         path: The queue's configuration and those of its ancestors, nearest first.
-        total: What all nodes of the partition have, unschedulable ones included.
+        total: The capacity of all nodes, including unschedulable ones.
     """
 
     __slots__ = ("_guaranteed", "_maxima", "_total")
@@ -72,7 +71,7 @@ class Denominators(dict[str, int]):
         super().__init__()
 
     def __missing__(self, name: str) -> int:
-        """Look up the denominator for a type that was not asked for before."""
+        """Look up the denominator of a type for the first time."""
         self[name] = found = self._look_up(name)
         return found
 
@@ -88,10 +87,10 @@ class Denominators(dict[str, int]):
 def usage_key(
     allocated: Mapping[str, int], guaranteed: Mapping[str, int], total: Mapping[str, int]
 ) -> tuple[float, ...]:
-    """Give an application's usage for the policy ``fair``: its shares, largest first.
+    """Return an application's usage for the policy ``fair``: its shares, largest first.
 
-    A type that it does not use would have the share 0 at the end of the tuple, where
-    it changes no comparison; it is left out.
+    Types that it does not use are left out: their share 0 at the end of the tuple would change
+    no comparison.
     """
     shares = [
         share(used, guaranteed.get(name, 0) or total.get(name, 0))
@@ -104,10 +103,10 @@ def usage_key(
 
 @final
 class Weighing:
-    """How much of a node is used, by the weights of the types that it has.
+    """Computes the weighted utilisation of a node.
 
     Args:
-        capacity: What the node has.
+        capacity: The capacity of the node.
         weights: The weight of each type that counts.
     """
 
@@ -120,15 +119,15 @@ class Weighing:
         self._whole = fsum(weight for _, weight, _ in self._parts)
 
     def utilisation(self, used: Mapping[str, int]) -> float:
-        """Give the weighted average of the utilisation over the types that the node has."""
+        """Return the weighted average of the utilisation over the node's types with a weight."""
         if not self._whole:
             return 0.0
-        if len(self._parts) == 2:  # A single addition is rounded once, as a sum of many must be.
+        if len(self._parts) == 2:  # A single addition is rounded once, like ``fsum``.
             (first, weight, there), (second, other_weight, other) = self._parts
             part = weight * (used.get(first, 0) / there)
             return (part + other_weight * (used.get(second, 0) / other)) / self._whole
         try:
             parts = (weight * (used.get(name, 0) / there) for name, weight, there in self._parts)
             return fsum(parts) / self._whole
-        except OverflowError:  # More is used than there is, and weighed near the largest double.
+        except OverflowError:  # More is used than there is, with weights near the largest double.
             return inf

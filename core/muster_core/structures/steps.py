@@ -1,4 +1,4 @@
-"""Long work in steps, so that whoever drives it can do other things in between.
+"""Long work in steps, so that its caller can do other things in between.
 
 The core knows no clock: it offers places to pause, and the caller decides which of them to use.
 """
@@ -17,18 +17,18 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 Steps = Generator[None, None, R]
-"""Work that may be paused wherever it yields, and what comes of it."""
+"""Work that can pause where it yields, and that returns a result."""
 
 PART: Final = 1024
-"""How much is done in a step of what takes next to nothing for each."""
+"""How many items a step handles if one takes almost no time."""
 
 SIZE: Final = 64
-"""How much is done in a step where it is of many small things that are alike."""
+"""How many items a step handles if one takes a little time."""
 
 
 @final
 class Driven(Generic[R]):
-    """Steps that a loop takes one by one; afterwards it has what came of them.
+    """Steps that a loop runs one by one, with their result afterwards.
 
     Args:
         steps: The steps.
@@ -38,16 +38,16 @@ class Driven(Generic[R]):
 
     def __init__(self, steps: Steps[R]) -> None:
         self._steps = steps
-        #: What came of them, when they have all been taken.
+        #: The result, set after the last step.
         self.value: R
 
     def __iter__(self) -> Iterator[None]:
-        """Take the steps."""
+        """Run the steps."""
         self.value = yield from self._steps
 
 
 def all_at_once(steps: Steps[R]) -> R:
-    """Do all steps without a pause, and give what comes of them."""
+    """Run all steps without a pause, and return their result."""
     driven = Driven(steps)
     for _ in driven:
         pass
@@ -55,18 +55,18 @@ def all_at_once(steps: Steps[R]) -> R:
 
 
 def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
-    """Give things in lists of at most :data:`SIZE`, in order."""
+    """Yield items in lists of at most :data:`SIZE`, in order."""
     iterator = iter(things)
     while piece := list(islice(iterator, SIZE)):
         yield piece
 
 
 def in_order(things: Iterable[T], key: Callable[[T], SupportsRichComparison]) -> Steps[list[T]]:
-    """Sort things, however many there are.
+    """Sort any number of items in steps.
 
     Args:
-        things: The things.
-        key: What they are sorted by.
+        things: The items.
+        key: The sort key of an item.
     """
     iterator, runs = iter(things), list[list[T]]()
     while run := list(islice(iterator, PART)):

@@ -1,4 +1,4 @@
-"""Running sums of resources: plain dictionaries of the owner, without zeros and without limit."""
+"""Running sums of resources: plain dictionaries without zeros and without an upper limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_to(total: dict[str, int], amounts: Mapping[str, int], times: int = 1) ->
 
 
 def take_from(total: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:
-    """Take ``amounts``, which were added before, from a running sum, once or ``times`` times."""
+    """Subtract ``amounts``, which were added before, once or ``times`` times."""
     for name, amount in amounts.items():
         left = total[name] - amount * times
         if left:
@@ -28,7 +28,7 @@ def take_from(total: dict[str, int], amounts: Mapping[str, int], times: int = 1)
 
 
 def sum_of(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Give the sum of amounts; for tests."""
+    """Return the sum of amounts; for tests."""
     total: dict[str, int] = {}
     for part in amounts:
         add_to(total, part)

@@ -1,5 +1,5 @@
-"""Values: what comes in, what is decided, and what both are made of.
+"""Values: events, configurations, decisions and snapshots, and the types that they consist of.
 
-They know no machine and hold no state. Nothing here imports another room but the definition
-of gangs.
+They hold no state and know no state machine. The only other package of the core that they import
+is ``gangs``.
 """

@@ -1,13 +1,12 @@
 """The states of an application, in one table.
 
-APP-1 to APP-13, after YuniKorn's application states. Everything that changes the
-state of an application is a row of :data:`TRANSITIONS`; what is not in the table
-changes nothing. The owner of an application and the coordinator's view both use
-it: the first for what comes in, the second for what a round decides.
+APP-1 to APP-13, after YuniKorn's application states. :data:`TRANSITIONS` has a row for each
+change of the state; nothing else changes it. The owner of an application applies the table to
+events, and the coordinator's view applies it to the decisions of rounds.
 
-An application is Accepted with its first ask, Starting with its first bound ask
-and Running with its second, or five minutes after the first. It is Completing
-while it has no ask in any place, and Completed thirty seconds later, for good.
+An application is Accepted with its first ask, Starting with its first bound ask, and Running
+with its second one or after five minutes. It is Completing while it has no ask in any place, and
+finally Completed after thirty seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from muster_core.values.decisions import MICROSECONDS
 
 @final
 class AppState(StrEnum):
-    """Where an application stands; states never go back."""
+    """The state of an application."""
 
     NEW = "New"
     ACCEPTED = "Accepted"
@@ -29,13 +28,13 @@ class AppState(StrEnum):
     COMPLETING = "Completing"
     COMPLETED = "Completed"
 
-    # The text that a state is has the hash of that text, which is looked up without Python code.
+    # The hash of the text: unlike the one of an enum, it needs no Python code.
     __hash__ = str.__hash__
 
 
 @final
 class Trigger(StrEnum):
-    """What may change the state of an application."""
+    """What can change the state of an application."""
 
     ASK_ADDED = "an ask comes"
     ASK_BOUND = "an ask is bound"
@@ -56,30 +55,30 @@ TRANSITIONS: Final[dict[tuple[AppState, Trigger], AppState]] = {
     (AppState.COMPLETING, Trigger.ASK_ADDED): AppState.RUNNING,
     (AppState.COMPLETING, Trigger.TIME_UP): AppState.COMPLETED,
 }
-"""Present state and what happens, to the next state."""
+"""The next state, by the present state and what happens."""
 
 TIMERS_US: Final = {
     AppState.STARTING: 300 * MICROSECONDS,
     AppState.COMPLETING: 30 * MICROSECONDS,
 }
-"""How long an application stays in a state at the most, in microseconds."""
+"""The longest time that an application stays in a state, in microseconds."""
 
 RUNNING_STATES: Final = frozenset({AppState.STARTING, AppState.RUNNING})
 """The states in which an application counts against ``maxapplications``."""
 
 SKIP_STARTING_TAG: Final = "application.stateaware.disable"
-"""The tag whose value ``true`` lets an application go from Accepted to Running."""
+"""The tag that, if it is ``true``, makes an application skip Starting."""
 
 KEPT_COMPLETED: Final = 100_000
-"""How many names of applications that have completed are remembered at least, the latest ones.
+"""How many names of completed applications are kept at least, the latest ones.
 
-There are never more than twice as many, some 20 MB. A name that is remembered no longer is as
-unknown as if it had never been.
+There are never more than twice as many, some 20 MB. A name that is no longer kept is unknown, as if
+it had never been used.
 """
 
 
 def next_state(state: AppState, trigger: Trigger, *, skip_starting: bool = False) -> AppState:
-    """Give the state after ``trigger``; the same one if the table has no row for it."""
+    """Return the state after ``trigger``, which is the same one without a row in the table."""
     after = TRANSITIONS.get((state, trigger))
     if after is None:
         return state

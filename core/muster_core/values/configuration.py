@@ -1,8 +1,7 @@
-"""A configuration as the machines use it: typed, checked, nothing inherited left to do.
+"""A checked configuration, with defaults and inherited values filled in.
 
-CONFIG-2, CONFIG-39. The tree of :class:`QueueConfig` holds for each queue what was
-written (``guaranteed``, ``max``, …) and :class:`Settings`, its properties with
-the inherited ones filled in.
+CONFIG-2, CONFIG-39. The tree of :class:`QueueConfig` holds what was written for each queue
+(``guaranteed``, ``max``, …) and its :class:`Settings`: its properties, including inherited ones.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ class NodeSortPolicy(StrEnum):
 @final
 @attrs.frozen
 class Settings:
-    """The properties of one queue, defaults and inherited values filled in.
+    """The properties of one queue, with defaults and inherited values filled in.
 
     Attributes:
         sort_policy: ``application.sort.policy``.
-        sort_by_priority: ``application.sort.priority`` is ``enabled``.
-        blocking: ``application.sort.blocking`` is ``enabled``.
-        fence: ``priority.policy`` is ``fence``.
+        sort_by_priority: Whether ``application.sort.priority`` is ``enabled``.
+        blocking: Whether ``application.sort.blocking`` is ``enabled``.
+        fence: Whether ``priority.policy`` is ``fence``.
         offset: ``priority.offset``, an int32.
         queue_priority: ``queue.priority``, 0 … 2147483647.
         reclaimable: ``queue.reclaimable``.
-        create: ``queue.create`` is ``enabled``.
+        create: Whether ``queue.create`` is ``enabled``.
         preemption_policy: ``preemption.policy``.
         preemption_delay_us: ``preemption.delay`` in microseconds.
         gang_wait_us: ``gang.wait.time`` in microseconds.
@@ -87,10 +86,10 @@ class Settings:
 @final
 @attrs.frozen
 class Acl:
-    """Who is admitted: users, groups, or all.
+    """An access control list: the users and groups that it admits.
 
     Attributes:
-        everybody: ``*`` stands on either side.
+        everybody: Whether it admits every user, by a ``*`` among the users or groups.
         users: The names of users.
         groups: The names of groups.
     """
@@ -103,7 +102,7 @@ class Acl:
 @final
 @attrs.frozen
 class Template:
-    """What a queue made on the fly gets: the ``childtemplate`` of a queue above it.
+    """A ``childtemplate``: the settings of dynamic queues below the queue that has it.
 
     Attributes:
         properties: The properties as written.
@@ -118,21 +117,21 @@ class Template:
 @final
 @attrs.frozen
 class Limits:
-    """A ``max``: a type that is not named is not limited, one with 0 is not allowed.
+    """A ``max``: types that it does not name have no limit, and types with 0 are not allowed.
 
     Attributes:
-        amounts: Type and amount in base units, in the order of the names.
+        amounts: Pairs of a type and its limit in base units, sorted by type.
     """
 
     amounts: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(cls, amounts: Mapping[str, int]) -> Limits:
-        """Make one from the amount of each type that is named, zeros included."""
+        """Create limits from the amount of each named type; zeros are kept."""
         return cls(tuple(sorted(amounts.items())))
 
     def __bool__(self) -> bool:
-        """Say whether any type is named."""
+        """Return whether it limits any type."""
         return bool(self.amounts)
 
 
@@ -144,16 +143,16 @@ class QueueConfig:
     Attributes:
         name: Its own name, in lower case.
         path: Its full path from ``root``, in lower case.
-        is_parent: It has children, or says ``parent: true``, or is the root.
-        guaranteed: What it is guaranteed; 0 is the same as not named.
-        max: What it may use at the most.
-        max_applications: 0 is no limit.
-        settings: Its properties, with inherited ones.
-        own_properties: The properties as written; for inheritance.
+        is_parent: Whether it has children, has ``parent: true``, or is the root.
+        guaranteed: Its ``guaranteed``; a type with 0 counts as not named.
+        max: Its ``max``.
+        max_applications: Its ``maxapplications``; 0 means no limit.
+        settings: Its properties, including inherited ones.
+        own_properties: Its properties as written; for inheritance.
         template: Its own ``childtemplate``, or None.
-        submit_acl: None where it gives none.
-        admin_acl: None where it gives none.
-        children: In the order of the text.
+        submit_acl: Its ``submitacl``, or None.
+        admin_acl: Its ``adminacl``, or None.
+        children: Its children, in the order of the text.
     """
 
     name: str
@@ -173,15 +172,15 @@ class QueueConfig:
 @final
 @attrs.frozen
 class Configuration:
-    """The partition that runs, and what was said while it was loaded.
+    """The partition that runs, and the warnings from loading it.
 
     Attributes:
         partition: Its name.
         node_sort: The order of nodes.
-        node_weights: Type and weight, in the order of the names.
+        node_weights: Pairs of a type and its weight, sorted by type.
         preemption_enabled: ``preemption.enabled``.
         root: The queue ``root``.
-        warnings: What an operator should know, in the order of the text.
+        warnings: Messages for an operator, in the order of the text.
     """
 
     partition: str

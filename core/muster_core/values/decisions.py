@@ -1,7 +1,6 @@
-"""Decisions: the only thing of Muster that the outside sees.
+"""Decisions: the results of the scheduler, for the decision log.
 
-DECISION-1 to DECISION-10, the decision log. A decision is announced once, in the order of
-``seq``, and is final.
+DECISION-1 to DECISION-10. A decision is announced once, in the order of ``seq``, and is final.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Reason(StrEnum):
 @final
 @attrs.frozen(weakref_slot=False)
 class Decision:
-    """One line of the decision log, before it has its number and its time.
+    """One decision, before it has its number and its time.
 
     Attributes:
         kind: What was decided.
@@ -61,13 +60,13 @@ class Decision:
         ask: The name of the ask concerned, without its application.
         node: The node concerned.
         queue: The full path of the queue concerned.
-        gang: The full name of the gang concerned, also of an ask that is a member.
+        gang: The full name of the gang concerned, or of the gang of the ask.
         reason: Why an ask was released.
         state: The application's new state.
-        priority: A queue's new priority; None there means that it has none.
-        message: What is to be said to a person.
+        priority: The queue's new priority; None in a ``queue_priority`` decision: it has none.
+        message: A message for a person.
         index: The index of the event in the feed, from 0.
-        line: The line of the event in the feed, from 1, where it is known.
+        line: The line of the event in the feed, from 1, if it is known.
     """
 
     kind: Kind
@@ -97,7 +96,7 @@ def decision_on_ask(
     *,
     reason: Reason | None = None,
 ) -> Decision:
-    """Make a decision about an ask: quicker than :class:`Decision`, and the same."""
+    """Create a decision about an ask, faster than ``Decision(…)`` does."""
     filled = _UnfrozenDecision(kind, app, ask, node, queue, gang, reason)
     filled.__class__ = Decision
     decision: Decision = filled
@@ -105,7 +104,7 @@ def decision_on_ask(
 
 
 def decision_on_app(app: str, queue: str, state: str) -> Decision:
-    """Make a decision about the state of an application, as quickly."""
+    """Create a decision about the new state of an application, as fast."""
     filled = _UnfrozenDecision(Kind.APP_STATE, app, None, None, queue, None, None, state)
     filled.__class__ = Decision
     decision: Decision = filled
@@ -115,11 +114,11 @@ def decision_on_app(app: str, queue: str, state: str) -> Decision:
 @final
 @attrs.frozen(weakref_slot=False)
 class Announced:
-    """A decision with its place in the log.
+    """A decision with its number and its time in the decision log.
 
     Attributes:
         seq: Its number, from 1, without gaps.
-        at_us: The instant of the batch that made it, in microseconds since the start.
+        at_us: The instant of its batch, in microseconds since the start.
         decision: What was decided.
     """
 
@@ -128,7 +127,7 @@ class Announced:
     decision: Decision
 
     def as_map(self) -> dict[str, object]:
-        """Give the line of the log as a map: what is None is left out, but a queue's priority."""
+        """Return the log line as a map, without fields that are None except a queue's priority."""
         decision = self.decision
         line: dict[str, object] = {"seq": self.seq, "at": seconds(self.at_us)}
         line["kind"] = decision.kind.value
@@ -147,11 +146,11 @@ _UnfrozenAnnounced: Final = unfrozen(Announced)
 
 
 def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Announced]:
-    """Give decisions their places in the log.
+    """Return decisions with their numbers and their time in the decision log.
 
     Args:
         decisions: The decisions, in order.
-        first: The number of the first.
+        first: The number of the first one.
         at_us: The instant of the batch, in microseconds.
     """
     announced: list[Announced] = []
@@ -163,6 +162,6 @@ def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Anno
 
 
 def seconds(at_us: int) -> int | float:
-    """Give an instant in seconds: an int if it is whole, a float otherwise."""
+    """Convert an instant to seconds: an int if it is whole, otherwise a float."""
     whole, fraction = divmod(at_us, MICROSECONDS)
     return at_us / MICROSECONDS if fraction else whole

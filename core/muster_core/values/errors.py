@@ -1,13 +1,13 @@
-"""The errors of the core, each named by what the caller can do about it.
+"""The errors that the core raises.
 
 ::
 
     MusterError                 anything that Muster raises on purpose
-    ├── QuantityError           a text is not a quantity: write it differently
-    ├── InsufficientError       more was taken than is there: take less
-    ├── ConfigError             a configuration is refused: mend the named fields
-    ├── EventError              an event cannot be made of these values: change the named field
-    └── RefusedError            an event is refused: the state is as if it had not come
+    ├── QuantityError           a text is not a quantity
+    ├── InsufficientError       more was subtracted than there is
+    ├── ConfigError             a configuration is refused
+    ├── EventError              an event cannot have the value of a field
+    └── RefusedError            an event is refused, and the state has not changed
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class MusterError(Exception):
 
 @final
 class QuantityError(MusterError):
-    """A text that was meant as a quantity, a duration or a number is none."""
+    """A text is not the quantity, the duration or the number that it should be."""
 
 
 @final
 class InsufficientError(MusterError):
-    """More of a resource was taken than is there; the message names the type."""
+    """More of a resource was subtracted than there is; the message names the type."""
 
 
 @final
@@ -41,10 +41,10 @@ class Problem:
     """One reason to refuse a configuration.
 
     Attributes:
-        message: What is wrong, with the offending value, and what would be right.
+        message: What is wrong, with the invalid value, and what would be valid.
         path: The path of the field, such as ``partitions[0].queues[1].name``.
         file: The name of the file, or None for a configuration given inline.
-        line: The line in the file, from 1, or None where it is not known.
+        line: The line in the file, from 1, or None if it is not known.
     """
 
     message: str
@@ -54,7 +54,7 @@ class Problem:
 
     @override
     def __str__(self) -> str:
-        """Give ``file:line: path: message``, leaving out what is not known."""
+        """Return ``file:line: path: message``, without the parts that are not known."""
         place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
         return ": ".join(part for part in (place, self.path, self.message) if part)
 
@@ -64,7 +64,7 @@ class ConfigError(MusterError):
     """A configuration is refused as a whole, and the old one stays in force.
 
     Attributes:
-        problems: Every reason that was found, in the order of the text.
+        problems: All problems that were found, in the order of the text.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -74,16 +74,15 @@ class ConfigError(MusterError):
 
 @final
 class EventError(MusterError, ValueError):
-    """An event cannot be made: a field has a value that it can never have.
+    """An event cannot be created: a field has a value that it can never have.
 
-    The message names the field and the value, and says what would be right.
+    The message names the field and the value, and says what would be valid.
     """
 
 
 @final
 class RefusedError(MusterError):
-    """An event is refused; nothing was changed by it.
+    """An event is refused, and has changed nothing.
 
-    The message names the field as it is written in the event, and the
-    offending value.
+    The message names the field as it is written in the event, and the invalid value.
     """

@@ -1,8 +1,8 @@
-"""What the fields of an event may hold, whoever makes it.
+"""Checks of the fields of events.
 
-A feed is checked where it is read, by the same rules, with messages for whoever
-wrote it. A program makes events itself, perhaps without a type checker; what no event
-can have is refused there and then, before it reaches anybody's state.
+The reader of feeds checks by the same rules, with messages for the author of the feed. A program
+creates events itself, perhaps without a type checker: these checks refuse a value that no event
+can have when the event is created, before it reaches any state.
 """
 
 from __future__ import annotations
@@ -23,40 +23,39 @@ if TYPE_CHECKING:
 NumberCheck: TypeAlias = "Callable[[object, attrs.Attribute[int], int], None]"
 
 SYSTEM_PREFIX: Final = "system-"
-"""How the names of built-in priority classes begin; a user's may not."""
+"""The prefix of built-in priority classes; the name of a user's class must not have it."""
 
 PRIORITIES: Final = (MIN_PRIORITY, MAX_PRIORITY)
-"""From where to where the priority of an ask may be."""
+"""The lowest and the highest priority of an ask."""
 
 QUEUE_PRIORITIES: Final = (0, MAX_PRIORITY)
-"""From where to where the priority of a queue may be."""
+"""The lowest and the highest priority of a queue."""
 
 USERS_PRIORITIES: Final = (MIN_PRIORITY, HIGHEST_USER_PRIORITY)
-"""From where to where the priority of a user's class may be."""
+"""The lowest and the highest priority of a user's class."""
 
 LEAST: Final = 1
-"""How many of what is counted there are at the least, and how long anything lasts at the least,
-in microseconds."""
+"""The lowest count, and the shortest duration in microseconds."""
 
 
 def is_owned_name(name: str) -> bool:
-    """Say whether an application or an ask can have a name: ``application/ask`` names both."""
+    """Return whether an application or an ask can have this name: ``/`` separates the two."""
     return "/" not in name
 
 
 def is_users_class(name: str) -> bool:
-    """Say whether a user's priority class can have a name."""
+    """Return whether a user's priority class can have this name."""
     return not name.startswith(SYSTEM_PREFIX)
 
 
 def a_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check that a value is a text that is not empty."""
+    """Check that a value is a string that is not empty."""
     if type(value) is not str or not value:
         _check_text(attribute.name, value)
 
 
 def an_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check that a value can be the name of an application or of an ask."""
+    """Check that a value can be the name of an application or an ask."""
     if type(value) is not str or not value:
         _check_text(attribute.name, value)
     if not is_owned_name(value):
@@ -83,7 +82,7 @@ def some_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resour
 
 
 def a_number(lowest: int, highest: int | None = None) -> NumberCheck:
-    """Make the check that a value is a whole number in a range."""
+    """Return a check that a value is an integer in a range, both bounds included."""
     right = f"a whole number of at least {lowest}"
     if highest is not None:
         right = f"a whole number from {lowest} to {highest}"
@@ -108,7 +107,7 @@ def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
 
 
 def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
-    """Check that a value says nothing of a gang that no gang can have."""
+    """Check that a gang can have these fields, as far as they are given."""
     if value is NOTHING_SAID:
         return
     _check_type(attribute.name, value)
@@ -124,14 +123,14 @@ def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: Ga
 
 
 def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
-    """Check that a value says enough to define a gang."""
+    """Check that these fields are valid and enough to define a gang."""
     that_make_sense(_, attribute, value)
     if value.min_member is None:
         _refuse(f"{attribute.name}.min_member", None, "a whole number of at least 1")
 
 
 def no_words() -> dict[str, str]:
-    """Give no words at all; much quicker to call than ``dict[str, str]``."""
+    """Return an empty map; much faster to call than ``dict[str, str]``."""
     return {}
 
 

@@ -1,9 +1,9 @@
-"""Events: everything that can come in, typed, checked for form, not yet for sense.
+"""Events: the inputs of the scheduler, as types.
 
-One closed union. What no event can have (an empty name, a negative duration) raises
-:class:`~muster_core.values.errors.EventError` when the event is made; whether an event makes
-sense now (does the queue exist, is the name free) is for the machine that owns what it
-speaks of. Times are in microseconds.
+An event with a value that no event can have (an empty name, a negative duration) raises
+:class:`~muster_core.values.errors.EventError` when it is created. Whether an event is possible
+now (the queue exists, the name is free) is checked when the scheduler admits it. Times are in
+microseconds.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Configure:
     """Replace the configuration.
 
     Attributes:
-        config: The configuration, which has been checked by itself already.
-        field: The field of the event that it came in, for the message of a refusal.
+        config: The configuration, already checked by itself.
+        field: The field of the event that has the configuration, for messages.
     """
 
     config: Configuration
@@ -55,7 +55,7 @@ class Configure:
 @final
 @attrs.frozen
 class AddNode:
-    """A node comes with ``capacity`` and the attributes that selectors look at."""
+    """Add a node with ``capacity``, and with the attributes that selectors refer to."""
 
     node: str = attrs.field(validator=a_name)
     capacity: Resources = attrs.field(validator=amounts)
@@ -66,7 +66,7 @@ class AddNode:
 @final
 @attrs.frozen
 class UpdateNode:
-    """The fields of a node that are not None replace the present ones."""
+    """Replace the fields of a node that are not None here."""
 
     node: str = attrs.field(validator=a_name)
     capacity: Resources | None = attrs.field(default=None, validator=_optional(amounts))
@@ -77,7 +77,7 @@ class UpdateNode:
 @final
 @attrs.frozen
 class RemoveNode:
-    """A node is lost, with everything on it."""
+    """Remove a node; everything that runs on it is lost."""
 
     node: str = attrs.field(validator=a_name)
 
@@ -85,7 +85,7 @@ class RemoveNode:
 @final
 @attrs.frozen
 class AddApp:
-    """An application is submitted to ``queue``, a path as the user wrote it."""
+    """Submit an application to ``queue``, a path as the user wrote it."""
 
     app: str = attrs.field(validator=an_owned_name)
     queue: str = attrs.field(validator=a_name)
@@ -97,7 +97,7 @@ class AddApp:
 @final
 @attrs.frozen
 class RemoveApp:
-    """An application goes, with everything it asked for and holds."""
+    """Remove an application with all its asks."""
 
     app: str = attrs.field(validator=an_owned_name)
 
@@ -105,18 +105,18 @@ class RemoveApp:
 @final
 @attrs.frozen
 class AddAsk:
-    """An application asks for ``resources``, once or ``count`` times.
+    """Ask for ``resources`` for an application, once or ``count`` times.
 
     Attributes:
         priority: The priority as a number, or None.
         priority_class: The name of a priority class, or None.
-        count: None for one ask of this name; else the members ``ask-0``, ``ask-1``, ….
+        count: None for one ask of this name; otherwise the asks are ``ask-0``, ``ask-1``, ….
         node: The only node on which it may run, or None for any.
-        selector: Attributes that the node must have, as text.
-        run_for_us: It completes by itself this long after it was bound, or None.
-        gang: The full name of the gang whose members come, or None.
-        says: What annotations on the members say of that gang.
-        timed_out: Annotations on the members say that it has timed out.
+        selector: The attributes that the node must have.
+        run_for_us: How long after its bind it completes by itself, or None.
+        gang: The full name of the gang whose members these asks are, or None.
+        says: The fields of that gang in the annotations on the members.
+        timed_out: Whether the annotations on the members say that the gang has timed out.
     """
 
     app: str = attrs.field(validator=an_owned_name)
@@ -133,7 +133,7 @@ class AddAsk:
     timed_out: bool = False
 
     def names(self) -> list[str]:
-        """Give the names of the asks that come, in order."""
+        """Return the names of the new asks, in order."""
         if self.count is None:
             return [self.ask]
         return [f"{self.ask}-{number}" for number in range(self.count)]
@@ -142,7 +142,7 @@ class AddAsk:
 @final
 @attrs.frozen
 class RemoveAsk:
-    """A pending ask is withdrawn."""
+    """Remove an ask that is not bound."""
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
@@ -151,7 +151,7 @@ class RemoveAsk:
 @final
 @attrs.frozen
 class Release:
-    """A bound ask has finished."""
+    """Report that a bound ask has finished."""
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
@@ -160,10 +160,10 @@ class Release:
 @final
 @attrs.frozen
 class BindFailed:
-    """The work of a bound ask could not be started after all; it is pending again.
+    """Report that the work of a bound ask could not be started; the ask is pending again.
 
-    Whoever starts the work says so, some time after the ask was bound. :class:`FailBind`
-    is something else: it makes a bind fail that is still to come.
+    The program that starts the work reports this some time after the bind. In contrast,
+    :class:`FailBind` makes a future bind fail.
     """
 
     app: str = attrs.field(validator=an_owned_name)
@@ -173,7 +173,7 @@ class BindFailed:
 @final
 @attrs.frozen
 class AddPriorityClass:
-    """A user's priority class; ``preempts`` is its policy ``PreemptLowerPriority``."""
+    """Add a user's priority class; ``preempts`` is the policy ``PreemptLowerPriority``."""
 
     name: str = attrs.field(validator=a_users_class)
     value: int = attrs.field(validator=A_USERS_PRIORITY)
@@ -183,7 +183,7 @@ class AddPriorityClass:
 @final
 @attrs.frozen
 class FailBind:
-    """The next ``times`` binds of an ask fail."""
+    """Make the next ``times`` binds of an ask fail."""
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
@@ -193,7 +193,7 @@ class FailBind:
 @final
 @attrs.frozen
 class AddGang:
-    """A gang is defined; of one that only annotations define this is the object."""
+    """Define a gang; if annotations define it already, this adds the object."""
 
     gang: str = attrs.field(validator=a_gang)
     says: GangFields = attrs.field(validator=that_define)
@@ -202,12 +202,12 @@ class AddGang:
 @final
 @attrs.frozen
 class RemoveGang:
-    """A gang is no longer defined; its members stay."""
+    """Remove the definition of a gang; its members stay."""
 
     gang: str = attrs.field(validator=a_gang)
 
 
-# Kubernetes objects: what of a manifest matters. Applying one that is there updates it.
+# Kubernetes objects: the parts of a manifest that matter. Applying a known object updates it.
 
 
 @final
@@ -217,9 +217,9 @@ class NodeObject:
 
     Attributes:
         node: Its name.
-        capacity: What it has, or None where the manifest does not say.
+        capacity: Its capacity, or None if the manifest does not give it.
         attributes: Its labels.
-        schedulable: It is not cordoned.
+        schedulable: Whether it is not cordoned.
     """
 
     node: str = attrs.field(validator=a_name)
@@ -231,17 +231,17 @@ class NodeObject:
 @final
 @attrs.frozen
 class PodObject:
-    """A Pod: an ask, and the application that it belongs to, made if unknown.
+    """A Pod: an ask, and its application, which is created if it is unknown.
 
     Attributes:
         app: The application.
         name: The name of the pod, and of the ask.
-        queue: The path of the queue of an application that is made.
+        queue: The path of the queue, if the application is created.
         ask: The ask, of that application and name, without ``count`` and ``run_for_us``.
-            None if the pod requests nothing above zero, or has finished: then it can be no
-            new ask.
-        node: Where it runs already, or None.
-        finished: It has succeeded or failed.
+            None if the pod requests nothing above zero or has finished: then it cannot
+            become a new ask.
+        node: The node on which it runs already, or None.
+        finished: Whether it has succeeded or failed.
     """
 
     app: str = attrs.field(validator=an_owned_name)
@@ -255,11 +255,11 @@ class PodObject:
 @final
 @attrs.frozen
 class QueueObject:
-    """A Volcano Queue: settings of the queue of that name; None is not said.
+    """A Volcano Queue: settings of the queue of that name; None keeps a setting.
 
     Attributes:
         name: Its own name.
-        parent: The name or path of the queue that it is made below, or None for the root.
+        parent: The name or path of its parent if it is created, or None for the root.
         priority: ``queue.priority``.
         reclaimable: ``queue.reclaimable``.
         max: ``resources.max``.
@@ -275,12 +275,12 @@ class QueueObject:
 
 
 AppliedObject = AddPriorityClass | AddGang | NodeObject | PodObject | QueueObject
-"""What can be applied; of a priority class and of a PodGroup an event says all that matters."""
+"""The objects that can be applied; a priority class and a PodGroup have the form of an event."""
 
 
 @final
 class ObjectKind(StrEnum):
-    """Which kind of Kubernetes object it is."""
+    """The kind of a Kubernetes object."""
 
     PRIORITY_CLASS = "PriorityClass"
     POD_GROUP = "PodGroup"
@@ -292,12 +292,12 @@ class ObjectKind(StrEnum):
 @final
 @attrs.frozen
 class ObjectName:
-    """The name of an object that is to go.
+    """The name of an object to delete.
 
     Attributes:
         kind: Its kind.
-        name: Its name; of a PodGroup the full name of the gang.
-        app: The application of a Pod, else None.
+        name: Its name; for a PodGroup, the full name of the gang.
+        app: The application of a Pod, otherwise None.
     """
 
     kind: ObjectKind
@@ -308,7 +308,7 @@ class ObjectName:
 @final
 @attrs.frozen
 class Manifest(Generic[T_co]):
-    """One object of a manifest, and where it stands.
+    """One object of a manifest, and its place there.
 
     Attributes:
         content: The object.
@@ -322,7 +322,7 @@ class Manifest(Generic[T_co]):
 @final
 @attrs.frozen
 class Apply:
-    """Kubernetes objects come or change; all of them, or none if one is refused."""
+    """Create or change Kubernetes objects: all of them, or none if one is refused."""
 
     objects: tuple[Manifest[AppliedObject], ...]
 
@@ -330,7 +330,7 @@ class Apply:
 @final
 @attrs.frozen
 class Delete:
-    """Kubernetes objects go; all of them, or none if one is refused."""
+    """Delete Kubernetes objects: all of them, or none if one is refused."""
 
     objects: tuple[Manifest[ObjectName], ...]
 
@@ -353,4 +353,4 @@ Event = (
     | Apply
     | Delete
 )
-"""Everything that can come in and change the state."""
+"""Every event that can change the state."""

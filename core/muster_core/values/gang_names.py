@@ -8,7 +8,7 @@ from typing import Final
 from muster_core.values.quantities import shown
 
 DEFAULT_NAMESPACE: Final = "default"
-"""The namespace of a gang whose name gives none."""
+"""The namespace of a gang whose name has none."""
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE: Final = re.compile(_LABEL)
@@ -17,14 +17,14 @@ _LONGEST_NAME: Final = 253
 
 
 def canonical_gang(written: str, namespace: str = DEFAULT_NAMESPACE) -> str:
-    """Give the full name of a gang.
+    """Return the full name of a gang.
 
     Args:
         written: The name as a user wrote it, with or without its namespace.
-        namespace: The namespace of a name that gives none.
+        namespace: The namespace if the name has none.
 
     Raises:
-        ValueError: If it is no name that an object can have.
+        ValueError: If an object cannot have this name.
     """
     space, slash, name = written.partition("/")
     if not slash:

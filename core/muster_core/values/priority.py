@@ -1,9 +1,8 @@
 """Priorities: int32 numbers, classes, and the cached maximum of many of them.
 
-PRIORITY-1 to PRIORITY-19, after YuniKorn's design of priority scheduling (YUNIKORN-1457):
-an application's priority is the highest of its pending asks, a queue's
-``currentPriority`` the highest below it, shifted by its offset or replaced by
-its fence.
+PRIORITY-1 to PRIORITY-19, after YuniKorn's design of priority scheduling (YUNIKORN-1457): an
+application has the highest priority of its pending asks. A queue's ``currentPriority`` is the
+highest priority of its children plus the queue's offset, or the offset alone with a fence.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 """The highest value of a priority class that a user may define."""
 
 _STALE: Final = 16
-"""How many entries out of date a tally keeps beside as many as it has priorities."""
+"""How many more entries than twice its different priorities the heap of a tally may have."""
 
 
 @final
@@ -38,7 +37,7 @@ class PriorityClass:
     Attributes:
         name: Its name.
         value: The priority of an ask that names it, an int32.
-        preempts: Its policy is ``PreemptLowerPriority``, not ``Never``.
+        preempts: Whether its policy is ``PreemptLowerPriority``, not ``Never``.
     """
 
     name: str
@@ -50,18 +49,18 @@ BUILT_IN_CLASSES: Final = (
     PriorityClass("system-cluster-critical", 2_000_000_000, preempts=True),
     PriorityClass("system-node-critical", 2_000_000_100, preempts=True),
 )
-"""The classes that are there from the start, with the values that Kubernetes gives them."""
+"""The built-in priority classes, with their values in Kubernetes."""
 
 
 def priority_of(
     number: int | None, name: str | None, classes: Mapping[str, PriorityClass]
 ) -> tuple[int, bool]:
-    """Give what the number or the class that an ask names amounts to (PRIORITY-3, PRIORITY-4).
+    """Return the priority of an ask from its number or its class (PRIORITY-3, PRIORITY-4).
 
     Args:
         number: The number, or None.
         name: The name of the class, or None.
-        classes: All classes that there are.
+        classes: All classes, by name.
 
     Returns:
         The priority, and whether the class says ``PreemptLowerPriority``.
@@ -85,7 +84,7 @@ def priority_of(
 
 
 def clamp(priority: int) -> int:
-    """Give the nearest int32."""
+    """Limit a priority to the range of an int32."""
     return max(MIN_PRIORITY, min(MAX_PRIORITY, priority))
 
 
@@ -94,12 +93,12 @@ def current_priority(settings: Settings, highest: int | None, *, is_root: bool) 
 
     Args:
         settings: The queue's properties.
-        highest: The highest priority among what is pending right below it, or None.
-        is_root: Whether it is the root, whose fence and offset do nothing.
+        highest: The highest priority of its children with pending asks, or None.
+        is_root: Whether it is the root, whose fence and offset have no effect.
 
     Returns:
-        The offset of a fenced queue, whatever is inside; None for another queue
-        in which nothing is pending; else the sum, clamped to int32.
+        For a queue with a fence, its offset. Otherwise the sum of ``highest`` and the
+        offset, limited to int32, or None if nothing is pending.
     """
     if is_root:
         return highest
@@ -112,24 +111,23 @@ def current_priority(settings: Settings, highest: int | None, *, is_root: bool) 
 class PriorityTally:
     """A multiset of priorities that knows its maximum.
 
-    Adding costs O(1) while the priority is already present, O(log d) with d
-    different priorities otherwise. Removing one looks for a new maximum only if
-    it was the last of the top priority, so a removal stops at the first other
-    ask of that priority.
+    Adding a priority that is already present costs O(1), adding another one O(log d) with d
+    different priorities. A removal costs O(1); :meth:`top` looks for a new maximum only when
+    no ask of the highest priority is left.
     """
 
     __slots__ = ("_counts", "_heap", "recomputations")
 
     def __init__(self) -> None:
-        #: How many there are of each priority; never zero.
+        #: The count of each priority; never zero.
         self._counts: dict[int, int] = {}
-        #: The negated priorities, each at least once while it is counted.
+        #: The negated priorities; each one with a count is here at least once.
         self._heap: list[int] = []
-        #: How often the maximum had to be looked for again.
+        #: How often the maximum was computed again.
         self.recomputations = 0
 
     def add(self, priority: int, times: int = 1) -> None:
-        """Count ``priority`` once more, or ``times`` more."""
+        """Add ``priority`` once, or ``times`` times."""
         counts = self._counts
         if priority in counts:
             counts[priority] += times
@@ -141,7 +139,7 @@ class PriorityTally:
                 heapify(self._heap)
 
     def remove(self, priority: int, times: int = 1) -> None:
-        """Count ``priority`` once less, or ``times`` less; it must have been counted so often."""
+        """Remove ``priority`` once, or ``times`` times; it must have been added as often."""
         left = self._counts[priority] - times
         if left:
             self._counts[priority] = left
@@ -149,7 +147,7 @@ class PriorityTally:
             del self._counts[priority]
 
     def replace(self, old: int | None, new: int | None) -> None:
-        """Put ``new`` in the place of ``old``; None is none."""
+        """Add ``new`` and remove ``old``; None stands for no priority."""
         if old == new:
             return
         if new is not None:
@@ -158,7 +156,7 @@ class PriorityTally:
             self.remove(old)
 
     def top(self) -> int | None:
-        """Give the highest priority, or None if there is none."""
+        """Return the highest priority, or None if there is none."""
         heap, counts = self._heap, self._counts
         if heap and -heap[0] not in counts:
             self.recomputations += 1
@@ -168,14 +166,14 @@ class PriorityTally:
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
-        # Nothing is counted zero times.
+        # No count is zero.
         assert all(count > 0 for count in self._counts.values())
-        # Every priority that is counted can be found through the heap.
+        # Every priority with a count is in the heap.
         assert set(self._counts) <= {-entry for entry in self._heap}
         # The cached maximum is the recomputed one.
         assert self.top() == max(self._counts, default=None)
 
 
 def highest(priorities: Iterable[int | None]) -> int | None:
-    """Give the highest priority, or None; for tests."""
+    """Return the highest priority, or None; for tests."""
     return max((priority for priority in priorities if priority is not None), default=None)

@@ -1,8 +1,8 @@
-"""Quantities, durations and numbers, from the text that somebody wrote.
+"""Parsing of quantities, durations and numbers.
 
-QUANTITY-5 to QUANTITY-17. Everything is exact: a text becomes a fraction and a fraction an
-integer in base units, and no float is ever on the way. (A float that a JSON or
-msgpack feed brings counts as its shortest text, which is what was written there.)
+QUANTITY-5 to QUANTITY-17. Everything is exact: a text becomes a fraction and a fraction becomes
+an integer in base units, without floats in between. (A float in a JSON or msgpack feed counts as
+its shortest text, which is what was written there.)
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SUFFIXES: Final[Mapping[str, int]] = {
     "Ei": 2**60,
 }
 
-# The suffix stands before the exponent: "1E" is an exa, "1E3" has an exponent, as in Kubernetes.
+# A suffix is tried before an exponent: "1E" is an exa, "1E3" has an exponent, as in Kubernetes.
 _QUANTITY: Final = re.compile(
     r"\s*([0-9]+)(?:\.([0-9]+))?\s*(?:(m|[kMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?\s*", re.ASCII
 )
@@ -52,7 +52,7 @@ _NEGATIVE: Final = re.compile(r"\s*-\s*[0-9.]", re.ASCII)
 _NANOSECONDS: Final[Mapping[str, int]] = {
     "ns": 1,
     "us": 10**3,
-    "µs": 10**3,  # the micro sign; Go takes both
+    "µs": 10**3,  # the micro sign; Go accepts both
     "μs": 10**3,  # the Greek letter
     "ms": 10**6,
     "s": 10**9,
@@ -60,13 +60,13 @@ _NANOSECONDS: Final[Mapping[str, int]] = {
     "h": 3600 * 10**9,
 }
 
-# What is longer is refused unread: nobody means it, and the arithmetic would take a while.
+# Longer texts are refused without parsing: they are mistakes, and the arithmetic would take long.
 _LONGEST_TEXT: Final = 1000
 _LARGEST_EXPONENT: Final = 2 * _LONGEST_TEXT
 
 
 def shown(written: object) -> str:
-    """Quote a value for a message, cut short if it is long."""
+    """Quote a value for a message, shortened if it is long."""
     if isinstance(written, int) and abs(written) > 10**40:
         return "a number of more than 40 digits"  # Python refuses to print very long ones
     text = repr(written)
@@ -74,18 +74,18 @@ def shown(written: object) -> str:
 
 
 def parse_quantity(type_name: str, written: object) -> int:
-    """Read the quantity of one resource type.
+    """Parse the quantity of one resource type.
 
     Args:
         type_name: The type, which decides the base unit: ``vcore`` is written in cores.
-        written: The text, or a number as JSON and msgpack bring it.
+        written: The text, or a number from JSON or msgpack.
 
     Returns:
         The amount in base units: millicores, bytes, or units.
 
     Raises:
-        QuantityError: If it is no quantity, is negative, is not a whole number of base
-            units, or is more than 2^63-1. The message gives the value, not the type.
+        QuantityError: If it is not a quantity, is negative, is not a whole number of base
+            units, or is more than 2^63-1. The message contains the value, not the type.
     """
     text = _as_text(written)
     if text is None:
@@ -95,14 +95,14 @@ def parse_quantity(type_name: str, written: object) -> int:
 
 
 def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, int]:
-    """Read the quantities of several types; zeros stay in the answer.
+    """Parse the quantities of several types; zeros are kept.
 
     Args:
         written: The text or number of each type.
-        field: The name of the field that holds them, for messages.
+        field: The name of the field that contains them, for messages.
 
     Raises:
-        QuantityError: If one is none; the message starts with ``field.type:``.
+        QuantityError: If one is invalid; the message starts with ``field.type:``.
     """
     amounts: dict[str, int] = {}
     for name, value in written.items():
@@ -119,27 +119,27 @@ def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, i
 
 
 def parse_resources(written: Mapping[str, object], field: str = "") -> Resources:
-    """Read an amount of resources; see :func:`parse_amounts`.
+    """Parse an amount of resources; see :func:`parse_amounts`.
 
     Raises:
-        QuantityError: If one of the quantities is none; the message names the type.
+        QuantityError: If one of the quantities is invalid; the message names the type.
     """
     return Resources(parse_amounts(written, field))
 
 
 def parse_duration(written: object, *, seconds: bool = True) -> int:
-    """Read a duration such as ``1m30s``, ``500ms`` or ``1.5h``.
+    """Parse a duration such as ``1m30s``, ``500ms`` or ``1.5h``.
 
     Args:
-        written: The text, or a number as JSON and msgpack bring it.
-        seconds: Whether a bare number counts as seconds. Otherwise only ``0`` may
-            stand without a unit, as in Go's ``time.ParseDuration``.
+        written: The text, or a number from JSON or msgpack.
+        seconds: Whether a number without a unit counts as seconds. Otherwise only ``0``
+            needs no unit, as in Go's ``time.ParseDuration``.
 
     Returns:
         The duration in microseconds, rounded to the nearest one.
 
     Raises:
-        QuantityError: If it is none, is negative, or is more than 2^63-1 microseconds.
+        QuantityError: If it is not a duration, is negative, or is more than 2^63-1 microseconds.
     """
     text = _as_text(written)
     exact = None if text is None else _duration_ns(text.strip(), seconds=seconds)
@@ -156,13 +156,13 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
 
 
 def parse_go_int32(text: str) -> int | None:
-    """Read a number as Go's ``strconv.ParseInt(text, 10, 32)`` does.
+    """Parse a number as Go's ``strconv.ParseInt(text, 10, 32)`` does.
 
-    Digits with at most one sign before them, nothing else: no blanks, no
-    underscores, no prefix.
+    The text consists of digits with at most one sign before them: no blanks, no underscores, no
+    prefix.
 
     Returns:
-        The number, or None where Go reports an error.
+        The number, or None if Go reports an error.
     """
     if len(text) > _LONGEST_TEXT or not _INTEGER.fullmatch(text):
         return None
@@ -171,15 +171,15 @@ def parse_go_int32(text: str) -> int | None:
 
 
 def parse_integer(written: object, lowest: int, highest: int) -> int:
-    """Read a whole number between two bounds, both included.
+    """Parse a whole number between two bounds, both included.
 
     Args:
         written: The text (digits, with at most one sign before them), or an int.
-        lowest: The lowest number that is taken.
-        highest: The highest number that is taken.
+        lowest: The lowest valid number.
+        highest: The highest valid number.
 
     Raises:
-        QuantityError: If it is no whole number, or out of bounds.
+        QuantityError: If it is not a whole number, or out of bounds.
     """
     number: int | None = None
     if isinstance(written, int) and not isinstance(written, bool):
@@ -193,7 +193,7 @@ def parse_integer(written: object, lowest: int, highest: int) -> int:
 
 
 def format_quantity(type_name: str, amount: int) -> str:
-    """Write an amount for people, so that :func:`parse_quantity` reads the same amount.
+    """Format an amount for people, so that :func:`parse_quantity` returns the same amount.
 
     Args:
         type_name: The type, which decides the base unit; only ``memory`` gets a suffix.
@@ -208,7 +208,7 @@ def format_quantity(type_name: str, amount: int) -> str:
 
 
 def _as_text(written: object) -> str | None:
-    """Give the text of a number; None for what is neither text nor number."""
+    """Return a value as text, or None if it is neither a text nor a number."""
     if isinstance(written, str):
         return written
     if isinstance(written, bool) or not isinstance(written, int | float):
@@ -218,12 +218,12 @@ def _as_text(written: object) -> str | None:
     return repr(written)
 
 
-@lru_cache(maxsize=4096)  # feeds write the same few quantities over and over
+@lru_cache(maxsize=4096)  # feeds repeat the same few quantities
 def _parse_amount(text: str, *, cores: bool) -> int:
-    """Read one quantity from its text.
+    """Parse one quantity from its text.
 
     Raises:
-        QuantityError: If it is none.
+        QuantityError: If it is invalid.
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None or (match[3] == "m" and not cores):
@@ -244,7 +244,7 @@ def _parse_amount(text: str, *, cores: bool) -> int:
 
 
 def _why_no_quantity(text: str, *, cores: bool) -> str:
-    """Say what is wrong with a text of the wrong form, and what would be right."""
+    """Return a message that says what is wrong with a text, and what would be valid."""
     if _NEGATIVE.match(text):
         return f"{shown(text)} is negative"
     suffixes = ", ".join((*(("m",) if cores else ()), *_SUFFIXES))
@@ -252,16 +252,16 @@ def _why_no_quantity(text: str, *, cores: bool) -> str:
 
 
 def _exact(whole: str, fraction: str | None, exponent: str | None) -> Fraction:
-    """Give the number that digits, digits behind the point and an exponent stand for."""
+    """Compute the number from the digits before and after the point, and the exponent."""
     digits = fraction or ""
     number = int((whole + digits) or "0")
-    # An exponent beyond all bounds gives the same error as a merely large one, but in no time.
+    # A huge exponent gives the same error as a large one, without huge arithmetic.
     power = max(-_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, int(exponent or "0"))) - len(digits)
     return Fraction(number) * Fraction(10) ** power
 
 
 def _duration_ns(text: str, *, seconds: bool) -> Fraction | None:
-    """Read a duration in nanoseconds; None if the text is none."""
+    """Parse a duration to nanoseconds; return None if the text is not a duration."""
     if len(text) > _LONGEST_TEXT:
         return None
     number = _SECONDS.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Why an ask is not running: the closed set of reasons, and what a reader is told."""
+"""The reasons why an ask is not running, and the explanation that a reader gets."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing_extensions import override
 from muster_core.values.snapshots import AskPlace
 
 Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | Mapping[str, int] | None
-"""A detail of a reason, as a program would read it: a name, an amount in base units, a count."""
+"""A detail of a reason, for programs: a name, an amount in base units, a count."""
 
 
 @final
 class Code(StrEnum):
-    """Why an ask is not running, the reason that matters most first.
+    """Why an ask is not running, the most important reason first.
 
-    Of the reasons that hold at once the first of these is the dominant one.
+    If several reasons hold, the first one in this order is the dominant one.
     """
 
     PERMIT_WAITING = "PermitWaiting"
@@ -77,9 +77,9 @@ class PendingReason:
     """One reason.
 
     Attributes:
-        code: Which one.
-        message: The same in words, with names and figures.
-        facts: The names and figures for programs.
+        code: Which reason it is.
+        message: The reason in words, with names and figures.
+        facts: The names and figures, for programs.
     """
 
     code: Code
@@ -98,9 +98,9 @@ class ComparedKey:
 
     Attributes:
         name: What is compared, such as ``queue.priority``, ``share`` or ``creation``.
-        own: The value on the way to the ask that is explained.
-        other: The value on the way to the ask that is tried first.
-        decides: Whether it is the first in which the two differ.
+        own: The value on the path to the explained ask.
+        other: The value on the path to the ask that is tried first.
+        decides: Whether it is the first key in which the two differ.
     """
 
     name: str
@@ -116,9 +116,10 @@ class Level:
 
     Attributes:
         at: The path of the queue, or the name of the application.
-        own: Which child leads to the ask that is explained.
-        other: Which child leads to the ask that is tried first; the same on the way that they share.
-        keys: What is compared, in order.
+        own: The child on the path to the explained ask.
+        other: The child on the path to the ask that is tried first; the same as ``own`` while
+            the two paths are the same.
+        keys: The compared keys, in order.
     """
 
     at: str
@@ -136,12 +137,12 @@ class Explanation:
         app: Its application.
         ask: Its name.
         queue: The path of its queue.
-        place: Where it is: pending, parked or waiting.
-        since_us: Since when it has been pending, in microseconds.
-        reasons: All that hold, the dominant one first; never empty.
-        first: What would be tried first in the next round, as ``app/ask``; None if nothing would.
-        levels: How the ways to the two are compared at each level, from the root; empty if the ask
-            is the first itself or does not compete.
+        place: Its place: pending, parked or waiting.
+        since_us: Since when it has been pending, in microseconds since the start.
+        reasons: All reasons that hold, the dominant one first; never empty.
+        first: The ask that the next round would try first, as ``app/ask``, or None.
+        levels: How the paths to the two asks are compared at each level, from the root; empty if
+            the ask is the first one itself or does not compete.
     """
 
     app: str
@@ -155,7 +156,7 @@ class Explanation:
 
     @property
     def dominant(self) -> PendingReason:
-        """The reason that matters most."""
+        """The most important reason."""
         return self.reasons[0]
 
     @override

@@ -1,13 +1,12 @@
-"""Frozen objects that are quick to make, in two ways.
+"""Two ways to create frozen objects quickly.
 
-A class made with ``attrs.frozen`` refuses every assignment, so its own ``__init__`` sets each field
-past that refusal, at some 50 ns a field. Several messages and decisions are made for every ask.
+A class with ``attrs.frozen`` refuses every assignment, so its ``__init__`` has to bypass that for
+each field, which costs some 50 ns a field. Every ask needs several messages and decisions.
 
-- :func:`record` is for messages inside the program, which nobody outside ever holds. At run time
-  they are ordinary classes with slots. Type checkers take :func:`record` for ``attrs.frozen``, and
-  so see to it that nobody alters them.
-- :func:`unfrozen` is for what the outside sees and is frozen in earnest, such as decisions. It
-  gives a twin class, whose instances are filled and then become frozen ones.
+- :func:`record` is for internal messages. At run time they are ordinary classes with slots; type
+  checkers take :func:`record` for ``attrs.frozen``, and so prevent changes.
+- :func:`unfrozen` is for objects that users see and that are really frozen, such as decisions. It
+  returns a twin class, whose instances are filled first and then become frozen ones.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 else:
 
     def record(made: type | None = None, *, eq: bool = True, **options: object) -> object:
-        """Make a class like ``attrs.frozen``, which is what type checkers take it for."""
+        """Create a class like ``attrs.frozen``, which is what type checkers take it for."""
 
         def make(made: type) -> type:
             hashed = True if eq else None
@@ -32,10 +31,10 @@ else:
 
 
 def unfrozen(frozen: type[attrs.AttrsInstance]) -> Callable[..., Any]:
-    """Give a class with the attributes of a frozen one, whose instances can become frozen ones.
+    """Return a class with the attributes of a frozen one, whose instances can become frozen ones.
 
-    An instance becomes a frozen one when its ``__class__`` is set, for which both classes must be
-    laid out alike: the frozen one has slots, and none for weak references.
+    Setting the ``__class__`` of an instance makes it a frozen one. For this, both classes must have
+    the same layout: the frozen one has slots, and none for weak references.
 
     Args:
         frozen: The frozen class.

@@ -1,10 +1,9 @@
-"""Amounts of resources: a value type, so that nobody adds bare numbers.
+"""Amounts of resources, as a value type.
 
-QUANTITY-1, QUANTITY-4: a resource is a map from a type name to a non-negative integer
-in base units (millicores, bytes, units), at most 2^63-1; a type that is missing
-is zero. The bugs that the type prevents: a negative amount after a release that
-came twice, a sum that wraps where another program reads it as int64, and two
-spellings (``{"vcore": 0}`` and ``{}``) of one amount that do not compare equal.
+QUANTITY-1, QUANTITY-4: an amount maps the names of types to non-negative integers in base units
+(millicores, bytes, units), at most 2^63-1; a missing type is zero. The class prevents three kinds
+of bugs: a negative amount after a repeated release, a sum that overflows in a program that reads
+it as int64, and two forms (``{"vcore": 0}`` and ``{}``) of one amount that are not equal.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ MAX_QUANTITY: Final = 2**63 - 1
 
 @final
 class Resources(Mapping[str, int]):
-    """An immutable amount of each resource type; types of which there is none are left out.
+    """An immutable amount of each resource type, without zeros.
 
-    Looking up a type that is missing gives 0. Iteration is in the order of the names,
-    so that nothing computed from it depends on how the amount came about.
+    Looking up a missing type gives 0. Iteration is in the order of the names, so that no result
+    depends on how the amount was computed.
 
     Args:
         amounts: The amount of each type in base units; zeros are dropped.
 
     Raises:
-        QuantityError: If an amount is no whole number, negative or more than 2^63-1.
+        QuantityError: If an amount is not a whole number, is negative or is more than 2^63-1.
     """
 
     __slots__ = ("_amounts", "_hash")
@@ -96,10 +95,10 @@ class Resources(Mapping[str, int]):
         return Resources(amounts)
 
     def __sub__(self, other: Resources) -> Resources:
-        """Take away type by type.
+        """Subtract type by type.
 
         Raises:
-            InsufficientError: If there is less of a type than is taken; the message names it.
+            InsufficientError: If a result is below zero; the message names the type.
         """
         amounts = dict(self._amounts)
         for name, amount in other._amounts.items():
@@ -111,7 +110,7 @@ class Resources(Mapping[str, int]):
         return Resources(amounts)
 
     def fits_in(self, room: Mapping[str, int]) -> bool:
-        """Say whether there is at least this much of every type in ``room``."""
+        """Return whether ``room`` has at least this amount of every type."""
         return all(amount <= room.get(name, 0) for name, amount in self._amounts.items())
 
 

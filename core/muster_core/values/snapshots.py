@@ -1,4 +1,4 @@
-"""Snapshots: what a reader is shown of the state, frozen when its owner published it."""
+"""Snapshots: frozen copies of the state between two batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muster_core.values.resources import Resources
 
 @final
 class AskPlace(StrEnum):
-    """Where an ask is; it is in exactly one place."""
+    """The place of an ask; an ask is in exactly one place."""
 
     PENDING = "pending"
     PARKED = "parked"
@@ -30,11 +30,11 @@ class AskSnapshot:
 
     Attributes:
         name: Its name within its application.
-        place: Where it is.
+        place: Its place.
         priority: Its priority.
-        resources: What it asks for or holds.
-        node: The node that it holds, waiting or bound, or None.
-        gang: The full name of the gang that it is a member of, or None.
+        resources: The resources that it asks for or holds.
+        node: The node that it holds, or None unless it is waiting or bound.
+        gang: The full name of its gang, or None.
     """
 
     name: str
@@ -73,12 +73,12 @@ class QueueSnapshot:
     Attributes:
         key: Its number.
         path: Its full path.
-        draining: It takes no new applications.
+        draining: Whether it is draining: it admits no new applications.
         priority: Its ``currentPriority``, or None.
-        allocated: What is allocated in it.
-        pending: What is pending in it.
+        allocated: The resources of its bound and waiting asks.
+        pending: The resources of its pending asks.
         recomputations: How often its ``currentPriority`` was computed so far.
-        children: How many queues or applications are right below it.
+        children: How many queues or applications are directly below it.
     """
 
     key: int
@@ -94,20 +94,20 @@ class QueueSnapshot:
 @final
 @attrs.frozen
 class GangSnapshot:
-    """A gang; one that is not defined is a placeholder for members that came early.
+    """A gang, or a placeholder for members of a gang that is not defined.
 
     Attributes:
         name: Its full name.
-        definition: What defines it, with defaults filled in, or None.
-        satisfied: It is satisfied.
-        timed_out: It is marked as timed out.
-        cycle_valid: Its schedule cycle is valid.
+        definition: Its definition with defaults filled in, or None.
+        satisfied: Whether it is satisfied.
+        timed_out: Whether it has timed out.
+        cycle_valid: Whether its cycle is valid.
         waiting: Its waiting members as ``(application, ask)``, in the order in which they
             began to wait.
         bound: Its bound members.
         pending: Its pending members.
         parked: Its parked members.
-        since_us: When the present wait began, in microseconds since the start, or None.
+        since_us: When its present wait began, in microseconds since the start, or None.
     """
 
     name: str
@@ -129,9 +129,9 @@ class NodeSnapshot:
 
     Attributes:
         name: Its name.
-        capacity: What it has.
-        used: What is taken of it.
-        schedulable: Whether anything new may be placed on it.
+        capacity: Its capacity.
+        used: The resources of the asks on it.
+        schedulable: Whether asks may be placed on it.
     """
 
     name: str
@@ -143,12 +143,12 @@ class NodeSnapshot:
 @final
 @attrs.frozen
 class Snapshot:
-    """Everything there is at the end of a batch.
+    """The whole state at the end of a batch.
 
     Attributes:
         at_us: The instant, in microseconds since the start.
         apps: Every application that has not completed, by name.
-        completed: The names of the applications that have completed; of very many the latest.
+        completed: The names of completed applications; if there are very many, the latest ones.
         queues: Every queue, by path.
         shares: The fair share of every queue, by path.
         nodes: Every node, by name, in the order in which they are tried.
@@ -167,15 +167,15 @@ class Snapshot:
 @final
 @attrs.frozen
 class Statistics:
-    """How much was done so far.
+    """Counts since the start.
 
     Attributes:
-        requests: Events that came in, refused ones included.
+        requests: Events, including refused ones.
         batches: Batches.
         steps: Steps of rounds: asks tried on a node, and leaves found blocked.
-        bound: Asks bound.
-        refused: Events refused.
-        decisions: Decisions announced.
+        bound: Binds.
+        refused: Refused events.
+        decisions: Announced decisions.
     """
 
     requests: int

@@ -1,5 +1,5 @@
-"""Messages between the owners of state: one closed union for each receiver.
+"""Messages between the coordinator and the owners: one closed union for each receiver.
 
-All are frozen. The coordinator talks to applications, queues and gangs directly; what they have
-to say travels upward, from child to parent, as reports.
+All messages are frozen. The coordinator sends to applications, queues and gangs directly; the
+reports of applications and queues go upward, from child to parent.
 """

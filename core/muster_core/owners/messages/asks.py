@@ -1,7 +1,8 @@
-"""Asks, allocations and applications, as messages carry them.
+"""Asks, allocations and the identities of applications, as parts of messages.
 
-Every application and every queue has a number of its own (``key``), since a name can come again
-while its last bearer is leaving. An application's is the position of the event that created it.
+Every application and every queue has a unique number (``key``), since a name can be used again
+while its former owner still exists. The key of an application is the position of the event that
+created it.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from muster_core.values.records import record
 from muster_core.values.resources import Resources
 
 Totals = Mapping[str, int]
-"""Sums over many asks, by type; unlike one quantity they have no upper limit."""
+"""Sums over many asks, by type; unlike a single quantity, they have no upper limit."""
 
 
 AskOrder = tuple[int, int, str, int, int]
 """The place of an ask among those of its application, best first: its ``rank``, ``creation``,
-``group``, ``seq`` and ``number``. No two asks of an application have the last two in common."""
+``group``, ``seq`` and ``number``. The last two are unique within an application."""
 
 
 @final
 @record
 class Origin:
-    """Where a request comes from.
+    """The origin of a request.
 
     Attributes:
-        seq: Its position in the input; all order among requests is by it.
+        seq: Its position in the input, which orders all requests.
         index: The index of the event in its feed, from 0, or None.
         line: The line of the event in its feed, from 1, or None.
-        event: The position of the event that it is only a part of, or None.
-        at_us: When it comes, in microseconds.
+        event: The position of the whole event if the request is only a part of it, or None.
+        at_us: The instant of its batch, in microseconds.
     """
 
     seq: int
@@ -43,7 +44,7 @@ class Origin:
 
     @property
     def creation(self) -> int:
-        """The position that counts as the creation of what comes: that of the whole event."""
+        """The position that counts as the creation of a new object: that of the whole event."""
         return self.seq if self.event is None else self.event
 
 
@@ -51,24 +52,24 @@ class Origin:
 class Ask(NamedTuple):
     """One ask, as long as it exists.
 
-    It begins with its place among the asks of its application, so that asks compare as they
-    are tried, and a heap of them needs nothing else: there may be a million.
+    It begins with its place among the asks of its application. So asks compare in the order in
+    which they are tried, and a heap of a million asks needs no separate keys.
 
     Attributes:
-        rank: Its priority, negated, as the highest comes first.
-        creation: The position of the event that counts as its creation. Of a member of a gang
-            the creation counts that its gang has, not the one here.
-        group: The full name of its gang, or nothing.
-        seq: Its number in the input: the position at which it came, alone or with others.
-        number: Its number in a ``count``, which tells it from all others that came with it.
+        rank: Its negated priority, as the highest one comes first.
+        creation: The position of the event that counts as its creation. For a member of a
+            gang, the creation of the gang counts instead.
+        group: The full name of its gang, or an empty text.
+        seq: The position in the input at which it was added, alone or with others.
+        number: Its number in a ``count``, unique among the asks with the same ``seq``.
         name: Its name within its application.
-        resources: What it asks for.
-        shape: What it needs of a node.
+        resources: The resources that it asks for.
+        shape: Its shape.
         priority: Its priority, an int32.
-        gang: The full name of the gang that it is a member of, or None.
-        run_for_us: It completes by itself this long after it was bound, or None.
-        preempts: The class that it named when it came says ``PreemptLowerPriority``.
-        came_us: When it came, in microseconds.
+        gang: The full name of its gang, or None.
+        run_for_us: How long after its bind it completes by itself, or None.
+        preempts: Whether its priority class had ``PreemptLowerPriority`` when it was added.
+        came_us: When it was added, in microseconds.
     """
 
     rank: int
@@ -87,11 +88,11 @@ class Ask(NamedTuple):
 
     @property
     def order(self) -> AskOrder:
-        """Its place, if it is in no gang; asks compare in the same way."""
+        """Its place if it is in no gang; asks compare in the same way."""
         return self[:5]
 
     def order_in(self, defined: int | None) -> AskOrder:
-        """Give its place, where its gang was created at a position, or where nothing defines it."""
+        """Return its place as a member of a gang that was created at ``defined``, or never."""
         rank, creation, group, seq, number = self[:5]
         return (rank, creation if defined is None else defined, group, seq, number)
 
@@ -99,14 +100,14 @@ class Ask(NamedTuple):
 @final
 @record
 class Allocation:
-    """A bound or waiting ask.
+    """The allocation of a bound or waiting ask.
 
     Attributes:
         ask: The ask.
         node: The name of its node.
         number: Its place in the order in which asks were bound, or began to wait.
-        assigned: Its place in the order in which nodes were chosen: of a bound member of a
-            gang the number with which it began to wait. 0 stands for ``number``.
+        assigned: Its place in the order in which nodes were chosen: for a bound member of a
+            gang, the number with which it began to wait. 0 stands for ``number``.
     """
 
     ask: Ask
@@ -123,15 +124,15 @@ class Allocation:
 @final
 @record
 class AppIdentity:
-    """What about an application never changes.
+    """The part of an application that never changes.
 
     Attributes:
-        key: Its number, the position of the event that created it.
+        key: Its key, the position of the event that created it.
         name: Its name.
         leaf: The key of its queue.
         path: The path of its queue.
-        skip_starting: It goes from Accepted to Running.
-        user: Who submitted it, or None, and the groups of that user.
+        skip_starting: Whether it goes from Accepted to Running directly.
+        user: The user who submitted it, or None, and the groups of that user.
     """
 
     key: int

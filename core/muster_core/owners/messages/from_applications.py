@@ -1,4 +1,4 @@
-"""What an application does, and what it reports to its leaf."""
+"""The actions of an application, and its report to its leaf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster_core.values.snapshots import AskPlace
 @final
 @record
 class Say:
-    """A decision for the log; ``order`` is its place among those of the batch."""
+    """A decision for the log; ``order`` is its place among the decisions of the batch."""
 
     order: tuple[int, int, int]
     decision: Decision
@@ -23,11 +23,11 @@ class Say:
 @final
 @record
 class Pending:
-    """Asks are pending now: they are new, or they lost their places.
+    """Asks have become pending: they are new, or left another place.
 
     Attributes:
         asks: The asks.
-        was_bound: They were bound before, so that their ``preemption.delay`` begins anew.
+        was_bound: Whether they were bound before, so that their ``preemption.delay`` restarts.
     """
 
     asks: tuple[Ask, ...]
@@ -37,7 +37,7 @@ class Pending:
 @final
 @record
 class Withdrawn:
-    """A pending ask is gone."""
+    """An ask is no longer pending."""
 
     ask: Ask
 
@@ -45,7 +45,7 @@ class Withdrawn:
 @final
 @record
 class Freed:
-    """An allocation is gone; its ask is pending again only if that is said too."""
+    """An allocation has ended; if its ask is pending again, a :class:`Pending` follows."""
 
     allocation: Allocation
 
@@ -53,7 +53,7 @@ class Freed:
 @final
 @record
 class Placed:
-    """An ask is bound that came so."""
+    """An ask was added that is bound from the start."""
 
     allocation: Allocation
 
@@ -61,11 +61,11 @@ class Placed:
 @final
 @record
 class Parked:
-    """An ask is parked now.
+    """An ask was parked.
 
     Attributes:
         ask: The ask.
-        was_bound: It was bound before, so that its ``preemption.delay`` begins anew.
+        was_bound: Whether it was bound before, so that its ``preemption.delay`` restarts.
     """
 
     ask: Ask
@@ -75,7 +75,7 @@ class Parked:
 @final
 @record
 class Unparked:
-    """An ask is no longer parked; it is pending only if that is said too."""
+    """An ask is no longer parked; if it is pending now, a :class:`Pending` follows."""
 
     ask: Ask
 
@@ -83,13 +83,13 @@ class Unparked:
 @final
 @record
 class Moved:
-    """A member of a gang is in another place now, because of a request.
+    """A request has moved a member of a gang to another place.
 
     Attributes:
-        order: When, among all that happened in the batch.
+        order: The place of the change among all changes of the batch.
         ask: The member.
-        place: Where it is now; None: it is gone.
-        lost: It was taken from its gang.
+        place: Its new place, or None if it has ended.
+        lost: Whether it lost its node with a removed node.
     """
 
     order: tuple[int, int, int]
@@ -101,7 +101,7 @@ class Moved:
 @final
 @record
 class Entered:
-    """The application is in another state now."""
+    """The application has entered another state."""
 
     state: AppState
 
@@ -109,7 +109,7 @@ class Entered:
 @final
 @record
 class Spoilt:
-    """This many of the next binds of an ask will fail."""
+    """The next ``times`` binds of an ask will fail."""
 
     ask: str
     times: int
@@ -118,18 +118,18 @@ class Spoilt:
 AppAction = (
     Say | Pending | Withdrawn | Freed | Placed | Parked | Unparked | Entered | Spoilt | Moved
 )
-"""What an application did in answer to a message."""
+"""An action of an application in response to a message."""
 
 
 @final
 @record
 class Values:
-    """What counts of a child in its queue.
+    """The values that an application or a queue adds to its parent.
 
     Attributes:
-        priority: The priority of the child where something is pending in it, else None.
-        pending: What is pending in it.
-        allocated: What is allocated in it.
+        priority: Its priority if anything is pending in it, otherwise None.
+        pending: The resources of its pending asks.
+        allocated: The resources of its bound and waiting asks.
     """
 
     priority: int | None
@@ -138,21 +138,21 @@ class Values:
 
 
 NO_VALUES = Values(None, {}, {})
-"""The values of a child in which there is nothing."""
+"""The values of an empty child."""
 
 
 @final
 @record
 class AppReport:
-    """All that an epoch changed in an application, at once.
+    """All changes of an application in an epoch.
 
     Attributes:
-        identity: Which application.
+        identity: The application.
         epoch: The epoch.
-        credits: How many requests it answers.
-        actions: What it did, in order.
-        values: What counts of it in its queue.
-        gone: It has ceased to exist.
+        credits: How many requests the report answers.
+        actions: The actions, in order.
+        values: The values that it adds to its queue.
+        gone: Whether the application no longer exists.
     """
 
     identity: AppIdentity

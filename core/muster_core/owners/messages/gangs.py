@@ -1,7 +1,7 @@
 """Messages between the owners of gangs and the coordinator; see :mod:`muster_core.owners.messages`.
 
-A gang is told of its members by the coordinator alone, which hears of them from their
-applications: so they come in one order, whoever reports first.
+A gang learns of its members only from the coordinator, which learns of them from their
+applications. So the order of these messages does not depend on which application reports first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from muster_core.values.snapshots import AskPlace
 @final
 @record
 class MemberKey:
-    """Which ask is a member.
+    """The key of a member of a gang.
 
     Attributes:
-        key: The number of its application.
+        key: The key of its application.
         app: The name of its application.
-        ask: Its name.
+        ask: The name of the ask.
     """
 
     key: int
@@ -37,10 +37,10 @@ class MemberKey:
 @final
 @record
 class DefineGang:
-    """The gang is defined, or its definition changes.
+    """Define the gang, or change its definition.
 
     Attributes:
-        definition: What it is from now on.
+        definition: The new definition.
         creation: The position of the event that defined it.
     """
 
@@ -51,18 +51,18 @@ class DefineGang:
 @final
 @record
 class UndefineGang:
-    """The gang is defined no longer."""
+    """Remove the definition of the gang."""
 
 
 @final
 @record
 class JoinGang:
-    """Members come.
+    """Add members to the gang.
 
     Attributes:
         members: The members.
-        place: Where they are: pending, parked or bound.
-        order: Where it is said, among all of the batch, that they satisfy the gang.
+        place: Their place: pending, parked or bound.
+        order: The place in the log of the decision that they satisfy the gang.
     """
 
     members: tuple[MemberKey, ...]
@@ -73,7 +73,7 @@ class JoinGang:
 @final
 @record
 class MoveMember:
-    """A member is in another place now; see :class:`Moved`."""
+    """Change the place of a member; see :class:`Moved`."""
 
     member: MemberKey
     place: AskPlace | None
@@ -83,7 +83,7 @@ class MoveMember:
 @final
 @record
 class MarkGang:
-    """The gang has timed out; ``order`` is where that is said among all of the batch."""
+    """Mark the gang as timed out; ``order`` is the place of this decision in the log."""
 
     order: tuple[int, int, int]
 
@@ -91,15 +91,15 @@ class MarkGang:
 @final
 @record
 class CommitGang:
-    """What the rounds decided about the gang, as it stands in the end.
+    """The result of the rounds for the gang.
 
     Attributes:
-        moves: The members that are in another place now, those that wait in the order in
-            which they began to.
-        lost: All of its bound members were taken from it, before its group was bound again.
-        satisfied: Its group was bound.
-        cycle_valid: Its schedule cycle is valid.
-        since_us: When the present wait began, in microseconds, or None.
+        moves: The members with a new place; waiting ones in the order in which they began to
+            wait.
+        lost: Whether all its bound members were evicted before its group was bound again.
+        satisfied: Whether its group was bound.
+        cycle_valid: Whether its cycle is valid.
+        since_us: When its present wait began, in microseconds, or None.
     """
 
     moves: tuple[tuple[MemberKey, AskPlace], ...]
@@ -110,25 +110,25 @@ class CommitGang:
 
 
 ToGang = DefineGang | UndefineGang | JoinGang | MoveMember | MarkGang | CommitGang | Close
-"""Everything that a gang is told."""
+"""All messages to a gang."""
 
 
 @final
 @record
 class GangReport:
-    """What an epoch made of a gang.
+    """The state of a gang after an epoch.
 
     Attributes:
-        key: Which gang.
+        key: Its key.
         name: Its full name.
         epoch: The epoch.
-        said: Decisions for the log.
-        definition: What defines it, or None.
+        said: The decisions for the log.
+        definition: Its definition, or None.
         creation: The position of the event that defined it, or None.
         state: Its state.
-        cycle_valid: Its schedule cycle is valid, as far as it was told.
-        since_us: When the present wait began, in microseconds, or None.
-        gone: It has ceased to exist.
+        cycle_valid: Whether its cycle is valid, according to the last commit.
+        since_us: When its present wait began, in microseconds, or None.
+        gone: Whether the gang no longer exists.
     """
 
     key: int

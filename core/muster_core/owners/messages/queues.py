@@ -1,4 +1,4 @@
-"""What queues report, and what a queue is told: one closed union, :data:`ToQueue`."""
+"""Messages to queues, a closed union :data:`ToQueue`, and the reports of queues."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from muster_core.values.records import record
 @final
 @record
 class QueueSummary:
-    """What a queue publishes of itself.
+    """The state of a queue in a report.
 
     Attributes:
-        key: Its number.
-        parent: The number of its parent, or None for the root.
+        key: Its key.
+        parent: The key of its parent, or None for the root.
         config: Its settings.
-        draining: It takes no new applications.
-        values: What counts of it in its parent.
+        draining: Whether it is draining: it admits no new applications.
+        values: The values that it adds to its parent.
         priority: Its ``currentPriority``, or None.
-        gone: It has ceased to exist.
+        gone: Whether the queue no longer exists.
     """
 
     key: int
@@ -37,14 +37,14 @@ class QueueSummary:
 @final
 @record
 class QueueReport:
-    """All that an epoch changed in a queue and below, at once.
+    """All changes of a queue and everything below it in an epoch.
 
     Attributes:
-        key: Which queue.
+        key: The key of the queue.
         epoch: The epoch.
-        credits: How many requests to applications it answers.
-        queues: The queues that it speaks of, each parent before its children.
-        apps: The applications that it speaks of.
+        credits: How many requests to applications the report answers.
+        queues: The reported queues, each parent before its children.
+        apps: The reported applications.
     """
 
     key: int
@@ -55,14 +55,14 @@ class QueueReport:
 
     @property
     def gone(self) -> bool:
-        """Whether the queue that reports has ceased to exist."""
+        """Whether the reporting queue no longer exists."""
         return self.queues[0].gone
 
 
 @final
 @record
 class SetQueue:
-    """The queue's settings, from now on."""
+    """Replace the queue's settings."""
 
     config: QueueConfig
     draining: bool
@@ -71,13 +71,13 @@ class SetQueue:
 @final
 @record
 class Retire:
-    """The queue is empty and is to go."""
+    """Remove the queue, which is empty."""
 
 
 @final
 @record
 class CommitQueue:
-    """What the rounds changed in the children of a queue, by their keys."""
+    """The new values of children of the queue after the rounds, by their keys."""
 
     children: Mapping[int, Values]
 
@@ -85,11 +85,11 @@ class CommitQueue:
 @final
 @record
 class Expect:
-    """So many children will report for an epoch; then the queue is to report itself."""
+    """Expect this many reports of children for an epoch, and then report."""
 
     epoch: int
     children: int
 
 
 ToQueue = SetQueue | Retire | CommitQueue | Expect | AppReport | QueueReport
-"""Everything that a queue is told."""
+"""All messages to a queue."""

@@ -1,4 +1,4 @@
-"""What an application is told: one closed union, :data:`ToApplication`."""
+"""Messages to applications: a closed union, :data:`ToApplication`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster_core.values.records import record
 @final
 @record
 class Enlist:
-    """The application begins to exist."""
+    """Start the application."""
 
     origin: Origin
 
@@ -22,12 +22,12 @@ class Enlist:
 @final
 @record
 class AddAsks:
-    """Asks come.
+    """Add asks.
 
     Attributes:
-        priority: What the event's number or class amounts to.
-        parked: They are members of a gang that has timed out.
-        preempts: They name a class that says ``PreemptLowerPriority``.
+        priority: The priority from the event's number or class.
+        parked: Whether they are members of a gang that has timed out.
+        preempts: Whether their priority class has ``PreemptLowerPriority``.
     """
 
     origin: Origin
@@ -40,13 +40,13 @@ class AddAsks:
 @final
 @record
 class AddPlaced:
-    """An ask comes that runs already.
+    """Add an ask that runs already.
 
     Attributes:
-        priority: What the event's number or class amounts to.
+        priority: The priority from the event's number or class.
         node: Its node.
         number: Its place in the order of all binds.
-        preempts: It names a class that says ``PreemptLowerPriority``.
+        preempts: Whether its priority class has ``PreemptLowerPriority``.
     """
 
     origin: Origin
@@ -60,7 +60,7 @@ class AddPlaced:
 @final
 @record
 class FinishAsk:
-    """An ask is over, wherever it is; ``reason`` says how."""
+    """End an ask, in any place, for a ``reason``."""
 
     origin: Origin
     ask: str
@@ -70,12 +70,12 @@ class FinishAsk:
 @final
 @record
 class RollBack:
-    """Waiting asks give up their nodes.
+    """Release the nodes of waiting asks.
 
     Attributes:
-        asks: Each with its place in the order in which all of their group began to wait.
-        reason: Why.
-        park: They are parked then, not pending.
+        asks: Their names, each with its place in the order in which their group began to wait.
+        reason: Why they are released.
+        park: Whether they become parked, not pending.
     """
 
     origin: Origin
@@ -87,7 +87,7 @@ class RollBack:
 @final
 @record
 class ParkAsks:
-    """Pending asks are not to be tried or counted any more."""
+    """Park pending asks."""
 
     origin: Origin
     asks: tuple[str, ...]
@@ -96,7 +96,7 @@ class ParkAsks:
 @final
 @record
 class UnparkAsks:
-    """Parked asks are pending again."""
+    """Make parked asks pending again."""
 
     origin: Origin
     asks: tuple[str, ...]
@@ -105,7 +105,7 @@ class UnparkAsks:
 @final
 @record
 class WithdrawAsk:
-    """An ask that is not bound is to go."""
+    """Remove an ask that is not bound."""
 
     origin: Origin
     ask: str
@@ -114,7 +114,7 @@ class WithdrawAsk:
 @final
 @record
 class ReleaseAsk:
-    """A bound ask has finished."""
+    """Release a bound ask, which has finished."""
 
     origin: Origin
     ask: str
@@ -123,10 +123,10 @@ class ReleaseAsk:
 @final
 @record
 class UndoBind:
-    """The work of a bound ask could not be started.
+    """Undo the bind of an ask, whose work could not be started.
 
     Attributes:
-        timed_out: The gang of the ask, if it has timed out: the ask is parked then, not pending.
+        timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
     """
 
     origin: Origin
@@ -137,7 +137,7 @@ class UndoBind:
 @final
 @record
 class SpoilBinds:
-    """The next ``times`` binds of an ask are to fail."""
+    """Make the next ``times`` binds of an ask fail."""
 
     origin: Origin
     ask: str
@@ -147,10 +147,10 @@ class SpoilBinds:
 @final
 @record
 class LoseNode:
-    """A node is gone, with everything on it.
+    """End all allocations on a removed node.
 
     Attributes:
-        timed_out: The gangs that have timed out: their members are parked then, not pending.
+        timed_out: The gangs that have timed out: their members become parked, not pending.
     """
 
     origin: Origin
@@ -161,7 +161,7 @@ class LoseNode:
 @final
 @record
 class Complete:
-    """The time of a bound ask that said how long it runs is over."""
+    """Complete a bound ask, whose ``run_for`` is over."""
 
     origin: Origin
     ask: str
@@ -170,7 +170,7 @@ class Complete:
 @final
 @record
 class TimeUp:
-    """The application has been in ``state`` for as long as it may."""
+    """End ``state``, whose timer is due, if the application is still in it."""
 
     origin: Origin
     state: AppState
@@ -179,7 +179,7 @@ class TimeUp:
 @final
 @record
 class Dismiss:
-    """The application is to go, with everything it asked for and holds."""
+    """Remove the application with all its asks."""
 
     origin: Origin
 
@@ -187,14 +187,14 @@ class Dismiss:
 @final
 @record
 class CommitApp:
-    """What the rounds decided about the application, as it stands in the end.
+    """The result of the rounds for the application.
 
     Attributes:
-        bound: What is bound now, in the order in which it was bound.
-        failed: The asks whose bind failed, once for each time.
-        released: Those that waited or were bound before and lost that node; some have another.
-        waiting: What waits now, in the order in which it began to wait.
-        parked: The asks of those released that are not pending but parked.
+        bound: The new bound allocations, in the order of their binds.
+        failed: The asks whose bind failed, once for each failure.
+        released: The waiting or bound asks that lost their node; some hold another one now.
+        waiting: The new waiting allocations, in the order in which they began to wait.
+        parked: The released asks that are parked, not pending.
     """
 
     bound: tuple[Allocation, ...] = ()
@@ -207,7 +207,7 @@ class CommitApp:
 @final
 @record
 class Close:
-    """The input of an epoch is complete: report what it changed."""
+    """Report the changes of an epoch, whose input is complete."""
 
     epoch: int
 
@@ -215,16 +215,16 @@ class Close:
 AskRequest = (
     AddAsks | AddPlaced | FinishAsk | WithdrawAsk | ReleaseAsk | UndoBind | SpoilBinds | Complete
 )
-"""What is asked of one application about its asks alone."""
+"""Requests about a single ask, or about the new asks of one event."""
 
 
 WideRequest = Enlist | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss
-"""What is asked of an application as a whole, or about several of its asks."""
+"""Requests about the whole application, or about several of its asks."""
 
 
 AppRequest = AskRequest | WideRequest
-"""What carries a credit: it is answered with the next report."""
+"""Requests with a credit: the next report answers them."""
 
 
 ToApplication = AppRequest | CommitApp | Close
-"""Everything that an application is told."""
+"""All messages to an application."""
