@@ -92,24 +92,31 @@ class Owner(Generic[K_co, M, R, S]):
 
     async def run(self: Owner[Machine[M, R, S], M, R, S]) -> None:
         """Process messages until the owned object does not exist any more."""
-        machine, mailbox, pace = self.machine, self.mailbox, self.pace
-        gone = False
-        while not gone:
-            for message in await mailbox.take_all():
-                if pace.is_up():
-                    await pace.rest()
-                if isinstance(message, Leave):
-                    gone = True
-                elif isinstance(message, Survey):
-                    message.reply.put(machine.snapshot())
-                else:
-                    try:
-                        report = machine.handle(message)
-                    except Exception as error:
-                        raise broken(self.kind, self.name, message) from error
-                    if report is not None:
-                        self.above.put(report)
-                        gone = gone or report.gone
+        while not await self._process():
+            pass
+
+    async def _process(self: Owner[Machine[M, R, S], M, R, S]) -> bool:
+        """Process the next messages; return whether the owned object has ceased to exist.
+
+        This is a function of its own so that a waiting owner keeps no message and no report alive.
+        """
+        machine, pace, gone = self.machine, self.pace, False
+        for message in await self.mailbox.take_all():
+            if pace.is_up():
+                await pace.rest()
+            if isinstance(message, Leave):
+                gone = True
+            elif isinstance(message, Survey):
+                message.reply.put(machine.snapshot())
+            else:
+                try:
+                    report = machine.handle(message)
+                except Exception as error:
+                    raise broken(self.kind, self.name, message) from error
+                if report is not None:
+                    self.above.put(report)
+                    gone = gone or report.gone
+        return gone
 
 
 ApplicationOwner = Owner[ApplicationMachine, ToApplication, AppReport, AppSnapshot]

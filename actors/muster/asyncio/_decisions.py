@@ -69,10 +69,12 @@ class Decisions:
     async def _fetch(self) -> Sequence[Announced]:
         if self._is_closed:
             return ()
-        try:
+        taken: Sequence[Announced] | Exception | None = None
+        with suppress(ClosedSchedulerError):
             taken = await self._bridge.call(self._take)
-        except ClosedSchedulerError:
-            # The inner observer keeps unread decisions after the trio side has ended.
+        if taken is None:
+            # The inner observer keeps unread decisions after the trio side has ended. They are
+            # taken here, and not in an `except`, so that no error gets a false context.
             await self._bridge.over.wait()
             taken = self._inner.take_now()
         if not isinstance(taken, Exception):

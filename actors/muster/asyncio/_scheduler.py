@@ -32,6 +32,8 @@ class Scheduler(Mirror[muster.Scheduler]):
     the scheduler's side, with :attr:`Mode.THREAD` in another thread.
     """
 
+    __repr__ = object.__repr__  # that of the inner one would name a class of trio
+
     configure = called(muster.Scheduler.configure)
     add_priority_class = called(muster.Scheduler.add_priority_class)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @final
@@ -48,11 +51,21 @@ class LatestNames:
             self._seen = frozenset(self._young | self._old)
         return self._seen
 
-    def copy(self) -> LatestNames:
-        """Return a copy."""
-        twin = LatestNames(self._kept)
-        twin._young, twin._old, twin._seen = self._young.copy(), self._old.copy(), self._seen
-        return twin
+    def save(self, name: str) -> Callable[[], None]:
+        """Return a function that undoes :meth:`discard` of a name, if no name was added since.
+
+        It drops no other name: the name goes back to where it was.
+        """
+        young, old = name in self._young, name in self._old
+
+        def restore() -> None:
+            self._seen = None
+            if young:
+                self._young.add(name)
+            if old:
+                self._old.add(name)
+
+        return restore
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

@@ -111,13 +111,12 @@ class Registry:
 
     def save_app(self, name: str) -> Callable[[], None]:
         """Return a function that undoes adding an application, before any message about it."""
-        completed = name in self.completed
+        restore_completed = self.completed.save(name)
 
         def restore() -> None:
             if name in self._apps:
                 list(self._leave(self._apps[name][0]))
-            if completed:
-                self.completed.add(name)
+            restore_completed()
 
         return restore
 

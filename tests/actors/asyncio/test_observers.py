@@ -208,3 +208,28 @@ def test_a_second_reader_does_not_disturb_the_first(mode: Mode) -> None:
             return [*seen, (await anext(decisions)).decision.ask]
 
     assert run(main) == ["one", "two"]
+
+
+@both_modes
+def test_the_error_of_a_filter_that_is_read_after_the_end_has_no_false_context(mode: Mode) -> None:
+    def broken(_: Announced) -> bool:
+        raise LookupError
+
+    async def main() -> BaseException | None:
+        async with open_scheduler(mode=mode) as scheduler:
+            decisions = scheduler.decisions(where=broken)
+            await small(scheduler)
+        with pytest.raises(LookupError) as raised:
+            await decisions.take()
+        return raised.value.__context__
+
+    assert run(main) is None
+
+
+@both_modes
+def test_a_scheduler_shows_itself_as_one_of_asyncio(mode: Mode) -> None:
+    async def main() -> str:
+        async with open_scheduler(mode=mode) as scheduler:
+            return repr(scheduler)
+
+    assert "muster.asyncio" in run(main)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 import muster
 from muster._runtime.mailbox import Mailbox
@@ -12,7 +14,7 @@ from muster._runtime.owners import ApplicationOwner, GangOwner, Owner, QueueOwne
 from muster._runtime.pace import Pace
 from muster.testing import Interleaving
 from muster_core.config import default_configuration
-from muster_core.events import AddGang, RemoveApp, RemoveGang
+from muster_core.events import AddApp, AddAsk, AddGang, AddNode, RemoveApp, RemoveGang
 from muster_core.gangs.definition import GangDefinition, GangFields
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
@@ -28,6 +30,7 @@ from muster_core.owners.messages.gangs import (
 from muster_core.owners.messages.queues import CommitQueue, Expect, QueueReport, Retire
 from muster_core.owners.messages.to_applications import AddAsks, Close, CommitApp, Dismiss, Enlist
 from muster_core.owners.queue import QueueMachine
+from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
 from muster_core.values.application_states import AppState
 from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
@@ -315,3 +318,16 @@ async def test_gangs_come_and_go() -> None:
         assert (await scheduler.snapshot()).gangs == {}
         await settled()
         assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+async def test_an_owner_that_waits_keeps_no_report() -> None:
+    async with muster.open_simulation() as scheduler:
+        await scheduler.submit(AddNode("n", Resources({"vcore": 9})))
+        for name in ("a", "b", "c"):
+            await scheduler.submit(AddApp(name, "q"))
+            await scheduler.submit(AddAsk(name, "k", Resources({"vcore": 1})))
+        await scheduler.settle()
+        await wait_all_tasks_blocked()
+        gc.collect()
+
+        assert [one for one in gc.get_objects() if isinstance(one, AppReport | QueueReport)] == []

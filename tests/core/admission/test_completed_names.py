@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, strategies as st
 
 from muster_core.admission.completed_names import LatestNames
@@ -46,14 +47,18 @@ def test_what_is_handed_out_is_the_same_until_something_changes() -> None:
     assert names.seen() == {"a", "b"}
 
 
-def test_a_copy_goes_its_own_way() -> None:
-    names = names_of("a", "b", "c", "d")
-    twin = names.copy()
-    twin.discard("a")
-    twin.add("e")
+@pytest.mark.parametrize("name", ["b", "d", "unknown"])
+def test_a_name_goes_back_to_where_it_was_and_drops_no_other(name: str) -> None:
+    names = names_of("a", "b", "c", "d", "e")
+    before = names.seen()
+    restore = names.save(name)
+    names.discard(name)
+    restore()
+    names.check()
 
-    assert names.seen() == {"a", "b", "c", "d"}
-    assert twin.seen() == {"b", "c", "d", "e"}
+    assert names.seen() == before
+    names.add("f")  # It fills the young set, which replaces the old one.
+    assert names.seen() == {"d", "e", "f"}
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9))), st.integers(1, 4))
