@@ -151,6 +151,7 @@ class Batches:
         machine = self.machine
         if at_us < machine.now_us:
             return False
+        # ROUND-1
         if at_us > machine.now_us:
             await self.end()
             await self.run_timers(at_us - 1)
@@ -228,6 +229,7 @@ class Batches:
             if pace.is_up():
                 await pace.rest()
         outcome = await pace.take(self.machine.finish())
+        # ROUND-16
         # No cancellation from here on, before the journal, the owners and `after` are done.
         with self.blamed():
             if outcome.announced:

@@ -305,9 +305,11 @@ class Admission:
         """Add members of a gang."""
         key = self._check_members(event, gang)
         priority, preempts = self.registry.classes.priority(event)
+        # GANG-46
         mark = event.timed_out and self._can_time_out(gang)
         if mark:
             yield from self._set_aside([gang], origin)
+        # GANG-44
         parked = mark or self._has_timed_out(gang)
         yield TellApp(key, AddAsks(origin, event, priority, parked, preempts))
         members = self._note_members(key, event)
@@ -378,6 +380,7 @@ class Admission:
 
     # Gangs
 
+    # GANG-18
     def remove_gang(self, name: str, field: str, origin: Origin) -> Iterator[AnyRoute]:
         """Remove the definition of a gang; its members stay."""
         self.undoable(self.gangs.save(name))
@@ -389,11 +392,13 @@ class Admission:
             yield from self._unpark(name, origin)
         yield from routes
 
+    # GANG-42
     def time_out(self, name: str, origin: Origin) -> Iterator[AnyRoute]:
         """Let a gang time out, together with its group."""
         if self._has_timed_out(name):  # It has just timed out with another gang of its group.
             return
         group = self._view.group_of(name)
+        # GANG-43
         # A gang without members does not time out with its group.
         marked = [gang for gang in group if self._is_unsatisfied(gang) and gang.children]
         yield from self._set_aside([gang.name for gang in marked], origin)
@@ -407,6 +412,7 @@ class Admission:
             GangState.WAITING,
         }
 
+    # GANG-46
     def _can_time_out(self, name: str) -> bool:
         gang = self._view.gangs.get(name)
         satisfied = gang is not None and gang.state is GangState.SATISFIED
@@ -421,6 +427,7 @@ class Admission:
         entry.timed_out = self._uncertain = True
         return TellGang(entry.key, MarkGang((origin.seq, 2, number)))
 
+    # GANG-44
     def _set_aside(self, names: list[str], origin: Origin) -> Iterator[TellApp]:
         """Park the members of gangs: first the waiting ones, then the pending ones."""
         gangs = [self._view.gangs[name] for name in names if name in self._view.gangs]
@@ -441,6 +448,7 @@ class Admission:
         for key, asks in fresh.items():
             yield TellApp(key, ParkAsks(origin, tuple(asks)))
 
+    # GANG-45
     def _unpark(self, name: str, origin: Origin) -> Iterator[TellApp]:
         self.gangs.gangs[name].timed_out = False
         # All members, as earlier objects of the same event may have changed which ones are parked.

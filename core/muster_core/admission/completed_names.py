@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+# APP-15
 @final
 class LatestNames:
     """A set of names that drops old ones, so that it never holds more than twice ``kept``.

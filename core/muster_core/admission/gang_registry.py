@@ -91,6 +91,7 @@ class GangEntry:
         """Return the value of a field in the annotations of the present members, or None."""
         return self.counted.get(field, (None, 0))[0]
 
+    # GANG-20
     def noted(self) -> GangFields:
         """Return the annotated fields that count if the gang is defined now."""
         return self.annotated.over(self.present()) if self.forgotten else self.annotated
@@ -157,8 +158,10 @@ class GangRegistry:
         entry = self.gangs.get(name)
         if says == NOTHING_SAID or entry is None:
             return
+        # GANG-11
         for one in _SAID:
             value, present = getattr(says, one), entry.said(one)
+            # GANG-12
             if value is not None and present is not None and value != present:
                 msg = (
                     f"{field}: {WRITTEN[one]} {_shown(value)} disagrees with {_shown(present)}, "
@@ -194,13 +197,16 @@ class GangRegistry:
             yield StartGang(entry.key, name)
         for member in members:
             entry.add(member, says)
+        # GANG-20
         if entry.forgotten and says.min_member is not None:
             entry.annotated, entry.forgotten = entry.noted(), False
+        # GANG-12
         entry.annotated = says.over(entry.annotated)
         yield from self._define(entry, origin.creation)
         # In the log, it is satisfied before its member is bound.
         yield TellGang(entry.key, JoinGang(members, place, (origin.seq, -1, 0)))
 
+    # GANG-9
     def define(
         self, name: str, says: GangFields, creation: int, field: str, *, update: bool
     ) -> Iterator[GangRoute]:
@@ -232,6 +238,7 @@ class GangRegistry:
         entry.given, entry.annotated, entry.forgotten = says, annotated, False
         yield from self._define(entry, creation)
 
+    # GANG-18
     def remove(self, name: str, field: str) -> Iterator[GangRoute]:
         """Remove the definition of a gang.
 
@@ -250,6 +257,7 @@ class GangRegistry:
         """Remove a member that has ended."""
         entry = self.gangs[name]
         entry.remove(member)
+        # GANG-16, GANG-17
         if not entry.members:  # Without members, earlier annotations no longer count.
             entry.annotated, entry.timed_out = NOTHING_SAID, False
             yield from self._define(entry, entry.creation)
@@ -268,10 +276,12 @@ class GangRegistry:
         """Compute the definition of a gang, and yield a message if it has changed."""
         fields = NOTHING_SAID
         if not entry.forgotten:
+            # GANG-9, GANG-10
             fields = entry.annotated.over(entry.given or NOTHING_SAID)
         definition = define(fields)
         if definition == entry.definition:
             return
+        # ORDER-19
         if entry.definition is None:
             entry.creation = creation
         entry.definition = definition
@@ -295,6 +305,7 @@ class GangRegistry:
                 assert found == ({entry.said(field)} - {None})
 
 
+# GANG-13
 def _check_total(name: str, fields: GangFields, field: str) -> None:
     if fields.lacks_total():
         msg = (

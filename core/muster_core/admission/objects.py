@@ -150,6 +150,7 @@ class Objects:
             return
         if pod.finished:
             return
+        # QUANTITY-18
         if pod.ask is None:
             msg = "containers: there are no requests: an ask has at least one type above 0"
             raise RefusedError(msg)

@@ -31,6 +31,7 @@ class PriorityClasses:
 
         return restore
 
+    # PREEMPTION-2, PRIORITY-5
     def priority(self, event: AddAsk) -> tuple[int, bool]:
         """Return the priority of an event from its number or its class.
 
@@ -52,6 +53,7 @@ class PriorityClasses:
         Raises:
             RefusedError: If it is unknown or built-in.
         """
+        # PRIORITY-6
         if name not in self._classes or name in {known.name for known in BUILT_IN_CLASSES}:
             msg = f"name: {name!r} is no priority class of a user"
             raise RefusedError(msg)

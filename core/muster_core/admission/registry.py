@@ -120,6 +120,7 @@ class Registry:
 
         return restore
 
+    # APP-14
     def complete(self, key: int) -> list[Route]:
         """Remove an application that completes now, and record its name as completed."""
         self.completed.add(self._names[key])
@@ -178,6 +179,7 @@ class Registry:
 
     def _app(self, name: str) -> tuple[int, QueueEntry]:
         found = self._apps.get(name)
+        # APP-13
         if found is None:
             state = "has completed" if name in self.completed else "is unknown"
             msg = f"app: {name!r} {state}"
@@ -204,6 +206,7 @@ class Registry:
         self._apps[event.app] = (origin.seq, nearest)
         self._names[origin.seq] = event.app
         self.completed.discard(event.app)
+        # APP-12
         skip = event.tags.get(SKIP_STARTING_TAG) == "true"
         path_there, user = nearest.config.path, (event.user, event.groups)
         identity = AppIdentity(origin.seq, event.app, nearest.key, path_there, skip, user)
@@ -211,6 +214,7 @@ class Registry:
         yield TellApp(origin.seq, Enlist(origin))
 
     def _remove_app(self, event: RemoveApp, origin: Origin) -> Iterator[Route]:
+        # APP-15
         if event.app in self.completed:  # Only its name is left.
             self.completed.discard(event.app)
             return

@@ -133,8 +133,10 @@ class CoordinatorMachine:
         self._is_new = False
         self._refused_at.clear()
         routes: list[AnyRoute] = []
+        # ROUND-2
         for due in self.view.timers.due(now_us):
             yield
+            # EVICTION-46
             self._is_new = True
             origin = Origin(self._next_seq(), at_us=now_us)
             match due:
@@ -183,6 +185,7 @@ class CoordinatorMachine:
         return self._seq
 
     def _next_origin(self, index: int | None, line: int | None) -> Origin:
+        # EVICTION-46
         self._is_new = True
         self._requests += 1
         self.entered = self._next_seq()
@@ -284,6 +287,7 @@ class CoordinatorMachine:
         Args:
             reports: One report of each gang that had to report, in any order.
         """
+        # ROUND-8
         for report in sorted(reports, key=lambda report: report.key):
             assert report.epoch == self._epoch.number, "a report of another epoch"
             yield
@@ -318,6 +322,7 @@ class CoordinatorMachine:
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
+    # ROUND-8
     def _in_order(self) -> Steps[list[Decision]]:
         """Return and clear the decisions about the input, in the order of the input."""
         decisions: list[Decision] = []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from muster_core.coordinator.coordinator import CoordinatorMachine
 
 
+# ROUND-4
 def pass_time(machine: CoordinatorMachine, until_us: int | None) -> Iterator[int]:
     """Let virtual time pass while no batch is open.
 

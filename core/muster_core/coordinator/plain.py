@@ -135,6 +135,7 @@ class PlainScheduler:
             )
         )
 
+    # ROUND-1
     def _advance(self, at_us: int | None) -> None:
         if at_us is not None and at_us > self._machine.now_us:
             self._end()

@@ -40,12 +40,14 @@ class GangFields:
     wait_us: int | None = None
     groups: tuple[str, ...] | None = None
 
+    # GANG-3, GANG-13
     def lacks_total(self) -> bool:
         """Return whether ``total`` is below ``min_member``."""
         if self.total is None or self.min_member is None:
             return False
         return self.total < self.min_member
 
+    # GANG-10
     def over(self, other: GangFields) -> GangFields:
         """Merge the fields with those of another source, which these override field by field."""
         return GangFields(
@@ -82,6 +84,7 @@ class GangDefinition:
     groups: tuple[str, ...] = ()
 
 
+# GANG-2, GANG-3, GANG-4
 def define(fields: GangFields) -> GangDefinition | None:
     """Return the definition with defaults filled in, or None without ``min_member``."""
     if fields.min_member is None:

@@ -66,6 +66,7 @@ class GangLinks:
                 del self._groups[one]
         return changed
 
+    # GANG-6, GANG-7
     def _connected(self, name: str) -> set[str]:
         found = {name}
         fresh = [name]

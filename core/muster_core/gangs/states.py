@@ -36,6 +36,7 @@ class GangTrigger(StrEnum):
     EMPTIED = "no member is left"
 
 
+# GANG-14
 GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
     (GangState.PLACEHOLDER, GangTrigger.DEFINED): GangState.GATHERING,
     (GangState.PLACEHOLDER, GangTrigger.GROUP_BOUND): GangState.SATISFIED,
@@ -49,9 +50,12 @@ GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
     (GangState.WAITING, GangTrigger.TIMED_OUT): GangState.TIMED_OUT,
     (GangState.WAITING, GangTrigger.REMOVED): GangState.PLACEHOLDER,
     (GangState.WAITING, GangTrigger.EMPTIED): GangState.GATHERING,
+    # GANG-50, GANG-51
     (GangState.SATISFIED, GangTrigger.ALL_LOST): GangState.GATHERING,
+    # GANG-19
     (GangState.SATISFIED, GangTrigger.REMOVED): GangState.PLACEHOLDER,
     (GangState.SATISFIED, GangTrigger.EMPTIED): GangState.GATHERING,
+    # GANG-45
     (GangState.TIMED_OUT, GangTrigger.GROUP_BOUND): GangState.SATISFIED,
     (GangState.TIMED_OUT, GangTrigger.REMOVED): GangState.PLACEHOLDER,
     (GangState.TIMED_OUT, GangTrigger.EMPTIED): GangState.GATHERING,
@@ -59,6 +63,7 @@ GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
 """The next state, by the present state and what happens."""
 
 
+# GANG-15
 def next_gang_state(state: GangState, trigger: GangTrigger, *, defined: bool) -> GangState:
     """Return the state after ``trigger``, which is the same one without a row in the table.
 

@@ -150,6 +150,7 @@ class NodeIndex:
         node.present = True
         self._enter(node)
 
+    # ORDER-21
     def find(self, bit: int) -> Node | None:
         """Return the first node on which the shape at ``bit`` fits now, or None."""
         wanted = 1 << bit
@@ -243,6 +244,7 @@ class NodeIndex:
         """Iterate over the nodes in the order in which they are tried."""
         return iter(self._ranking)
 
+    # ORDER-26
     def _count_capacity(self, node: Node, sign: int) -> None:
         for name, amount in node.capacity.items():
             total = self.total.get(name, 0) + sign * amount
@@ -251,6 +253,7 @@ class NodeIndex:
             else:
                 del self.total[name]
 
+    # ORDER-21
     def _match(self, node: Node) -> None:
         shapes = self._shapes
         node.matching = 0
@@ -280,6 +283,7 @@ class NodeIndex:
         self._counts.replace(node.mask, mask)
         node.mask = mask
 
+    # ORDER-23, ORDER-24
     def _rank(self, node: Node) -> tuple[float, str]:
         score = node.weighing.utilisation(node.used)
         return (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
@@ -295,6 +299,7 @@ class NodeIndex:
         if mask != node.mask or self._room:
             self._set_mask(node, mask)
         score = node.weighing.utilisation(used)
+        # ORDER-23, ORDER-24
         rank = (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
         if rank == node.rank:
             self._ranking.widen(node)

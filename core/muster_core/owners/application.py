@@ -189,6 +189,7 @@ class ApplicationMachine:
     def _answer_of_all(self, request: WideRequest) -> None:
         match request:
             case Enlist():
+                # APP-1
                 self._enter(AppState.NEW, request.origin, _CAME)
             case TimeUp():
                 self._time_up(request)
@@ -247,6 +248,7 @@ class ApplicationMachine:
         self._remove(name, reason, (origin.seq, 0, 0))
         if self._spoilt.pop(name, 0):
             self._act(Spoilt(name, 0))
+        # APP-9
         if self._places.is_empty():
             self._trigger(Trigger.EMPTIED, origin)
 
@@ -277,6 +279,7 @@ class ApplicationMachine:
         self._spoilt[name] = times
         self._act(Spoilt(name, times))
 
+    # GANG-40
     def _lose_node(self, request: LoseNode) -> None:
         places = self._places
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
@@ -287,6 +290,7 @@ class ApplicationMachine:
             was_bound = allocation.ask.name in bound
             self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
+    # APP-6, GANG-48
     def _undo_bind(self, request: UndoBind) -> None:
         allocation = self._places.bound.get(request.ask)
         if allocation is None:
@@ -307,6 +311,7 @@ class ApplicationMachine:
             self._give_up(allocation, request.reason, order)
             self._put_back(allocation.ask, order, park=request.park)
 
+    # GANG-44, ORDER-20
     def _put_back(
         self,
         ask: Ask,
@@ -337,6 +342,7 @@ class ApplicationMachine:
             self._park_one(ask)
             self._moved((request.origin.seq, 1, 0), ask, AskPlace.PARKED)
 
+    # PRIORITY-18
     def _park_one(self, ask: Ask, *, was_bound: bool = False) -> None:
         self._places.parked[ask.name] = ask
         self._act(Parked(ask, was_bound))
@@ -417,6 +423,7 @@ class ApplicationMachine:
         if ask.gang is not None:
             self._act(Moved(order, ask, place, lost))
 
+    # APP-8
     def _trigger(self, trigger: Trigger, origin: Origin, order: int = 0) -> None:
         skip = self.identity.skip_starting
         after = next_state(self._state, trigger, skip_starting=skip)
@@ -466,6 +473,7 @@ class ApplicationMachine:
         self._credits = 0
         return report
 
+    # PRIORITY-9
     def values(self) -> Values:
         """Return the values that the application adds to its queue."""
         if self._came:

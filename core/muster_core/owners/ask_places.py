@@ -96,6 +96,7 @@ class AskPlaces:
         self.bound[allocation.ask.name] = allocation
         add_to(self.allocated_total, allocation.ask.resources)
 
+    # GANG-38
     def enter_waiting(self, allocation: Allocation) -> None:
         """Make a pending ask wait with an allocation."""
         self.leave_pending(allocation.ask)

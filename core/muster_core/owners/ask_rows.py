@@ -35,6 +35,7 @@ def asks_of(request: AddAsks | AddPlaced) -> dict[str, Ask]:
     selector = tuple(sorted(event.selector.items())) if event.selector else ()
     shape = _shape(event.resources, selector, event.node)
     resources, gang, run_for_us = shape.resources, event.gang, event.run_for_us
+    # ORDER-18
     place = (-priority, origin.creation, gang or "", origin.seq)
     # All asks of one shape share one object with their resources.
     more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)

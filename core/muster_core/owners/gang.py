@@ -90,6 +90,7 @@ class GangMachine:
     def _join(self, join: JoinGang) -> None:
         for member in join.members:
             self._put(member, join.place)
+        # GANG-37
         if join.place is AskPlace.BOUND and self.state is not GangState.SATISFIED:
             self._trigger(GangTrigger.GROUP_BOUND)
             decision = Decision(Kind.GANG_SATISFIED, gang=self.name)
@@ -100,8 +101,10 @@ class GangMachine:
         self._put(move.member, move.place)
         if not self._counts[AskPlace.WAITING]:
             self._trigger(GangTrigger.NONE_WAITS)
+        # GANG-50
         if move.lost and before is AskPlace.BOUND and not self._counts[AskPlace.BOUND]:
             self._trigger(GangTrigger.ALL_LOST)
+        # GANG-16
         if not self._members:
             self._trigger(GangTrigger.EMPTIED)
             self._cycle_valid, self._since_us = True, None
@@ -147,6 +150,7 @@ class GangMachine:
             state=self.state,
             cycle_valid=self._cycle_valid,
             since_us=self._since_us,
+            # GANG-17
             gone=self._definition is None and not self._members,
         )
         self._said.clear()

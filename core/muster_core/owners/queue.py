@@ -129,6 +129,7 @@ class QueueMachine:
         come = len(self._app_reports) + len(self._queue_reports)
         if expected is None or come < expected.children:
             return None
+        # ROUND-8
         # The order must not depend on the order of arrival. The parts are sorted already, so that
         # sorting is cheap.
         apps = list(self._app_reports)
@@ -149,6 +150,7 @@ class QueueMachine:
         self._expected = None
         return report
 
+    # PRIORITY-19
     def current_priority(self) -> int | None:
         """Return the ``currentPriority``; it is computed again only if it is stale."""
         if self._stale:
@@ -161,6 +163,7 @@ class QueueMachine:
 
     def values(self) -> Values:
         """Return the values that the queue adds to its parent."""
+        # PRIORITY-14
         counted = self.current_priority() if self._pending else None
         return Values(counted, dict(self._pending), dict(self._allocated))
 

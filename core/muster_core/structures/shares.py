@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration import Limits, QueueConfig
 
 
+# ORDER-27, ORDER-29
 def share(used: int, whole: int) -> float:
     """Return ``used / whole``; if ``whole`` is 0, infinity if anything is used, otherwise 0."""
     if whole:
@@ -23,6 +24,7 @@ def share(used: int, whole: int) -> float:
     return inf if used else 0.0
 
 
+# ORDER-10
 def dominant_share(amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
     """Return the largest share of ``amounts`` in ``total`` over their types."""
     largest = 0.0
@@ -34,6 +36,7 @@ def dominant_share(amounts: Mapping[str, int], total: Mapping[str, int]) -> floa
     return largest
 
 
+# ORDER-8
 def fair_share(allocated: Mapping[str, int], denominators: Mapping[str, int]) -> float:
     """Return the fair share of a queue: the largest share over the types that it uses.
 
@@ -75,6 +78,7 @@ class Denominators(dict[str, int]):
         self[name] = found = self._look_up(name)
         return found
 
+    # ORDER-9
     def _look_up(self, name: str) -> int:
         if name in self._guaranteed:
             return self._guaranteed[name]
@@ -84,6 +88,7 @@ class Denominators(dict[str, int]):
         return min(maxima) if maxima else self._total.get(name, 0)
 
 
+# ORDER-14
 def usage_key(
     allocated: Mapping[str, int], guaranteed: Mapping[str, int], total: Mapping[str, int]
 ) -> tuple[float, ...]:
@@ -112,12 +117,14 @@ class Weighing:
 
     __slots__ = ("_parts", "_whole")
 
+    # ORDER-25
     def __init__(self, capacity: Mapping[str, int], weights: Iterable[tuple[str, float]]) -> None:
         self._parts = [
             (name, weight, capacity[name]) for name, weight in weights if name in capacity
         ]
         self._whole = fsum(weight for _, weight, _ in self._parts)
 
+    # ORDER-22, ORDER-28
     def utilisation(self, used: Mapping[str, int]) -> float:
         """Return the weighted average of the utilisation over the node's types with a weight."""
         if not self._whole:

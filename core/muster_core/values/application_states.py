@@ -44,21 +44,31 @@ class Trigger(StrEnum):
     __hash__ = str.__hash__
 
 
+# APP-7
 TRANSITIONS: Final[dict[tuple[AppState, Trigger], AppState]] = {
+    # APP-1
     (AppState.NEW, Trigger.ASK_ADDED): AppState.ACCEPTED,
+    # APP-2, APP-3
     (AppState.ACCEPTED, Trigger.ASK_BOUND): AppState.STARTING,
+    # APP-9
     (AppState.ACCEPTED, Trigger.EMPTIED): AppState.COMPLETING,
+    # APP-4
     (AppState.STARTING, Trigger.ASK_BOUND): AppState.RUNNING,
+    # APP-5
     (AppState.STARTING, Trigger.TIME_UP): AppState.RUNNING,
     (AppState.STARTING, Trigger.EMPTIED): AppState.COMPLETING,
     (AppState.RUNNING, Trigger.EMPTIED): AppState.COMPLETING,
+    # APP-11
     (AppState.COMPLETING, Trigger.ASK_ADDED): AppState.RUNNING,
+    # APP-10
     (AppState.COMPLETING, Trigger.TIME_UP): AppState.COMPLETED,
 }
 """The next state, by the present state and what happens."""
 
 TIMERS_US: Final = {
+    # APP-2, APP-5
     AppState.STARTING: 300 * MICROSECONDS,
+    # APP-10
     AppState.COMPLETING: 30 * MICROSECONDS,
 }
 """The longest time that an application stays in a state, in microseconds."""
@@ -69,6 +79,7 @@ RUNNING_STATES: Final = frozenset({AppState.STARTING, AppState.RUNNING})
 SKIP_STARTING_TAG: Final = "application.stateaware.disable"
 """The tag that, if it is ``true``, makes an application skip Starting."""
 
+# APP-15
 KEPT_COMPLETED: Final = 100_000
 """How many names of completed applications are kept at least, the latest ones.
 
@@ -77,6 +88,7 @@ it had never been used.
 """
 
 
+# APP-12
 def next_state(state: AppState, trigger: Trigger, *, skip_starting: bool = False) -> AppState:
     """Return the state after ``trigger``, which is the same one without a row in the table."""
     after = TRANSITIONS.get((state, trigger))

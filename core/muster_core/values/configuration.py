@@ -186,6 +186,7 @@ class Configuration:
     partition: str
     root: QueueConfig
     node_sort: NodeSortPolicy = NodeSortPolicy.FAIR
+    # ORDER-25
     node_weights: tuple[tuple[str, float], ...] = (("memory", 1.0), ("vcore", 1.0))
     preemption_enabled: bool = True
     warnings: tuple[str, ...] = ()

@@ -25,12 +25,14 @@ NumberCheck: TypeAlias = "Callable[[object, attrs.Attribute[int], int], None]"
 SYSTEM_PREFIX: Final = "system-"
 """The prefix of built-in priority classes; the name of a user's class must not have it."""
 
+# PRIORITY-1
 PRIORITIES: Final = (MIN_PRIORITY, MAX_PRIORITY)
 """The lowest and the highest priority of an ask."""
 
 QUEUE_PRIORITIES: Final = (0, MAX_PRIORITY)
 """The lowest and the highest priority of a queue."""
 
+# PRIORITY-7
 USERS_PRIORITIES: Final = (MIN_PRIORITY, HIGHEST_USER_PRIORITY)
 """The lowest and the highest priority of a user's class."""
 
@@ -43,6 +45,7 @@ def is_owned_name(name: str) -> bool:
     return "/" not in name
 
 
+# PRIORITY-7
 def is_users_class(name: str) -> bool:
     """Return whether a user's priority class can have this name."""
     return not name.startswith(SYSTEM_PREFIX)
@@ -74,6 +77,7 @@ def amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) 
     _check_resources(attribute.name, value)
 
 
+# QUANTITY-18
 def some_amounts(_: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources, with at least one type above zero."""
     _check_resources(attribute.name, value)
@@ -106,6 +110,7 @@ def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
         _refuse(attribute.name, value, f"a full name, such as {full!r}")
 
 
+# GANG-2, GANG-3, GANG-5
 def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
     """Check that a gang can have these fields, as far as they are given."""
     if value is NOTHING_SAID:

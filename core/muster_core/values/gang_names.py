@@ -16,6 +16,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 _LONGEST_NAME: Final = 253
 
 
+# GANG-1
 def canonical_gang(written: str, namespace: str = DEFAULT_NAMESPACE) -> str:
     """Return the full name of a gang.
 

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from muster_core.values.configuration import Settings
 
+# PRIORITY-1
 MIN_PRIORITY: Final = MIN_INT32
 MAX_PRIORITY: Final = MAX_INT32
+# PRIORITY-7
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 """The highest value of a priority class that a user may define."""
 
@@ -29,6 +31,7 @@ _STALE: Final = 16
 """How many more entries than twice its different priorities the heap of a tally may have."""
 
 
+# PRIORITY-8
 @final
 @attrs.frozen
 class PriorityClass:
@@ -45,6 +48,7 @@ class PriorityClass:
     preempts: bool = False
 
 
+# PRIORITY-6
 BUILT_IN_CLASSES: Final = (
     PriorityClass("system-cluster-critical", 2_000_000_000, preempts=True),
     PriorityClass("system-node-critical", 2_000_000_100, preempts=True),
@@ -68,12 +72,15 @@ def priority_of(
     Raises:
         RefusedError: If the class is unknown, or the two differ.
     """
+    # PRIORITY-2
     if name is None:
         return (0 if number is None else number), False
     known = classes.get(name)
+    # PRIORITY-3
     if known is None:
         msg = f"priority_class: {name!r} is unknown"
         raise RefusedError(msg)
+    # PRIORITY-4
     if number is not None and number != known.value:
         msg = (
             f"priority: {number} is not the value of the priority class "
@@ -83,11 +90,13 @@ def priority_of(
     return known.value, known.preempts
 
 
+# PRIORITY-13
 def clamp(priority: int) -> int:
     """Limit a priority to the range of an int32."""
     return max(MIN_PRIORITY, min(MAX_PRIORITY, priority))
 
 
+# PRIORITY-11, PRIORITY-12
 def current_priority(settings: Settings, highest: int | None, *, is_root: bool) -> int | None:
     """Compute the ``currentPriority`` of a queue.
 
@@ -102,11 +111,14 @@ def current_priority(settings: Settings, highest: int | None, *, is_root: bool) 
     """
     if is_root:
         return highest
+    # PRIORITY-15
     if settings.fence:
         return settings.offset
+    # PRIORITY-16
     return None if highest is None else clamp(highest + settings.offset)
 
 
+# PRIORITY-10
 @final
 class PriorityTally:
     """A multiset of priorities that knows its maximum.

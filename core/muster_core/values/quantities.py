@@ -16,6 +16,7 @@ from typing import Final
 from muster_core.values.errors import QuantityError
 from muster_core.values.resources import MAX_QUANTITY, Resources
 
+# QUANTITY-5
 VCORE: Final = "vcore"
 """The type that is written in cores and counted in millicores."""
 
@@ -25,6 +26,7 @@ MEMORY: Final = "memory"
 MAX_INT32: Final = 2**31 - 1
 MIN_INT32: Final = -(2**31)
 
+# QUANTITY-6, QUANTITY-7
 _SUFFIXES: Final[Mapping[str, int]] = {
     "k": 10**3,
     "M": 10**6,
@@ -40,6 +42,7 @@ _SUFFIXES: Final[Mapping[str, int]] = {
     "Ei": 2**60,
 }
 
+# QUANTITY-8, QUANTITY-10, QUANTITY-11, QUANTITY-13
 # A suffix is tried before an exponent: "1E" is an exa, "1E3" has an exponent, as in Kubernetes.
 _QUANTITY: Final = re.compile(
     r"\s*([0-9]+)(?:\.([0-9]+))?\s*(?:(m|[kMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?\s*", re.ASCII
@@ -94,6 +97,7 @@ def parse_quantity(type_name: str, written: object) -> int:
     return _parse_amount(text, cores=type_name == VCORE)
 
 
+# QUANTITY-2, QUANTITY-17
 def parse_amounts(written: Mapping[str, object], field: str = "") -> dict[str, int]:
     """Parse the quantities of several types; zeros are kept.
 
@@ -207,6 +211,7 @@ def format_quantity(type_name: str, amount: int) -> str:
     return min((f"{amount // unit}{name}" for name, unit in fitting.items()), key=len)
 
 
+# QUANTITY-8
 def _as_text(written: object) -> str | None:
     """Return a value as text, or None if it is neither a text nor a number."""
     if isinstance(written, str):
@@ -226,16 +231,20 @@ def _parse_amount(text: str, *, cores: bool) -> int:
         QuantityError: If it is invalid.
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+    # QUANTITY-9, QUANTITY-13, QUANTITY-16
     if match is None or (match[3] == "m" and not cores):
         raise QuantityError(_why_no_quantity(text, cores=cores))
     whole, fraction, suffix, exponent = match.groups()
+    # QUANTITY-5, QUANTITY-7
     unit = Fraction(1000 if cores else 1)
     unit *= Fraction(1, 1000) if suffix == "m" else _SUFFIXES.get(suffix or "", 1)
     amount = _exact(whole, fraction, exponent) * unit
+    # QUANTITY-14
     if amount.denominator != 1:
         base = "millicores" if cores else "base units"
         msg = f"{shown(text)} is not a whole number of {base}"
         raise QuantityError(msg)
+    # QUANTITY-15
     if amount > MAX_QUANTITY:
         most = f"{MAX_QUANTITY} {'millicores' if cores else 'base units'}"
         msg = f"{shown(text)} is too large: the most is {most}"
@@ -251,6 +260,7 @@ def _why_no_quantity(text: str, *, cores: bool) -> str:
     return f"{shown(text)} is not a quantity: write a number, alone or with one of {suffixes}"
 
 
+# QUANTITY-10, QUANTITY-15
 def _exact(whole: str, fraction: str | None, exponent: str | None) -> Fraction:
     """Compute the number from the digits before and after the point, and the exponent."""
     digits = fraction or ""

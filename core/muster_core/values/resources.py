@@ -15,10 +15,12 @@ from typing_extensions import override
 
 from muster_core.values.errors import InsufficientError, QuantityError
 
+# QUANTITY-1
 MAX_QUANTITY: Final = 2**63 - 1
 """The largest amount of one type, in its base unit."""
 
 
+# QUANTITY-1
 @final
 class Resources(Mapping[str, int]):
     """An immutable amount of each resource type, without zeros.
@@ -47,6 +49,7 @@ class Resources(Mapping[str, int]):
         self._amounts = kept
         self._hash: int | None = None
 
+    # QUANTITY-3
     @override
     def __getitem__(self, name: str) -> int:
         return self._amounts.get(name, 0)
@@ -83,6 +86,7 @@ class Resources(Mapping[str, int]):
     def __repr__(self) -> str:
         return f"Resources({self._amounts!r})"
 
+    # QUANTITY-4
     def __add__(self, other: Resources) -> Resources:
         """Add type by type.
 
@@ -94,6 +98,7 @@ class Resources(Mapping[str, int]):
             amounts[name] = amounts.get(name, 0) + amount
         return Resources(amounts)
 
+    # QUANTITY-4
     def __sub__(self, other: Resources) -> Resources:
         """Subtract type by type.
 

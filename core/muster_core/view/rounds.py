@@ -76,15 +76,19 @@ class Rounds:
         changed = self._state.gang_index.take_changed()
         self._evictor.start_batch(is_new=is_new)
         while True:
+            # ROUND-2, ROUND-7
             yield from self._rounds(changed, now_us)
             changed = []
             taken = yield from self._evictor.take(now_us)
+            # EVICTION-2
             if taken:
                 yield taken
                 continue
+            # DEADLOCK-2
             decisions, helped = yield from self._deadlocks.resolve(now_us)
             if decisions:
                 yield decisions
+            # DEADLOCK-11
             if not helped:
                 break
         self._end_round()
@@ -98,6 +102,7 @@ class Rounds:
         """
         seen_states = self._placements.seen_states
         yield from seen_states.start_anew()
+        # ROUND-6
         again = True
         while again:
             self._start_round()
@@ -106,11 +111,14 @@ class Rounds:
                 yield decisions
             changed = []
             yield from self._round(now_us)
+            # ROUND-5
             again = self._placements.failed or not (self._is_settled() or seen_states.knows_this())
+            # ROUND-6
             if self._placements.failed:
                 yield from seen_states.start_anew()
         self._end_round()
 
+    # ROUND-5
     def _is_settled(self) -> bool:
         """Return whether another round is sure to do nothing.
 
@@ -129,6 +137,7 @@ class Rounds:
         decisions: list[Decision] = []
         tried, numbers, root = 0, state.numbers, state.root
         nodes, gang_shapes = state.nodes, state.gang_shapes
+        # ORDER-3, ROUND-10
         while True:
             state.refresh()
             fitting = nodes.fitting | gang_shapes.fitting
@@ -159,6 +168,7 @@ class Rounds:
             self._state.exact = exact
             self._state.dirty.update(self._state.queues)
 
+    # ROUND-9
     def _step(self, queue: ViewQueue, mask: int, now_us: int) -> list[Decision]:
         """Try the best ask of a queue, given the mask of the shapes that have room."""
         state, entering = self._state, EVERY_SHAPE
@@ -172,6 +182,7 @@ class Rounds:
             self._permits.block(queue)
             return []
         app, bit, ask = chosen
+        # GANG-49
         if ask.gang is not None and not state.gangs[ask.gang].satisfied:
             return self._permits.attempt(queue, app, ask, bit, now_us)
         return self._try_plain(queue, app, ask, bit, now_us)
@@ -179,16 +190,19 @@ class Rounds:
     def _try_plain(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
     ) -> list[Decision]:
+        # ORDER-4
         node = None
         if not self._state.exact or leaf.has_room(ask):
             node = self._state.nodes.find(bit)
         if node is None:
             assert self._state.exact, "chose an ask that fits no node"
+            # ROUND-12
             self._placements.tried(app, ask, bit)
             if leaf.config.settings.blocking:
                 self._permits.block(leaf)
             self._placements.list_apps()
             return []
+        # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
             assigned = say(Kind.ASSIGNED, leaf, app, ask, node.name)
             decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node)]

@@ -70,6 +70,7 @@ def _parse_amounts(value: Raw) -> Resources:
     return Resources({name: parse_amount(name, part) for name, part in value.items()})
 
 
+# QUANTITY-2, QUANTITY-17
 def parse_amount(name: str, value: Raw) -> int:
     """Return the quantity of one resource type, in its base unit.
 
@@ -86,6 +87,7 @@ def parse_amount(name: str, value: Raw) -> int:
         raise FieldError(str(error), f".{name}") from None
 
 
+# QUANTITY-18
 def _parse_some_amounts(value: Raw) -> Resources:
     amounts = _parse_amounts(value)
     if not amounts:

@@ -65,6 +65,7 @@ def _groups_normal(value: Raw) -> Raw:
     return _GANGS.normal(value) if isinstance(value, list) else as_written(value)
 
 
+# GANG-4
 def _parse_mode(value: Raw) -> GangMode:
     mode = _MODES.get(TEXT.parse(value).lower())
     if mode is None:

@@ -25,6 +25,7 @@ def _parse_class_name(value: Raw) -> str:
 CLASS_NAME: Final = Kind("name, not starting with `system-`", _parse_class_name, NAME.normal)
 CLASS_VALUE: Final = integer(*USERS_PRIORITIES, f"int32, at most {USERS_PRIORITIES[1]}")
 _POLICY: Final = one_of(_NEVER, _PREEMPTS)
+# PRIORITY-8
 CLASS_PREEMPTS: Final = Kind(
     _POLICY.name, lambda value: _POLICY.parse(value) == _PREEMPTS, _POLICY.normal
 )

@@ -49,6 +49,7 @@ def _parse_amounts(value: Raw) -> Mapping[str, int]:
         raise refused(value, "is not a map of resource types and quantities")
     amounts: dict[str, int] = {}
     for name, written in value.items():
+        # QUANTITY-12
         key = VCORE if name == _CPU else str(name)
         if key in amounts:
             msg = f"{told(written)} stands beside {_CPU} or {VCORE}, which is the same type"

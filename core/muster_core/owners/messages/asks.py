@@ -18,6 +18,7 @@ Totals = Mapping[str, int]
 """Sums over many asks, by type; unlike a single quantity, they have no upper limit."""
 
 
+# ORDER-18
 AskOrder = tuple[int, int, str, int, int]
 """The place of an ask among those of its application, best first: its ``rank``, ``creation``,
 ``group``, ``seq`` and ``number``. The last two are unique within an application."""
@@ -42,6 +43,7 @@ class Origin:
     event: int | None = None
     at_us: int = 0
 
+    # ORDER-19
     @property
     def creation(self) -> int:
         """The position that counts as the creation of a new object: that of the whole event."""
@@ -91,6 +93,7 @@ class Ask(NamedTuple):
         """Its place if it is in no gang; asks compare in the same way."""
         return self[:5]
 
+    # ORDER-18
     def order_in(self, defined: int | None) -> AskOrder:
         """Return its place as a member of a gang that was created at ``defined``, or never."""
         rank, creation, group, seq, number = self[:5]
@@ -115,6 +118,7 @@ class Allocation:
     number: int
     assigned: int = 0
 
+    # RECLAIM-11
     @property
     def age(self) -> int:
         """Its place in the order in which nodes were chosen; the highest is the newest."""

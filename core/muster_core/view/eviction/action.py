@@ -79,6 +79,7 @@ class EvictionAction(ABC):
         The caller has checked the delay and the settings of the leaf.
         """
 
+    # EVICTION-18
     def exempt(self, ask: Ask) -> frozenset[str]:
         """Return the gangs whose members are no victims for an ask: the gangs of its group.
 
@@ -103,6 +104,7 @@ class EvictionAction(ABC):
         leaf = self.state.leaf_of(app)
         return leaf.watches(ask) and self.may(ask) and Delays.is_over(leaf, app, ask, now_us)
 
+    # EVICTION-49
     def note_without_plan(self, app: ViewApp, ask: Ask, bit: int) -> None:
         """Record that there is no plan for an ask and its equals."""
         if self.state.eviction_history.has_lost(app.identity.key, ask):
@@ -118,6 +120,7 @@ class EvictionAction(ABC):
         """Forget which groups had no plan; the delay of another member may be over."""
         self._groups_without_plan.clear()
 
+    # EVICTION-11
     def _forget_if_changed(self) -> None:
         state = self.state
         now = (
@@ -164,6 +167,7 @@ class EvictionAction(ABC):
         """Return whether some ask of a leaf may have a plan, as far as known."""
         return leaf.slots > 0 or self.shapes(leaf) != 0
 
+    # EVICTION-38
     def _with_groups(self, leaves: Mapping[int, LeafView]) -> dict[int, LeafView]:
         """Return all leaves of the groups that have members in these leaves.
 
@@ -181,20 +185,24 @@ class EvictionAction(ABC):
                     found[leaf.key] = leaf
         return found
 
+    # EVICTION-10
     def _below(self, queue: ViewQueue, wanted: set[int], now_us: int) -> Iterator[Preemptor | None]:
         if isinstance(queue, ParentView):
             for child in queue.in_turn(wanted, self.state.total):
                 yield from self._below(child, wanted, now_us)
         elif isinstance(queue, LeafView):
+            # EVICTION-8
             for app in queue.competing():
                 yield None
                 if not self._is_open(queue):
                     return
+                # EVICTION-9
                 first = self._first_of_all(app) if queue.config.settings.blocking else None
                 yield from self._of_app(queue, app, now_us, only=first)
                 if first is not None:
                     return
 
+    # EVICTION-9
     def _first_of_all(self, app: ViewApp) -> Ask | None:
         """Return the first pending ask that PreFilter does not refuse."""
         return min(
@@ -224,6 +232,7 @@ class EvictionAction(ABC):
                 seen.add(ask.gang or "")
             yield app, ask
 
+    # EVICTION-40
     def _is_member(self, ask: Ask) -> bool:
         return ask.gang is not None and not self.state.gangs[ask.gang].satisfied
 
@@ -247,6 +256,7 @@ class EvictionAction(ABC):
         losers = self._losers_without_plan
         return bool(losers) and alike(app.identity.key, ask) in losers
 
+    # EVICTION-8, EVICTION-38
     def _members(self, app: ViewApp, seen: set[str]) -> Iterator[tuple[AskOrder, Ask]]:
         """Return the first member of each gang whose group may evict for its missing members."""
         for name, slot in app.slots.items():
@@ -255,6 +265,7 @@ class EvictionAction(ABC):
                 continue
             group = self.state.gang_index.group_of(gang)
             first = slot.first()
+            # EVICTION-39
             if (
                 first is None
                 or not group.may_complete()

@@ -71,6 +71,7 @@ class Losses:
         there = queue.allocated.get(name, 0)
         return there if lost is None else there - lost.get(name, 0)
 
+    # RECLAIM-10
     def share(self, leaf: LeafView, total: Mapping[str, int]) -> float:
         """Return the fair share of a leaf with what is left in it."""
         if not self._lost.get(leaf.key):
@@ -113,6 +114,7 @@ class Side:
     raised: int
     replaced: int | None
 
+    # PREEMPTION-5
     def effective(self, priority: int) -> int:
         """Return the effective priority of an ask in the leaf."""
         return priority + self.added if self.fixed is None else self.fixed
@@ -221,15 +223,19 @@ class Eligibility(ABC):
 
     def _find_side(self, leaf: LeafView) -> Side | None:
         common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
+        # EVICTION-15
         if leaf.config.settings.preemption_policy is PreemptionPolicy.DISABLED:
             return None
+        # EVICTION-14
         if common.depth < self.fence().depth or not self.reaches(leaf, common):
             return None
+        # EVICTION-17, PREEMPTION-5, PREEMPTION-7
         below = tuple(queue for queue in leaf.upward() if queue.depth > common.depth)
         added, fixed = _offsets(below)
         mine, replaced = _offsets(
             queue for queue in self.leaf.upward() if queue.depth > common.depth
         )
+        # RECLAIM-9
         ranks = [queue.config.settings.queue_priority for queue in reversed(below)]
         while ranks and not ranks[-1]:
             ranks.pop()
@@ -242,6 +248,7 @@ class Eligibility(ABC):
         ask = victim.allocation.ask
         if ask.gang in self._exempt or not self.deserves(side, victim, losses):
             return False
+        # EVICTION-16
         for queue in side.guarded:
             guaranteed = queue.config.guaranteed
             for name, amount in ask.resources.items():
@@ -249,6 +256,7 @@ class Eligibility(ABC):
                     return False
         return True
 
+    # EVICTION-31
     def may_take(self, unit: Sequence[Victim], losses: Losses) -> bool:
         """Return whether victims may be taken together, given the losses so far."""
         falls: dict[int, dict[str, int]] = {}
@@ -260,6 +268,7 @@ class Eligibility(ABC):
                 return False
             for queue in side.guarded:
                 add_to(falls.setdefault(queue.key, {}), victim.allocation.ask.resources)
+        # EVICTION-16
         for key, amounts in falls.items():
             queue = self.state.queues[key]
             guaranteed = queue.config.guaranteed
@@ -280,6 +289,7 @@ class Eligibility(ABC):
         return lacks
 
 
+# PREEMPTION-5, PREEMPTION-6
 def _offsets(path: Iterable[ViewQueue]) -> tuple[int, int | None]:
     """Return what queues on a path, from below, add to a priority, or replace it with."""
     added, fixed = 0, None
@@ -294,6 +304,7 @@ def _offsets(path: Iterable[ViewQueue]) -> tuple[int, int | None]:
     return added, fixed
 
 
+# EVICTION-14
 def fence_of(queue: ViewQueue) -> ViewQueue:
     """Return the nearest queue with a preemption fence, which may be the queue itself, or root."""
     fence = queue

@@ -55,6 +55,7 @@ class Evictions:
         if victim.bound:
             self._note_loss(victim, now_us)
         self._placements.release(victim.hold())
+        # GANG-50
         if victim.bound and victim.gang is not None and not victim.gang.bound:
             victim.gang.trigger(GangTrigger.ALL_LOST)
             self._placements.commits.lost(victim.gang.name)
@@ -68,6 +69,7 @@ class Evictions:
         if allocation.ask.gang is not None:
             self._placements.commits.touch(app, allocation.ask, allocation)
         advance = self._placements.commits.evicted(app, allocation)
+        # EVICTION-6, EVICTION-41, EVICTION-42, EVICTION-43, GANG-52
         if advance is None:
             app.since_us[allocation.ask.name] = now_us
         elif advance.said is not None:
@@ -93,6 +95,7 @@ _EVICTIONS = (Reason.RECLAIMED, Reason.PREEMPTED)
 _TAKES = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
 
 
+# EVICTION-44
 def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
     """Remove each further eviction of an ask, with the assignment that it undoes.
 

@@ -67,6 +67,7 @@ class Evictor:
         self._permits = permits
         self._victim_index = VictimIndex(state)
         self._planner = Planner(state, self._victim_index)
+        # EVICTION-1
         self._actions: tuple[EvictionAction, ...] = (Reclaim(state), Preemption(state))
         self.evictions = Evictions(state, placements)
 
@@ -82,6 +83,7 @@ class Evictor:
         for action in self._actions:
             action.start_batch()
 
+    # EVICTION-1
     def take(self, now_us: int) -> Steps[list[Decision]]:
         """Evict for the first ask or group that may and can, between two rounds.
 
@@ -104,6 +106,7 @@ class Evictor:
             if preemptor is None:
                 continue
             app, ask = preemptor
+            # EVICTION-40
             if ask.gang is not None and not self._state.gangs[ask.gang].satisfied:
                 group = self._state.gang_index.group_of(self._state.gangs[ask.gang])
                 decisions = yield from self._evict_for_group(action, group, now_us)
@@ -112,6 +115,7 @@ class Evictor:
                 action.note_group_without_plan(group)
                 continue
             plan = yield from self._plan_for(action, app, ask)
+            # EVICTION-2, EVICTION-26
             if plan is not None:
                 return self._carry_out(plan, now_us)
             action.note_without_plan(app, ask, self._state.bit_of(ask))
@@ -128,6 +132,7 @@ class Evictor:
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""
         self._planner.found_no_victims = False
+        # EVICTION-12
         if self._find_node(app, ask) is not None:
             return None
         eligibility = action.eligibility(app, ask)
@@ -140,6 +145,7 @@ class Evictor:
             why = plan.eligibility.why(victim)
             yield self.evictions.evict(victim, plan.eligibility.reason, why, now_us)
 
+    # EVICTION-27
     def _carry_out(self, plan: Plan, now_us: int) -> list[Decision]:
         """Evict the victims of a plan, and bind the ask."""
         placements, app, ask, leaf = (
@@ -167,6 +173,7 @@ class Evictor:
         if self._state.eviction_history.lost_by(group.names):
             return []
         steps = yield from self._find_steps(action, group, now_us)
+        # EVICTION-12
         if not any(step.plan for step in steps):
             return []
         decisions: list[Decision] = []
@@ -183,6 +190,7 @@ class Evictor:
         self._placements.list_apps()
         return decisions
 
+    # EVICTION-35
     def _find_steps(
         self, action: EvictionAction, group: ViewGroup, now_us: int
     ) -> Steps[list[_Step]]:
@@ -220,6 +228,7 @@ class Evictor:
             self._state.tried_without[key] = victim.allocation
         self._placements.release(victim.hold())
 
+    # EVICTION-36
     def _find_step(
         self, action: EvictionAction, group: ViewGroup, now_us: int
     ) -> Steps[_Step | None]:
@@ -231,6 +240,7 @@ class Evictor:
         node = self._find_node(slot.app, ask)
         if node is not None:
             return _Step(slot.app, ask, node, None)
+        # EVICTION-37
         if not action.is_ready(slot.app, ask, now_us):
             return None
         plan = yield from self._plan_for(action, slot.app, ask)

@@ -53,6 +53,7 @@ class Plan:
     victims: tuple[Victim, ...]
     rank: Rank
 
+    # EVICTION-25
     @property
     def worth(self) -> Worth:
         """The cost of the plan."""
@@ -68,6 +69,7 @@ class _Best:
     def __init__(self) -> None:
         self.plan: Plan | None = None
 
+    # EVICTION-25
     def is_beaten_by(self, worth: Worth, node: Node) -> bool:
         """Return whether a plan with this cost for a node would be better."""
         plan = self.plan
@@ -172,6 +174,7 @@ class Planner:
                     continue
             best.put((yield from self._plan_on(search, node)))
 
+    # EVICTION-19
     def _candidates(
         self, eligibility: Eligibility, nodes: Iterable[Node], bit: int
     ) -> Iterator[Node]:

@@ -87,6 +87,7 @@ class Preemption(EvictionAction):
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
         return (leaf.key, bit, ask.priority, ask.gang or "")
 
+    # PREEMPTION-1, PREEMPTION-2
     @override
     def may(self, ask: Ask) -> bool:
         return ask.preempts
@@ -108,6 +109,7 @@ class PreemptionEligibility(Eligibility):
 
     def __init__(self, state: ViewState, app: ViewApp, ask: Ask, exempt: frozenset[str]) -> None:
         super().__init__(state, app, ask, exempt)
+        # PREEMPTION-3
         self._fence = fence_of(self.leaf)
 
     @override
@@ -118,6 +120,7 @@ class PreemptionEligibility(Eligibility):
     def fence(self) -> ViewQueue:
         return self._fence
 
+    # PREEMPTION-3, PREEMPTION-7
     @override
     def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
         return True
@@ -126,10 +129,12 @@ class PreemptionEligibility(Eligibility):
     def deserves(self, side: Side, victim: Victim, losses: Losses) -> bool:
         return not self.is_beyond(side, victim.allocation.ask.priority)
 
+    # PREEMPTION-8
     @override
     def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
         return ((side.effective(victim.place[0]),), 0.0, 0, victim.place[1])
 
+    # PREEMPTION-9
     @override
     def rank(self, side: Side, victim: Victim) -> Rank:
         return (side.effective(victim.allocation.ask.priority),)
@@ -138,6 +143,7 @@ class PreemptionEligibility(Eligibility):
     def floor(self, side: Side, lowest: int) -> Rank:
         return (side.effective(lowest),)
 
+    # PREEMPTION-4
     @override
     def is_beyond(self, side: Side, priority: int) -> bool:
         return side.effective(priority) >= side.worth(self.ask.priority)

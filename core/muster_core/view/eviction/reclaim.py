@@ -126,6 +126,7 @@ class ReclaimEligibility(Eligibility):
     ) -> None:
         super().__init__(state, app, ask, exempt)
         self._claimant = claimant
+        # RECLAIM-6
         self._fence = fence_of(claimant)
 
     @override
@@ -136,6 +137,7 @@ class ReclaimEligibility(Eligibility):
     def fence(self) -> ViewQueue:
         return self._fence
 
+    # RECLAIM-5, RECLAIM-7
     @override
     def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
         return common.depth < self._claimant.depth and leaf.config.settings.reclaimable
@@ -150,11 +152,13 @@ class ReclaimEligibility(Eligibility):
             for name, amount in resources.items()
         )
 
+    # RECLAIM-9, RECLAIM-10, RECLAIM-11
     @override
     def key(self, side: Side, victim: Victim, losses: Losses) -> Key:
         share = losses.share(side.leaf, self.state.total)
         return (side.queue_rank, -share, *victim.place)
 
+    # RECLAIM-12
     @override
     def rank(self, side: Side, victim: Victim) -> Rank:
         return side.queue_rank
@@ -163,6 +167,7 @@ class ReclaimEligibility(Eligibility):
     def floor(self, side: Side, lowest: int) -> Rank:
         return side.queue_rank
 
+    # RECLAIM-8
     @override
     def is_beyond(self, side: Side, priority: int) -> bool:
         return False
@@ -177,6 +182,7 @@ class ReclaimEligibility(Eligibility):
         return f"for {self.app.identity.name}/{self.ask.name}: {path} is below its guaranteed"
 
 
+# RECLAIM-4
 def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
     """Return the nearest queue above an ask that may reclaim for it, or None."""
     for queue in leaf.upward():
@@ -187,7 +193,9 @@ def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
 
 def _is_owed(queue: ViewQueue, resources: Resources) -> bool:
     guaranteed = queue.config.guaranteed
+    # RECLAIM-1
     named = [name for name, amount in resources.items() if amount and guaranteed[name]]
+    # RECLAIM-2, RECLAIM-3
     return bool(named) and all(
         queue.allocated.get(name, 0) + resources[name] <= guaranteed[name] for name in named
     )

@@ -132,6 +132,7 @@ class Search:
             floors.append(self.eligibility.floor(side, lowest or 0))
         self.floor = min(floors, default=())
 
+    # EVICTION-21
     def _find_over(self) -> None:
         """Find the queues above the ask that lack headroom for it."""
         resources = self.eligibility.ask.resources

@@ -61,11 +61,13 @@ class UnitTracker:
         """
         gang = victim.gang
         assert gang is not None, "what is no member of a gang stands for itself"
+        # EVICTION-28
         if not victim.bound:
             group = self._state.gang_index.group_of(gang)
             return tuple(self._victim(key) for one in group.gangs for key in one.waiting)
         return self.rest_of(gang) or (victim,)
 
+    # EVICTION-29, EVICTION-30
     def rest_of(self, gang: ViewGang) -> Unit:
         """Return the bound members of a gang that are left, if they are one unit; else nothing."""
         if len(gang.bound) - self._counts.get(gang.name, 0) > _required(gang):
@@ -75,6 +77,7 @@ class UnitTracker:
     def _victim(self, key: tuple[int, str]) -> Victim:
         return victim_of(self._state, *key)
 
+    # EVICTION-24
     def would_break(self, unit: Unit) -> bool:
         """Return whether sparing a taken unit would leave a gang in part.
 
@@ -90,6 +93,7 @@ class UnitTracker:
         return False
 
 
+# EVICTION-34
 def _required(gang: ViewGang) -> int:
     """Return how many members of a gang must stay bound, or 0."""
     if gang.definition is None or not gang.satisfied:

@@ -98,6 +98,7 @@ class VictimChoice:
         """Return the victims, in the order in which they are taken; None if no choice suffices."""
         yield from self._begin()
         looks = 0
+        # EVICTION-22
         while self._lacking or self._overfull:
             unit = self._next()
             looks += 1
@@ -136,6 +137,7 @@ class VictimChoice:
                 for name in names:
                     names[name] += sign * resources[name]
 
+    # EVICTION-33
     def _take(self, unit: Unit) -> None:
         self._taken.append(unit)
         self._units.take(unit)
@@ -145,6 +147,7 @@ class VictimChoice:
         self._find_lacking()
         self._enter_rest(unit)
 
+    # EVICTION-23, EVICTION-33
     def _spare(self, unit: Unit) -> None:
         """Spare a unit, if the ask fits without its eviction."""
         for victim in unit:
@@ -219,6 +222,7 @@ class VictimChoice:
             candidates.position += 1
         return None
 
+    # EVICTION-32
     def _enter(self, member: Victim) -> Unit:
         """Add the unit of a gang member to the heap, if it may be taken; return the unit."""
         unit = self._units.unit_of(member)
@@ -295,6 +299,7 @@ class VictimChoice:
     def _key_of(self, victim: Victim) -> Key:
         return self._eligibility.key(self._side(victim), victim, self._losses)
 
+    # EVICTION-32
     def _qualifies(self, unit: Unit) -> bool:
         """Return whether a unit that was not taken is useful and may be taken."""
         return any(map(self._is_useful, unit)) and self._eligibility.may_take(unit, self._losses)
@@ -309,6 +314,7 @@ class VictimChoice:
     def _helps(self, leaf: int) -> bool:
         return any(key in self._overfull for key in self._search.helping.get(leaf, ()))
 
+    # EVICTION-20, EVICTION-21
     def _is_useful(self, victim: Victim) -> bool:
         resources = victim.allocation.ask.resources
         if victim.node is self._node:

@@ -47,6 +47,7 @@ class Victim:
     bound: bool
     place: Place = attrs.field(init=False)
 
+    # RECLAIM-11
     def __attrs_post_init__(self) -> None:
         self.place = (self.allocation.ask.priority, -self.allocation.age)
 
@@ -65,6 +66,7 @@ class Victim:
         return Hold(self.app, self.allocation, self.node, self.allocation.number, self.bound)
 
 
+# EVICTION-13
 def victim_of(state: ViewState, key: int, name: str) -> Victim:
     """Return an ask with a node as a victim.
 

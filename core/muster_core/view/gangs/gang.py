@@ -90,6 +90,7 @@ class ViewGang:
         """How many of its members are waiting or bound."""
         return len(self.waiting) + len(self.bound)
 
+    # GANG-19
     @property
     def missing(self) -> int:
         """How many more members must hold a node; 0 if it needs none, or is not defined."""
@@ -106,11 +107,14 @@ class ViewGang:
 
     def admits(self) -> bool:
         """Return whether the gang itself lets a member through PreFilter."""
+        # GANG-49
         if self.satisfied:
             return True
         definition = self.definition
+        # GANG-21, GANG-23
         if definition is None or self.state is GangState.TIMED_OUT:
             return False
+        # GANG-22
         lack = definition.min_member - len(self.waiting) - len(self.bound) - len(self.parked)
         for slot in self.slots.values():
             if lack <= 0:
@@ -118,6 +122,7 @@ class ViewGang:
             lack -= len(slot.members)
         return lack <= 0
 
+    # GANG-30
     def complete(self) -> bool:
         """Return whether the gang lacks nothing that its group needs to be bound."""
         return self.definition is not None and not self.missing and self.admits()
@@ -170,6 +175,7 @@ class ViewGroup:
     hopeless: bool = False
     room: int = -1
 
+    # GANG-8
     @property
     def strict(self) -> bool:
         """Whether all waiting members release their nodes if one member fits nowhere."""
@@ -184,6 +190,7 @@ class ViewGroup:
         """Return whether all its gangs exist and have enough members."""
         return len(self.gangs) == len(self.names) and all(gang.admits() for gang in self.gangs)
 
+    # GANG-30
     def complete(self) -> bool:
         """Return whether it lacks nothing to be bound."""
         if len(self.gangs) != len(self.names):
@@ -203,12 +210,15 @@ class ViewGroup:
 
     def offer_of(self, gang: ViewGang) -> Offer:
         """Return how the pending members of one of its gangs are to be offered."""
+        # GANG-26
         if not gang.admits():
             return Offer.NONE
         if gang.satisfied:
             return Offer.EACH
+        # GANG-25, GANG-28
         if self.barred:
             return Offer.NONE
+        # GANG-24
         if not gang.missing:
             return Offer.FIRST if self.may_complete() and not self.hopeless else Offer.NONE
         if self.strict:

@@ -78,8 +78,10 @@ class GangIndex:
         Returns:
             The applications whose offered asks have changed.
         """
+        # GANG-14
         gang.definition, gang.creation = definition, creation
         self._dissolve(self._links.group_of(gang.name))
+        # GANG-7
         self._link(gang, () if definition is None else definition.groups)
         self._dissolve(self._links.group_of(gang.name))
         for slot in gang.slots.values():  # Their members move among the asks.
@@ -196,12 +198,14 @@ class GangIndex:
         self._told_invalid = invalid
         return changed
 
+    # GANG-25
     def start_cycles(self) -> None:
         """Make every cycle valid."""
         for gang in self.invalid.values():
             gang.cycle_valid = True
         self.invalid.clear()
 
+    # GANG-41
     def set_waits(self, now_us: int) -> set[str]:
         """Begin and end waits, at the end of a batch.
 

@@ -50,16 +50,19 @@ class Deadlocks:
             The decisions, and whether a group was bound, so that rounds must follow.
         """
         groups = self._in_order()
+        # DEADLOCK-5
         for position in (yield from self._candidates(groups)):
             group, rivals = groups[position], groups[position + 1 :]
             if (yield from self._would_help(group, rivals)):
                 break
         else:
             return [], False
+        # DEADLOCK-13
         if self._state.root.config.settings.deadlock_policy is DeadlockPolicy.REPORT:
             return [_warning(groups, group, "would be bound first")], False
         return (yield from self._help(groups, group, rivals, now_us)), True
 
+    # DEADLOCK-1
     def _in_order(self) -> list[ViewGroup]:
         """Return the unsatisfied groups that hold nodes, in the order in which they are helped.
 
@@ -71,11 +74,14 @@ class Deadlocks:
             gang_index.group_of(gang).may_complete() for gang in waiting
         ):
             return []
+        # DEADLOCK-4
         groups = gang_index.groups_of(gang_index.waiting)
         if len(groups) < 2:
             return []
+        # DEADLOCK-3
         return sorted(groups, key=lambda group: -self._priority(group))
 
+    # DEADLOCK-3
     def _priority(self, group: ViewGroup) -> int:
         """Return the highest priority of the members of a group that are not bound."""
         apps = self._state.apps
@@ -101,6 +107,7 @@ class Deadlocks:
         for position in reversed(range(len(groups))):
             yield
             group = groups[position]
+            # DEADLOCK-7
             if group.may_complete() and not self._is_sure_to_lack(group, freed):
                 found.append(position)
             for hold in group.holds():
@@ -124,6 +131,7 @@ class Deadlocks:
                 return True
         return False
 
+    # DEADLOCK-5
     def _would_help(self, group: ViewGroup, rivals: list[ViewGroup]) -> Steps[bool]:
         """Try, without effect, whether a group would be complete if its rivals held nothing."""
         state, placements = self._state, self._placements
@@ -147,6 +155,7 @@ class Deadlocks:
         state.nodes.grown = grown
         return placed is not None
 
+    # DEADLOCK-8
     def _place_missing(self, group: ViewGroup) -> Steps[list[Hold] | None]:
         """Make all missing members of a group wait; none of them if one fits nowhere."""
         state, placements = self._state, self._placements
@@ -158,6 +167,7 @@ class Deadlocks:
             assert slot is not None, "a group that may be complete lacks members"
             assert ask is not None, "a slot without untried members"
             leaf = state.leaf_of(slot.app)
+            # DEADLOCK-9
             node = state.nodes.find(state.bit_of(ask)) if leaf.has_room(ask) else None
             if node is None:
                 for piece in in_pieces(reversed(_since(group, number))):
@@ -168,14 +178,17 @@ class Deadlocks:
             placements.hold(leaf, slot.app, ask, node)
         return _since(group, number)
 
+    # DEADLOCK-10
     def _help(
         self, groups: list[ViewGroup], group: ViewGroup, rivals: list[ViewGroup], now_us: int
     ) -> Steps[list[Decision]]:
         """Release rivals, last first, until a group is complete; bind it in the same step."""
         decisions = [_warning(groups, group, "is bound first")]
         rivals = list(rivals)
+        # DEADLOCK-6
         while (placed := (yield from self._place_missing(group))) is None:
             holds = rivals.pop().holds()
+            # DEADLOCK-11
             decisions.extend(self._placements.give_up(hold, Reason.DEADLOCK) for hold in holds)
         for number, hold in enumerate(placed, 1):
             leaf, ask = self._state.leaf_of(hold.app), hold.allocation.ask
@@ -192,6 +205,7 @@ def _since(group: ViewGroup, number: int) -> list[Hold]:
     return [hold for hold in group.holds() if hold.number > number]
 
 
+# DEADLOCK-12
 def _warning(groups: list[ViewGroup], helped: ViewGroup, what: str) -> Decision:
     others = "; ".join(_named(group) for group in groups if group is not helped)
     message = f"deadlock of gangs: {_named(helped)} {what}, while these hold nodes: {others}"

@@ -105,6 +105,7 @@ class Permits:
             self._list(apps)
         self._placements.start_round()
 
+    # ROUND-13
     def block(self, leaf: LeafView) -> None:
         """Record that an ask of a blocking leaf did not fit."""
         if not leaf.blocked:
@@ -112,6 +113,7 @@ class Permits:
             self._blocked.append(leaf)
             self._state.dirty[leaf.key] = leaf
 
+    # GANG-32
     def bind_complete(self, groups: Iterable[ViewGroup], now_us: int) -> list[Decision]:
         """Bind the groups that lack nothing, before a round tries anything."""
         decisions: list[Decision] = []
@@ -119,6 +121,7 @@ class Permits:
             if group.complete():
                 decisions.extend(self.bind(group, now_us))
             else:  # Members of a gang that is satisfied otherwise need not wait.
+                # GANG-37
                 holds = holds_of(gang for gang in group.gangs if gang.satisfied)
                 decisions.extend(self._placements.bind_all([], holds, now_us))
         self._placements.list_apps()
@@ -243,11 +246,13 @@ class Permits:
             self._roll_back(attempt)
         else:
             self._try(attempt, leaf, app, ask, now_us)
+            # GANG-33
             if attempt.decisions:  # It waits.
                 self._activate(attempt, now_us)
         self._placements.list_apps()
         return attempt.decisions
 
+    # GANG-33, GANG-36
     def _activate(self, attempt: _Attempt, now_us: int) -> None:
         """Try the untried members of a group with a waiting member."""
         while not attempt.over:
@@ -260,9 +265,11 @@ class Permits:
     def _try(self, attempt: _Attempt, leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> None:
         group, placements = attempt.group, self._placements
         bit = self._state.bit_of(ask)
+        # GANG-24, GANG-26, ROUND-14
         if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
             placements.tried(app, ask, bit)
             return
+        # GANG-27, ORDER-4, ROUND-15
         node = None
         if not leaf.blocked and leaf.has_room(ask):
             node = self._state.nodes.find(bit)
@@ -271,6 +278,7 @@ class Permits:
                 self._note_failure(group, leaf, app, ask)
             if leaf.config.settings.blocking:
                 self.block(leaf)
+            # GANG-28, GANG-29
             if group.strict:
                 self._roll_back(attempt)
             else:
@@ -290,6 +298,7 @@ class Permits:
         held = sum(gang.held for gang in group.gangs)
         self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, held)
 
+    # GANG-28
     def _roll_back(self, attempt: _Attempt) -> None:
         """Release all nodes of a Strict group, and try none of its members in this round."""
         state, group = self._state, attempt.group
@@ -309,6 +318,7 @@ class Permits:
         state.gang_index.invalidate(group)
         attempt.over = True
 
+    # GANG-31
     def bind(self, group: ViewGroup, now_us: int) -> list[Decision]:
         """Bind a group that lacks nothing, in one step."""
         return list(self._placements.bind_all(group.unsatisfied(), group.holds(), now_us))
@@ -319,6 +329,7 @@ class Permits:
         """Return the hold of a waiting member."""
         return _gang_of(self._state, ask).waiting[app.identity.key, ask.name]
 
+    # GANG-34, GANG-35
     def next_member(self, group: ViewGroup, *, missing_only: bool = False) -> Slot[ViewApp] | None:
         """Return the slot of a group's first untried member, in the order of rounds.
 
@@ -345,6 +356,7 @@ class Permits:
             slots = [slot for slot in slots if slot.app is first]
         return min(slots, key=_first_order, default=None)
 
+    # GANG-34, GANG-35
     def _first_app(self, apps: list[ViewApp]) -> ViewApp:
         """Return the first of several applications in any leaves."""
         state = self._state

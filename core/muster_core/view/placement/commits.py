@@ -105,6 +105,7 @@ class Commits:
         self._satisfied.discard(gang)
         self._lost.add(gang)
 
+    # EVICTION-43, GANG-52
     def evicted(self, app: ViewApp, allocation: Allocation) -> Advance | None:
         """Record that a bound ask was evicted.
 

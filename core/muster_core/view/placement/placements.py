@@ -85,6 +85,7 @@ class Placements:
 
     # Plain asks
 
+    # APP-6
     def fail(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node) -> Decision:
         """Drop an assignment whose bind fails: the ask stays pending and counts as tried."""
         self._spend_failure(app, ask, node)
@@ -117,6 +118,7 @@ class Placements:
         if not app.spoilt[ask.name]:
             del app.spoilt[ask.name]
         self.commits.failed(app, ask)
+        # EVICTION-46
         self._state.eviction_history.forget()
         self.failed = True
 
@@ -149,6 +151,7 @@ class Placements:
         if (before, Trigger.ASK_BOUND) not in TRANSITIONS:  # Most applications are Running already.
             self.commits.bound(app, allocation, UNCHANGED)
             return decisions
+        # APP-8
         after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
         state.enter(app, leaf, after, now_us)
         said = decision_on_app(app.identity.name, leaf.config.path, after.value)
@@ -179,11 +182,13 @@ class Placements:
 
     # Members of gangs
 
+    # GANG-39
     def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
         """Make a pending member wait on a node."""
         self._state.remove_pending(app, ask)
         self._take(leaf, app, Allocation(ask, node.name, self._next_number()), node)
 
+    # GANG-38
     def _take(self, leaf: LeafView, app: ViewApp, allocation: Allocation, node: Node) -> None:
         ask = allocation.ask
         self.commits.touch(app, ask, None)
@@ -192,6 +197,7 @@ class Placements:
         self.seen_states.note(app.identity.key, ask.name, None, (False, node.name))
         self._unlisted[app.identity.key] = app
 
+    # GANG-31
     def bind_all(self, gangs: list[ViewGang], holds: list[Hold], now_us: int) -> Iterator[Decision]:
         """Bind waiting members in one step, and make their gangs satisfied.
 
@@ -210,6 +216,7 @@ class Placements:
     def _bind_hold(self, hold: Hold, now_us: int) -> list[Decision]:
         app, ask, node = hold.app, hold.allocation.ask, hold.node
         leaf = self._state.leaf_of(app)
+        # GANG-39, GANG-47
         if app.spoilt.get(ask.name):
             released = self.give_up(hold, Reason.BIND_FAILED)
             self._spend_failure(app, ask, node)
@@ -243,6 +250,7 @@ class Placements:
         for queue in queues:
             take_from(queue.allocated, ask.resources)
         self.seen_states.note(*key, (hold.bound, node.name), None)
+        # EVICTION-41
         if hold.bound and state.is_timed_out(ask):
             state.park(app, ask)
         else:
@@ -250,6 +258,7 @@ class Placements:
                 add_to(queue.pending, ask.resources)
             # The shape of a waiting ask is still counted.
             bit = state.acquire_shape(ask) if hold.bound else state.bit_of(ask)
+            # ORDER-20
             state.add_pending(app, ask, bit)
             if hold.bound:
                 all_at_once(state.nodes.place_shapes())

@@ -58,6 +58,7 @@ class SeenStates:
         """Record that a round begins."""
         self._rounds.append(len(self._placements))
 
+    # ROUND-6
     def knows_this(self) -> bool:
         """Return whether a round has begun from the current state."""
         if not self._has_released:

@@ -71,6 +71,7 @@ class Delays:
 
     def _watched(self, leaf: LeafView) -> frozenset[str] | None:
         policy = leaf.config.settings.preemption_policy
+        # EVICTION-3, EVICTION-4
         if not self.enabled or policy is PreemptionPolicy.DISABLED:
             return None
         above = [queue for queue in leaf.upward() if queue.parent is not None]
@@ -98,6 +99,7 @@ class Delays:
         if not leaf.since[since_us]:
             del leaf.since[since_us]
 
+    # EVICTION-5
     @staticmethod
     def is_over(leaf: LeafView, app: ViewApp, ask: Ask, now_us: int) -> bool:
         """Return whether the delay of a pending ask is over."""
@@ -109,6 +111,7 @@ class Delays:
         while self._ends and self._ends[0][0] <= now_us:
             self._drop_first()
 
+    # EVICTION-7
     def next_us(self) -> int | None:
         """Return the instant at which the next delay ends, in microseconds, or None."""
         for entry in self._new:

@@ -24,6 +24,7 @@ Evicted = tuple[Alike, str] | tuple[str, ...]
 """Equal asks and the node on which they evicted others; or the names of a group's gangs."""
 
 
+# EVICTION-47
 def alike(app: int, ask: Ask) -> Alike:
     """Return what an ask shares with equal asks of its application.
 
@@ -79,6 +80,7 @@ class EvictionHistory:
     def evicted(self, app: int, ask: Ask) -> None:
         """Record that an ask was evicted, whether or not it had evicted others."""
         evicted = self._held.pop((app, ask.name), None)
+        # EVICTION-49
         if evicted is not None:
             self._lost.add(evicted)
             self._losers.add(alike(app, ask))
@@ -87,10 +89,12 @@ class EvictionHistory:
         """Return whether an equal ask was evicted from any node where it had evicted others."""
         return bool(self._losers) and alike(app, ask) in self._losers
 
+    # EVICTION-45
     def lost_on(self, app: int, ask: Ask, node: str) -> bool:
         """Return whether an equal ask was evicted from this node, where it had evicted others."""
         return (alike(app, ask), node) in self._lost
 
+    # EVICTION-48
     def lost_by(self, group: tuple[str, ...]) -> bool:
         """Return whether a group has lost a node that it got by evictions."""
         return group in self._lost

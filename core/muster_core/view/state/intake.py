@@ -203,6 +203,7 @@ class Intake:
     def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:
         for start in range(0, len(action.asks), _PENDING_PER_STEP):
             asks = action.asks[start : start + _PENDING_PER_STEP]
+            # EVICTION-6
             if action.was_bound:
                 app.since_us.update((ask.name, now_us) for ask in asks)
             self._state.add_row(app, asks)

@@ -148,6 +148,7 @@ class Timers:
             entry = (due_us, allocation.number, app.identity.key, allocation.ask.name)
             self._completions.add(entry)
 
+    # APP-5, APP-10
     def entered(self, app: ViewApp, now_us: int) -> None:
         """Add the deadline of the state that an application has entered, if the state has one."""
         self._stays += 1
@@ -172,6 +173,7 @@ class Timers:
         yield from self._completions.tidy()
         yield from self._state_ends.tidy()
 
+    # GANG-5, GANG-14, GANG-42
     def ends(self, gang: ViewGang) -> Iterator[int]:
         """Return the instant at which the current wait of a gang ends, if there is one.
 
@@ -183,6 +185,7 @@ class Timers:
             wait_us = gang.definition.wait_us
             yield gang.since_us + (self.gang_wait_us if wait_us is None else wait_us)
 
+    # ROUND-3
     def due(self, now_us: int) -> list[Completion | WaitEnd | StateEnd]:
         """Remove and return the deadlines that are due.
 

@@ -223,6 +223,7 @@ class ViewState:
         """Return whether an ask is a member of a gang that has timed out."""
         return ask.gang is not None and self.gangs[ask.gang].state is GangState.TIMED_OUT
 
+    # PRIORITY-18
     def park(self, app: ViewApp, ask: Ask) -> None:
         """Record that a member is parked."""
         assert ask.gang is not None, "what is no member of a gang cannot be parked"

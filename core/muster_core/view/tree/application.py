@@ -113,6 +113,7 @@ class ViewApp(Listed):
         """Return the position of a pending ask among those of the application."""
         return ask.order if ask.gang is None else self.slots[ask.gang].order_of(ask)
 
+    # EVICTION-6
     def pending_since_us(self, ask: Ask) -> int:
         """Return the instant from which an ask counts as pending, in microseconds."""
         since_us = self.since_us.get(ask.name)
@@ -274,10 +275,12 @@ class ViewApp(Listed):
             found.extend((order, ask) for order, ask, _ in offered)
         return min(found, default=None)
 
+    # ROUND-11
     def has_untried(self, ask: Ask) -> bool:
         """Return whether an ask is pending and was not tried in this round."""
         return self.pending.get(ask.name) is ask and ask.name not in self._tried
 
+    # PRIORITY-17, ROUND-11
     def tried(self, ask: Ask, bit: int) -> None:
         """Do not offer a pending ask again in this round."""
         self._tried[ask.name] = (bit, ask)

@@ -119,12 +119,14 @@ class LeafView(ViewQueue):
 
     def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
         """Update an application's position, and the priority with which it counts in the leaf."""
+        # PRIORITY-9
         priority = app.tally.top()
         if priority != app.counted:
             self.tally.replace(app.counted, priority)
             app.counted = priority
             self.repriced = True
         before = app.order
+        # ORDER-1
         order = (self._all or self._orders.get(_order_key(app))) if app.pending else None
         if order is None:
             if before is not None:
@@ -178,6 +180,7 @@ class LeafView(ViewQueue):
                 mask |= order.mask
             only = self.only()
             return mask if only is None else mask | only.mask
+        # ROUND-13
         first = None if self.blocked else self.first()
         if first is None:
             return 0
@@ -192,6 +195,7 @@ class LeafView(ViewQueue):
         """Return the shapes with which the leaf can be entered, if it must be visited."""
         return self.pending_mask if below & VISIT or (exact and below) else 0
 
+    # ROUND-12, ROUND-13
     def choose(self, mask: int) -> tuple[ViewApp, int, Ask] | None:
         """Return the ask to try of those with a bit in ``mask``, or None if it does not fit."""
         if self.config.settings.blocking:
@@ -224,6 +228,7 @@ class LeafView(ViewQueue):
             found.append(only)
         return sorted(found, key=lambda app: app.rank)
 
+    # ORDER-2
     def enters(self) -> bool:
         """Return whether a pending ask of the leaf fits the headroom."""
         mask = self.pending_mask
@@ -255,6 +260,7 @@ class LeafView(ViewQueue):
             running, others = running or gates[0], others or gates[1]
         return running, others
 
+    # ORDER-15
     def _open_orders(self) -> Sequence[AppOrder[ViewApp]]:
         """Return the orders whose applications all compete."""
         if self._all is not None:
@@ -270,10 +276,12 @@ class LeafView(ViewQueue):
             found.append(orders[AppState.ACCEPTED, False])
         return found
 
+    # ORDER-15, ORDER-16
     def only(self) -> ViewApp | None:
         """Return the application that competes beside the Running ones in a state-aware leaf."""
         if not self._state_aware:
             return None
+        # ORDER-17
         state = AppState.STARTING if self.starting else AppState.ACCEPTED
         orders = [self._orders[state, False]]
         if state is AppState.ACCEPTED:

@@ -134,6 +134,7 @@ class ViewQueue(ABC):
         """Return the values of the queue that its parent counts."""
         return Values(self.counted, dict(self.pending), dict(self.allocated))
 
+    # ORDER-2
     def admitted(self, shapes: ShapeTable) -> int:
         """Return the shapes that fit in the headroom left by the queue's own ``max``."""
         limits = self.config.max.amounts
@@ -143,6 +144,7 @@ class ViewQueue(ABC):
         headroom = {name: most - allocated.get(name, 0) for name, most in limits}
         return shapes.fitting_headroom(headroom)
 
+    # RECLAIM-1, RECLAIM-2
     def claimed(self, shapes: ShapeTable) -> int:
         """Return the shapes that use a guaranteed type and stay within ``guaranteed``."""
         guaranteed = self.config.guaranteed
@@ -165,11 +167,13 @@ class ViewQueue(ABC):
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
         """Update all computed attributes, and tell the parent."""
+        # PRIORITY-19
         if self.repriced or self.config is not self._priced_with:
             self._reprice()
         before, below = self.open, self.below()
         admits = self.admits = self.admitted(shapes) if self._has_limits else EVERY_SHAPE
         self.claims = self.claimed(shapes) if self._has_guaranteed else 0
+        # ORDER-2
         self.open = below & admits & ~VISIT
         if exact or below & VISIT or self._visited:
             self.visiting = self.visits(below, exact=exact) & admits
@@ -193,6 +197,7 @@ class ViewQueue(ABC):
             share = self.share_of(self.allocated, total)
         else:
             share = fair_share(self.allocated, denominators)
+        # ORDER-10
         pending = dominant_share(self.pending, total)
         return queue_key(parent.config.settings, self.config, self.counted, share, pending)
 
@@ -249,11 +254,13 @@ class ParentView(ViewQueue):
 
     def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
         """Update what this parent records of a child: its shapes, its priority and its position."""
+        # PRIORITY-14
         counted = child.priority if child.pending else None
         if counted != child.counted:
             self.tally.replace(child.counted, counted)
             child.counted = counted
             self.repriced = True
+        # ORDER-1
         wanted = child.open or child.visiting
         order = child.key_in(self, total) if wanted else ()
         if order != child.order:

@@ -48,6 +48,7 @@ _PRIORITIES: Final = (
 _SHARES: Final = (Part("share"), Part("pending", highest_first=True), Part("path"))
 
 
+# ORDER-5, ORDER-6, ORDER-7
 def queue_key(
     siblings: Settings, own: QueueConfig, counted: int | None, share: float, pending: float
 ) -> QueueKey:
@@ -76,6 +77,7 @@ _USAGE: Final = Part("usage")
 _CREATION: Final = Part("creation")
 
 
+# ORDER-11, ORDER-12, ORDER-13
 def app_key(leaf: QueueConfig, app: ViewApp, total: Mapping[str, int]) -> Rank:
     """Return the sort key of an application with pending asks among those of its leaf.
 
