@@ -3,12 +3,14 @@
 A rule is a heading of level 3 in a page of ``docs/specification``, with its id as an anchor above
 it. A feed cites rules in the comment lines at its head, ``# ORDER-4: what it shows``; a feed in an
 encoding without comments, in the table of ``tests/feeds/README.md``. Tests and sources name ids in
-comments and docstrings. This module does not know Sphinx: ``docs/spec_extension.py`` shows the
+comments and docstrings; a comment line with nothing but ids, ``# ORDER-4, ORDER-5``, is above the code
+that decides these rules. This module does not know Sphinx: ``docs/spec_extension.py`` shows the
 citations, and ``tests/test_specification.py`` checks them.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,12 +29,29 @@ WITH_COMMENTS: Final = frozenset({".yaml", ".yml"})
 UNSHOWN: Final = "Rules that no feed shows"
 """The heading of the table of rules that neither a feed nor a comment in a test cites."""
 
+UNDECIDED: Final = "Rules that no single place decides"
+"""The heading of the table of rules that stand above no code."""
+
+SOURCES: Final = (PROJECT / "core", PROJECT / "actors")
+"""The folders of the packages."""
+
+EXPLAINING: Final = (
+    PROJECT / "core" / "muster_core" / "view" / "reasons",
+    PROJECT / "core" / "muster_core" / "values" / "reasons.py",
+)
+"""What explains to people what other rules have decided, and decides only rules of reasons."""
+
+REASONS: Final = "REASON-"
+"""How the ids of rules of reasons begin."""
+
 _ID: Final = r"[A-Z]+-[1-9][0-9]*"
 _HEADING: Final = re.compile(r"### (.*)")
 _RULE: Final = re.compile(rf"({_ID}): (\S.*)")
 _CITED: Final = re.compile(rf"# ({_ID}): (\S.*)")
 _ROW: Final = re.compile(rf"\| `([^`]+)` \| ({_ID}) \| ([^|]+) \|")
 _UNSHOWN_ROW: Final = re.compile(rf"\| \[?({_ID})[^|]* \| ([^|]+) \|([^|]*)\|")
+_UNDECIDED_ROW: Final = re.compile(rf"\| \[?({_ID})[^|]* \| ([^|]+) \|")
+_EXACT: Final = re.compile(rf"\s*# ({_ID}(?:, {_ID})*)")
 _PATH: Final = re.compile(r"`([^`]+)`")
 
 
@@ -86,6 +105,47 @@ class Unshown:
     id: str
     why: str
     tests: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Undecided:
+    """A rule that no single place decides.
+
+    Attributes:
+        id: Its id.
+        why: Why there is no such place.
+    """
+
+    id: str
+    why: str
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """A place in the code that decides a rule.
+
+    Attributes:
+        id: The id of the rule.
+        path: The file.
+        name: The function, class or constant below the comment or, if that is above a part of
+            one, around it; with the classes and functions around that. Empty if there is none.
+    """
+
+    id: str
+    path: Path
+    name: str
+
+
+@final
+@dataclass(frozen=True)
+class _Named:
+    """Lines that have a name: those of a function, with its decorators, a class or a constant."""
+
+    name: str
+    first: int
+    last: int
 
 
 def read_page(page: Path) -> Iterator[Rule]:
@@ -205,6 +265,77 @@ def read_unshown(index: Path = INDEX) -> list[Unshown]:
     Args:
         index: The page with the table.
     """
-    section = index.read_text(encoding="utf-8").partition(f"\n## {UNSHOWN}\n")[2]
-    rows = (_UNSHOWN_ROW.fullmatch(line) for line in section.partition("\n## ")[0].splitlines())
+    rows = (_UNSHOWN_ROW.fullmatch(line) for line in section_of(index, UNSHOWN))
     return [Unshown(row[1], row[2].strip(), tuple(_PATH.findall(row[3]))) for row in rows if row]
+
+
+def read_undecided(index: Path = INDEX) -> list[Undecided]:
+    """Read the table of rules that no single place decides.
+
+    Args:
+        index: The page that it stands in.
+    """
+    rows = (_UNDECIDED_ROW.fullmatch(line) for line in section_of(index, UNDECIDED))
+    return [Undecided(row[1], row[2].strip()) for row in rows if row]
+
+
+def section_of(page: Path, heading: str) -> list[str]:
+    """Give the lines below a heading of level 2, up to the next one.
+
+    Args:
+        page: The page.
+        heading: The heading.
+    """
+    section = page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    return section.partition("\n## ")[0].splitlines()
+
+
+def places() -> dict[str, list[Place]]:
+    """Give for each rule the places in the code that decide it, in the order of the paths."""
+    found: dict[str, list[Place]] = {}
+    for folder in SOURCES:
+        for path in sorted(folder.rglob("*.py")):
+            explains = any(path.is_relative_to(place) for place in EXPLAINING)
+            for place in places_in(path):
+                if place.id.startswith(REASONS) or not explains:
+                    found.setdefault(place.id, []).append(place)
+    return found
+
+
+def places_in(path: Path) -> Iterator[Place]:
+    """Give the places in a module that comment lines with nothing but ids name.
+
+    Args:
+        path: The module.
+    """
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    exact = ((number, _EXACT.fullmatch(line)) for number, line in enumerate(lines))
+    cited = [(number, found[1]) for number, found in exact if found is not None]
+    named = list(_named_in(ast.parse(text), "")) if cited else []
+    for number, ids in cited:
+        below = number
+        while below < len(lines) and lines[below].lstrip().startswith("#"):
+            below += 1
+        blank = below == len(lines) or not lines[below].strip()
+        # They contain one another, so the last to begin is the innermost.
+        around = [one for one in named if one.first <= below + 1 <= one.last and not blank]
+        name = max(around, key=lambda one: one.first).name if around else ""
+        yield from (Place(one, path, name) for one in ids.split(", "))
+
+
+def _named_in(node: ast.AST, prefix: str, *, local: bool = False) -> Iterator[_Named]:
+    """Give what has a name below a node; of variables of functions nothing is given."""
+    for part in ast.iter_child_nodes(node):
+        match part:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                name, last = f"{prefix}{part.name}", part.end_lineno or part.lineno
+                first = min([part.lineno, *(one.lineno for one in part.decorator_list)])
+                yield _Named(name, first, last)
+                is_local = not isinstance(part, ast.ClassDef)
+                yield from _named_in(part, f"{name}.", local=is_local)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                if not local:
+                    yield _Named(f"{prefix}{name}", part.lineno, part.end_lineno or part.lineno)
+            case _:
+                yield from _named_in(part, prefix, local=local)

@@ -1,4 +1,4 @@
-"""A Sphinx extension: lists the feeds and tests that show a rule below each rule.
+"""A Sphinx extension: lists below each rule the feeds and tests that show it, and what decides it.
 
 Sphinx passes the text of a page to the extension before parsing it; the extension adds the lists. It
 copies the feeds to the output as text, so that a reader can open them. It does not import Sphinx:
@@ -17,9 +17,12 @@ from typing import Final, Protocol
 from docs.rules import (
     PAGES,
     PROJECT,
+    SOURCES,
     WITH_COMMENTS,
     Citation,
+    Place,
     feed_citations,
+    places,
     read_rules,
     read_unshown,
     test_citations,
@@ -36,6 +39,9 @@ _END: Final = re.compile(r"^(?:\([a-z]+-[0-9]+\)=|## .*)$", re.MULTILINE)
 
 Shown = Mapping[str, Sequence[Citation]]
 """The citations that show each rule, by its id."""
+
+Decided = Mapping[str, Sequence[Place]]
+"""What decides each rule, by its id."""
 
 
 class Environment(Protocol):
@@ -78,18 +84,21 @@ def who_shows() -> Shown:
     return {name: list(found.values()) for name, found in shown.items()}
 
 
-def with_shown(text: str, shown: Shown) -> str:
-    """Return the text of a page with the feeds and tests that show each of its rules.
+def with_shown(text: str, shown: Shown, decided: Decided) -> str:
+    """Return the text of a page with what shows each of its rules, and what decides it.
 
     Args:
         text: The page.
         shown: The citations that show each rule.
+        decided: The places that decide each rule.
     """
     parts = [text[: first.start()] if (first := _ANCHOR.search(text)) else text]
     for anchor in _ANCHOR.finditer(text):
         end = _END.search(text, anchor.end())
         rule = text[anchor.start() : end.start() if end else len(text)]
-        parts.append(f"{rule.rstrip()}\n\n{_below(shown.get(anchor[1].upper(), ()))}")
+        name = anchor[1].upper()
+        below = f"{_below(shown.get(name, ()))}{_decided(decided.get(name, ()))}"
+        parts.append(f"{rule.rstrip()}\n\n{below}")
         if end and end[0].startswith("## "):
             following = _ANCHOR.search(text, end.end())
             parts.append(text[end.start() : following.start() if following else len(text)])
@@ -105,6 +114,25 @@ def _below(cited: Sequence[Citation]) -> str:
     items = "".join(f"<li>{_link(one)}{_said(one)}</li>" for one in cited)
     summary = f"<summary>Shown by {len(cited)} feeds and tests</summary>"
     return f"<details>{summary}<ul>{items}</ul></details>\n\n"
+
+
+def _decided(found: Sequence[Place]) -> str:
+    """Give the line with what decides a rule."""
+    names: dict[str, dict[str, None]] = {}
+    for one in found:
+        names.setdefault(short(one.path), {})[one.name] = None
+    told = (f"<code>{path}: {', '.join(some)}</code>" for path, some in names.items())
+    return f"<p>Decided in {'; '.join(told)}</p>\n\n" if names else ""
+
+
+def short(path: Path) -> str:
+    """Give the path of a module from its package on.
+
+    Args:
+        path: The module.
+    """
+    folder = next(folder for folder in SOURCES if path.is_relative_to(folder))
+    return path.relative_to(folder).as_posix()
 
 
 def _said(cited: Citation) -> str:
@@ -134,14 +162,14 @@ def copied(path: Path) -> Path:
 
 
 def _outdated(_app: Application, env: Environment, *_changes: object) -> list[str]:
-    """Return all pages of the specification, to read them again: any feed may have changed."""
+    """Return all pages of the specification, to read them again: a feed or code may have changed."""
     return sorted(name for name in env.all_docs if name.startswith(f"{PAGES.name}/"))
 
 
 def _add(_app: Application, page: str, source: list[str]) -> None:
-    """Add the feeds and tests that show its rules to a page of the specification."""
+    """Add to a page of the specification what shows its rules, and what decides them."""
     if page.startswith(f"{PAGES.name}/"):
-        source[0] = with_shown(source[0], who_shows())
+        source[0] = with_shown(source[0], who_shows(), places())
 
 
 def _copy(app: Application, problem: Exception | None) -> None:

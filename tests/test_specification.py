@@ -10,13 +10,17 @@ import pytest
 
 from docs import spec_extension
 from docs.rules import (
+    EXPLAINING,
     FEEDS_README,
     INDEX,
     PAGES,
     PROJECT,
+    UNDECIDED,
     UNSHOWN,
     Citation,
+    Place,
     Rule,
+    Undecided,
     Unshown,
     cited_at_head,
     cited_in_table,
@@ -24,9 +28,13 @@ from docs.rules import (
     feeds_with_comments,
     feeds_without_comments,
     ids_in,
+    places,
+    places_in,
     read_page,
     read_rules,
+    read_undecided,
     read_unshown,
+    section_of,
     test_citations as citations_of_tests,
 )
 
@@ -36,6 +44,8 @@ PREFIXES = {name.partition("-")[0] for name in IDS}
 CITED = feed_citations()
 NAMED_BY_TESTS = citations_of_tests(PREFIXES)
 UNSHOWN_ROWS = read_unshown()
+PLACES = places()
+UNDECIDED_ROWS = read_undecided()
 
 #: Where ids may stand beside feeds and test modules, and what of it is read.
 SOURCES = ("core", "actors", "docs", "benchmarks", "examples", "tests")
@@ -143,13 +153,42 @@ def test_row_of_a_rule_that_no_feed_shows(row: Unshown) -> None:
     assert [path for path in row.tests if not (PROJECT / path).is_file()] == []
 
 
-def test_there_are_rows_of_rules_that_no_feed_shows() -> None:
-    assert UNSHOWN_ROWS
-    assert len(UNSHOWN_ROWS) == len({row.id for row in UNSHOWN_ROWS})
-    # Every row is read: a table has two lines more.
-    section = INDEX.read_text(encoding="utf-8").partition(f"\n## {UNSHOWN}\n")[2]
-    lines = [line for line in section.partition("\n## ")[0].splitlines() if line[:1] == "|"]
-    assert len(lines) == len(UNSHOWN_ROWS) + 2
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_rule_has_its_place_in_the_code(rule: Rule) -> None:
+    excused = {row.id for row in UNDECIDED_ROWS}
+
+    assert (rule.id in PLACES) != (rule.id in excused), (
+        f"'# {rule.id}' directly above what decides it, or a row below {UNDECIDED!r}: one of the two"
+    )
+
+
+def test_every_place_has_a_name_and_a_rule() -> None:
+    found = [one for some in PLACES.values() for one in some]
+
+    assert [f"{named(one.path)}: {one.id}" for one in found if one.id not in IDS] == []
+    assert [f"{named(one.path)}: {one.id}" for one in found if not one.name] == []
+
+
+@pytest.mark.parametrize("row", UNDECIDED_ROWS, ids=[row.id for row in UNDECIDED_ROWS])
+def test_row_of_a_rule_that_no_single_place_decides(row: Undecided) -> None:
+    assert row.id in IDS
+    assert row.why
+
+
+@pytest.mark.parametrize(
+    ("heading", "rows"),
+    [
+        (UNSHOWN, [row.id for row in UNSHOWN_ROWS]),
+        (UNDECIDED, [row.id for row in UNDECIDED_ROWS]),
+    ],
+    ids=["unshown", "undecided"],
+)
+def test_every_row_of_a_table_is_read(heading: str, rows: list[str]) -> None:
+    assert rows
+    assert len(rows) == len(set(rows))
+    # A table has two lines more.
+    lines = [line for line in section_of(INDEX, heading) if line[:1] == "|"]
+    assert len(lines) == len(rows) + 2
 
 
 def test_nothing_cites_sections_of_another_text() -> None:
@@ -205,6 +244,83 @@ def test_rows_of_rules_that_no_feed_shows(tmp_path: Path) -> None:
     ]
 
 
+def test_rows_of_rules_that_no_single_place_decides(tmp_path: Path) -> None:
+    index = tmp_path / "index.md"
+    head = f"## {UNDECIDED}\n\n| rule | why |\n| --- | --- |\n"
+    rows = "| [THING-1](#thing-1) | why |\n| THING-2 | why |\n"
+    index.write_text(f"# Index\n\n{head}{rows}\n## More\n\n| THING-3 | why |\n")
+
+    assert read_undecided(index) == [Undecided("THING-1", "why"), Undecided("THING-2", "why")]
+
+
+MODULE = '''
+"""A module: THING-1 to THING-9."""
+
+# THING-1, OTHER-1
+LIMIT: Final = 3
+
+# THING-2
+# A comment more.
+TABLE = {
+    # THING-3
+    "one": 1,
+}
+
+# THING-4
+@final
+class Thing:
+    # THING-5
+    size = 1
+
+    # THING-6
+    @property
+    def a(self) -> int:
+        def inner() -> int:
+            # THING-7
+            number = 1
+            return number
+
+        # THING-8, and why.
+        # THING-9
+        return inner()
+
+# THING-10
+
+if LIMIT:
+    # THING-11
+    async def b() -> None: ...
+'''
+
+
+def test_places_in_a_module(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(MODULE)
+
+    assert list(places_in(path)) == [
+        Place("THING-1", path, "LIMIT"),
+        Place("OTHER-1", path, "LIMIT"),
+        Place("THING-2", path, "TABLE"),
+        Place("THING-3", path, "TABLE"),
+        Place("THING-4", path, "Thing"),
+        Place("THING-5", path, "Thing.size"),
+        Place("THING-6", path, "Thing.a"),
+        Place("THING-7", path, "Thing.a.inner"),
+        Place("THING-9", path, "Thing.a"),
+        Place("THING-10", path, ""),
+        Place("THING-11", path, "b"),
+    ]
+
+
+def test_a_place_that_only_explains_is_none() -> None:
+    explaining = {path.name for path in EXPLAINING}
+    found = {
+        name for name, some in PLACES.items() for one in some if explaining & {*one.path.parts}
+    }
+
+    assert found
+    assert {name for name in found if not name.startswith("REASON-")} == set()
+
+
 def test_ids_in_a_text(tmp_path: Path) -> None:
     path = tmp_path / "test_it.py"
     path.write_text(
@@ -246,14 +362,25 @@ def test_who_shows_a_rule_stands_below_it() -> None:
         ],
     }
 
-    one, two, three = re.split(r"\(thing-\d\)=\n", spec_extension.with_shown(PAGE, shown))[1:]
+    view = PROJECT / "core" / "muster_core" / "view.py"
+    other = Place("THING-1", PROJECT / "actors" / "muster" / "x.py", "y")
+    decided = {
+        "THING-1": [Place("THING-1", view, "View.a"), Place("THING-1", view, "View.b"), other],
+        # Two statements of one function.
+        "THING-2": [other, other],
+    }
+
+    text = spec_extension.with_shown(PAGE, shown, decided)
+    one, two, three = re.split(r"\(thing-\d\)=\n", text)[1:]
 
     assert one == (
         "### THING-1: One\n\nText.\n\n"
         '<p>Shown by <a href="../_shown/tests/feeds/a.yaml.txt" title="a &quot;b&quot;.">'
-        "<code>tests/feeds/a.yaml</code></a>, <code>tests/test_a.py</code></p>\n\n## More\n\n"
+        "<code>tests/feeds/a.yaml</code></a>, <code>tests/test_a.py</code></p>\n\n"
+        "<p>Decided in <code>muster_core/view.py: View.a, View.b</code>; "
+        "<code>muster/x.py: y</code></p>\n\n## More\n\n"
     )
-    assert two == "### THING-2: Two\n\nText.\n\n"
+    assert two == ("### THING-2: Two\n\nText.\n\n<p>Decided in <code>muster/x.py: y</code></p>\n\n")
     assert three.count("<li>") == 4
     assert "</code></a>: <code>1</code> &lt; 9</li>" in three
 
@@ -261,7 +388,7 @@ def test_who_shows_a_rule_stands_below_it() -> None:
 def test_a_page_keeps_its_text() -> None:
     for page in PAGES.glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        assert spec_extension.with_shown(text, {}).split() == text.split()
+        assert spec_extension.with_shown(text, {}, {}).split() == text.split()
 
 
 def test_the_copy_of_a_feed_can_be_read_in_a_browser() -> None:

@@ -91,6 +91,7 @@ def parse_configuration(
     return load_configuration(parse_document(text, file=file), file=file, partition=partition)
 
 
+# CONFIG-6, CONFIG-35
 def parse_document(text: str | bytes, *, file: str | None = None) -> Node:
     """Read one YAML document; an empty document is an empty text.
 
@@ -208,6 +209,7 @@ class _Open:
     size: int = 1
 
 
+# CONFIG-6
 @final
 class _Builder:
     """Builds the tree of one document from parser events.
@@ -257,6 +259,7 @@ class _Builder:
         if self._documents > 1:
             raise self.error("a second document starts here: a configuration is one", self.line)
 
+    # CONFIG-7
     def _scalar(self, event: _Event) -> Scalar:
         """Create the node of a scalar."""
         self._check_tag(event.tag)

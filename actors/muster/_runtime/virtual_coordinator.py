@@ -23,6 +23,7 @@ from muster._runtime.requests import (
 from muster_core.errors import RefusedError
 
 
+# FEED-12
 @final
 class VirtualCoordinator:
     """Carries out requests one after the other; only requests move the time.
@@ -86,6 +87,7 @@ class VirtualCoordinator:
         batches = self._batches
         match request:
             case Settle(at_us, reply):
+                # FEED-11
                 if at_us is None or await batches.advance(at_us):
                     batches.begin()
                     await batches.end()

@@ -57,6 +57,7 @@ class Verdict:
         return DIFFERENT if self.check.differences else 0
 
 
+# COMMAND-2
 @click.command("check", epilog=example("muster check feed.yaml"))
 @click.argument("feeds", nargs=-1, required=True, type=FILE, metavar="FEED...")
 @format_option

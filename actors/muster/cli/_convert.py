@@ -22,6 +22,7 @@ from muster.feeds import Encoding, FeedError, convert
 ENCODING = click.Choice([encoding.value for encoding in Encoding])
 
 
+# COMMAND-6
 @click.command("convert", epilog=example("muster convert feed.yaml feed.msgpack.gz"))
 @click.argument("source", type=FILE, metavar="IN")
 @click.argument("target", type=FILE, metavar="OUT")

@@ -53,6 +53,7 @@ def _as_ask(
     return AskName(app, ask)
 
 
+# COMMAND-4
 @click.command("explain", epilog=example("muster explain feed.yaml --at 1h30m --ask job/worker-3"))
 @click.argument("feed", type=FILE)
 @click.option(

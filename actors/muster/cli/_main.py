@@ -16,6 +16,7 @@ from typing_extensions import override
 from muster._version import __version__
 from muster.cli._options import INTERRUPTED, UNUSABLE, complain, example
 
+# COMMAND-8
 PIPE_CLOSED: Final = 141
 """The exit status after the reader of a pipe has closed it, as if SIGPIPE had ended the program."""
 
@@ -58,6 +59,7 @@ fish it is zsh_source and fish_source.
 """
 
 
+# COMMAND-10
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -68,6 +70,7 @@ def muster() -> None:
     """Run recorded or scripted events through the scheduler, in virtual time."""
 
 
+# COMMAND-8
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit the process.
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# COMMAND-8
 DIFFERENT: Final = 1
 """The exit status when a difference or a refusal was found."""
 
@@ -29,6 +30,7 @@ UNUSABLE: Final = 2
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C."""
 
+# COMMAND-7
 STDIN: Final = "-"
 """The name of standard input."""
 
@@ -85,6 +87,7 @@ def _in_seconds(shown: re.Match[str]) -> str:
     return f"{whole}.{fraction}"
 
 
+# COMMAND-9
 def format_option(function: Function) -> Function:
     """Add ``--format`` to a command, as the argument ``output``."""
     option = click.option(

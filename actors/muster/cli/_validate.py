@@ -55,6 +55,7 @@ class Verdict:
         return () if self.configuration is None else self.configuration.warnings
 
 
+# COMMAND-3
 @click.command("validate", epilog=example("muster validate queues.yaml"))
 @click.argument("configs", nargs=-1, required=True, type=FILE, metavar="CONFIG...")
 @click.option(

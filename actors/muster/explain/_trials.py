@@ -29,6 +29,7 @@ _BYTES: Final = 500_000_000
 _TO_OTHERS: Final = {Reason.RECLAIMED, Reason.PREEMPTED, Reason.DEADLOCK}
 
 
+# COMMAND-4
 @final
 class Trials:
     """Tries events on copies of a state.

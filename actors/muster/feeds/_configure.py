@@ -81,6 +81,7 @@ CONFIGURE_FIELDS: Final = (
 """The fields of ``configure``; an event has either ``config`` or ``file``."""
 
 
+# FEED-18
 def configure(values: Values, origin: Origin) -> Configure:
     """Load the configuration of a ``configure`` event.
 
@@ -100,6 +101,7 @@ def configure(values: Values, origin: Origin) -> Configure:
     return Configure(_inline(cast("Raw", values["config"]), origin.line, partition))
 
 
+# CONFIG-35
 def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
     # Messages show the name as written, so that they do not depend on the folder of the feed.
     try:
@@ -125,6 +127,7 @@ def _said(problem: Problem, event_line: int | None) -> str:
     return f"{path}: {problem.message}{place}"
 
 
+# CONFIG-7
 def _node(value: Raw, line: int | None, order: Iterator[int]) -> Node:
     """Build a configuration node from a raw value; a value with a line of its own keeps it."""
     place = next(order)

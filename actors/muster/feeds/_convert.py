@@ -90,6 +90,7 @@ def _check_apart(source: Source, target: Target) -> None:
         raise FeedError(str(paths[1]), "is also the source: write to another file")
 
 
+# COMMAND-6
 def normal(raw: RawEvent) -> Raw:
     """Return an event in the form that every encoding can write."""
     value = raw.value

@@ -130,6 +130,7 @@ _PRIORITY: Final = Kind("int32 or null", _parse_priority, INT32.normal)
 _ASKS: Final = listed(ASK, "list of `app/ask`")
 _ASK_SET: Final = set_of(ASK, "list of `app/ask`, in any order")
 
+# EXPECT-5
 QUEUE_FIELDS: Final = (
     field("priority", _PRIORITY, "its `currentPriority`; null: it has none"),
     field("allocated", RESOURCES, "what is allocated below it"),
@@ -140,6 +141,7 @@ QUEUE_FIELDS: Final = (
 )
 """The fields of an expected queue."""
 
+# EXPECT-6
 APP_FIELDS: Final = (
     field(
         "state",
@@ -150,6 +152,7 @@ APP_FIELDS: Final = (
 )
 """The fields of an expected application."""
 
+# EXPECT-7
 GANG_FIELDS: Final = (
     field("waiting", TALLY, "how many members wait"),
     field("bound", TALLY, "how many members are bound"),

@@ -16,6 +16,7 @@ from muster.feeds._errors import FeedError
 from muster_core.decisions import Announced
 from muster_core.structures.steps import Steps, in_pieces
 
+# DECISION-1
 _ENCODERS: Final[Mapping[Encoding, Callable[[object], bytes]]] = {
     Encoding.JSON_LINES: to_json_line,
     Encoding.MSGPACK: to_msgpack,

@@ -100,6 +100,7 @@ _TIMES: Final = integer(LEAST, SPOILT_LIMIT, f"{LEAST} … {SPOILT_LIMIT}")
 # -- fields of several operations -------------------------------------------------------------
 
 OP: Final = field("op", NAME, "the operation", required=True)
+# FEED-7
 AT: Final = field(
     "at",
     INSTANT,
@@ -116,6 +117,7 @@ _GANG: Final = field(
 _APP: Final = field("app", OWNED_NAME, "the name of the application", required=True)
 _ASK: Final = field("ask", OWNED_NAME, "the name of the ask", required=True)
 
+# FEED-38
 _TABLE: Final = (
     _op("configure", "Replaces the configuration.", CONFIGURE_FIELDS, configure),
     _op(

@@ -53,6 +53,7 @@ def parse(raws: Iterable[RawEvent], *, base: Path | None = None) -> Iterator[Fee
     Yields:
         One item for each raw event.
     """
+    # FEED-8
     now_us = 0
     for raw in raws:
         problems: list[FieldError] = []
@@ -60,9 +61,11 @@ def parse(raws: Iterable[RawEvent], *, base: Path | None = None) -> Iterator[Fee
         yield FeedItem(raw.index, raw.line, now_us, _content(raw, problems, base or Path()))
 
 
+# FEED-10
 def _instant(value: Raw, now_us: int, problems: list[FieldError]) -> int:
     """Return the instant of an event: its ``at`` if that is valid, else ``now_us``."""
     written = value.get(AT.name) if isinstance(value, dict) else None
+    # FEED-8
     if is_null(written):
         return now_us
     try:
@@ -71,6 +74,7 @@ def _instant(value: Raw, now_us: int, problems: list[FieldError]) -> int:
         problems.append(error.inside(AT.name))
         return now_us
     assert isinstance(at_us, int)
+    # FEED-9
     if at_us < now_us:
         message = (
             f"{told(written)} is before the event before it, which is at {now_us / 1e6:.15g} s"
@@ -80,6 +84,7 @@ def _instant(value: Raw, now_us: int, problems: list[FieldError]) -> int:
     return at_us
 
 
+# FEED-1
 def _content(raw: RawEvent, problems: list[FieldError], base: Path) -> Content:
     if raw.problem is not None:
         return Refused(f"event: {raw.problem}")
@@ -98,6 +103,7 @@ def _content(raw: RawEvent, problems: list[FieldError], base: Path) -> Content:
         return _refused([error])
 
 
+# FEED-1, FEED-14
 def _op(value: dict[str, Raw], problems: list[FieldError]) -> Op | None:
     if OP.name not in value:
         problems.append(FieldError("is missing", OP.name))
@@ -110,6 +116,7 @@ def _op(value: dict[str, Raw], problems: list[FieldError]) -> Op | None:
     return op
 
 
+# FEED-15
 def _refused(problems: list[FieldError]) -> Refused:
     told_problems = [str(problem) for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:

@@ -56,6 +56,7 @@ class Check:
                 await let_in(scheduler, item)
                 if isinstance(item.content, Expect):
                     await self._compare(scheduler, item, item.content)
+            # FEED-13
             await scheduler.finish()
         for refusal, found in unexpected(self._record.start_anew().refusals):
             self._differs(refusal, found)
@@ -63,6 +64,7 @@ class Check:
     async def _compare(self, scheduler: Simulation, item: FeedItem, expect: Expect) -> None:
         self.expects += 1
         snapshot = await scheduler.snapshot()
+        # EXPECT-12
         record = self._record.start_anew()
         for refusal, found in compare_refusals(expect, record.refusals):
             self._differs(refusal or item, found)

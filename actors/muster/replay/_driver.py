@@ -91,6 +91,7 @@ async def replay(
             tally.end()
             await watched.end(tally.at_us)
             raise
+        # FEED-13
         if went_through:
             await watched.pass_timers(until_us)
             await scheduler.finish(until_us)
@@ -176,6 +177,7 @@ async def _let_all_in(
     return True
 
 
+# FEED-17
 async def _enter(scheduler: Simulation, item: FeedItem, *, strict: bool) -> bool:
     """Submit an item; an ``expect`` only closes the batch: :class:`Check` compares.
 
@@ -198,6 +200,7 @@ async def _enter(scheduler: Simulation, item: FeedItem, *, strict: bool) -> bool
 async def let_in(scheduler: Simulation, item: FeedItem) -> None:
     """Submit an item to a scheduler, without waiting for the outcome of an event."""
     match item.content:
+        # FEED-11
         case Settle() | Expect():
             await scheduler.settle(item.at_us)
         case Refused(message):

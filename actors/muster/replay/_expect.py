@@ -24,6 +24,7 @@ from muster_core.values.quantities import format_quantity
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
 """An expected or found value."""
 
+# EXPECT-14
 UNKNOWN: Final = "unknown"
 """The found value for something that does not exist."""
 
@@ -73,6 +74,7 @@ def asks_of(snapshot: Snapshot) -> dict[str, AskSnapshot]:
     return {f"{app.name}/{ask.name}": ask for app in snapshot.apps.values() for ask in app.asks}
 
 
+# EXPECT-1
 def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Found]:
     """Compare all fields except ``reasons`` and ``rejected``.
 
@@ -85,12 +87,15 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
         The differences, in the order of the fields in the specification.
     """
     asks = asks_of(snapshot)
+    # EXPECT-2
     yield from _in_order("order", expect.order, record.bound)
+    # EXPECT-3
     for place in ("bound", "waiting", "pending", "parked"):
         wanted: frozenset[str] | None = getattr(expect, place)
         if wanted is not None:
             found = sorted(name for name, ask in asks.items() if ask.place.value == place)
             yield from _same(place, sorted(wanted), found)
+    # EXPECT-4
     for name, node in (expect.placed or {}).items():
         ask = asks.get(name)
         if ask is None or ask.node is None:
@@ -103,11 +108,14 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
         yield from _compare_app(name, app, snapshot)
     for name, gang in (expect.gangs or {}).items():
         yield from _compare_gang(name, gang, snapshot)
+    # EXPECT-8
     yield from _in_order("preempted", expect.preempted, record.preempted)
     yield from _in_order("reclaimed", expect.reclaimed, record.reclaimed)
+    # EXPECT-10
     yield from _in_parts("warnings", expect.warnings, record.warnings)
 
 
+# EXPECT-9, EXPECT-13
 def compare_refusals(
     expect: Expect, refusals: Sequence[Remark]
 ) -> Iterator[tuple[Remark | None, Found]]:
@@ -124,6 +132,7 @@ def compare_refusals(
     yield from ((None, found) for found in _in_parts("rejected", parts, messages))
 
 
+# EXPECT-11
 def compare_reason(
     name: str, part: str, explanation: Explanation | None, place: str
 ) -> Iterator[Found]:
@@ -173,6 +182,7 @@ def _in_parts(field: str, parts: Sequence[str] | None, found: Sequence[str]) -> 
             yield Found(place, parts[number], found[number])
 
 
+# EXPECT-6
 def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterator[Found]:
     app = snapshot.apps.get(name)
     state: str
@@ -189,6 +199,7 @@ def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterat
         yield from _same(f"apps.{name}.priority", expected.priority, priority)
 
 
+# EXPECT-7
 def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iterator[Found]:
     field = f"gangs.{name}"
     gang = _gang(name, snapshot)
@@ -215,6 +226,7 @@ def _gang(name: str, snapshot: Snapshot) -> GangSnapshot | None:
         return None
 
 
+# EXPECT-14
 def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> Iterator[Found]:
     queue = _queue(path, snapshot)
     field = f"queues.{path}"
@@ -234,6 +246,7 @@ def _queue(path: str, snapshot: Snapshot) -> QueueSnapshot | None:
         return None
 
 
+# EXPECT-5
 def _compare_known_queue(
     field: str, expected: ExpectedQueue, queue: QueueSnapshot, share: float
 ) -> Iterator[Found]:
@@ -271,6 +284,7 @@ def _written(amounts: Mapping[str, int]) -> dict[str, str]:
     }
 
 
+# EXPECT-13
 def unexpected(refusals: Iterable[Remark]) -> Iterator[tuple[Remark, Found]]:
     """Yield the refusals after the last ``expect`` as differences."""
     return ((refusal, Found("rejected", NOTHING, refusal.message)) for refusal in refusals)

@@ -38,19 +38,23 @@ class Record:
     def _note(self, decision: Decision) -> None:
         name = f"{decision.app}/{decision.ask}"
         match decision.kind, decision.reason:
+            # EXPECT-2
             case Kind.BOUND, _:
                 self.bound.append(name)
+            # EXPECT-8
             case Kind.RELEASED, Reason.PREEMPTED:
                 self.preempted.append(name)
             case Kind.RELEASED, Reason.RECLAIMED:
                 self.reclaimed.append(name)
             case Kind.REJECTED, _:
                 self.refusals.append(Remark.of(decision))
+            # EXPECT-10
             case Kind.WARNING, _:
                 self.warnings.append(decision.message or "")
             case _:
                 pass
 
+    # EXPECT-12
     def start_anew(self) -> Record:
         """Clear this record; return its content as a new one."""
         before = attrs.evolve(self)

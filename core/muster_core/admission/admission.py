@@ -163,6 +163,7 @@ class Admission:
 
     # Objects: several of them are admitted as a whole
 
+    # FEED-16, OBJECT-5
     @contextmanager
     def whole(self, *, tree: bool) -> Generator[None, None, None]:
         """Admit several objects as a whole: if one is refused, undo all of them.
@@ -277,6 +278,7 @@ class Admission:
                     event.node, event.capacity, event.attributes, schedulable=event.schedulable
                 )
             case RemoveNode():
+                # FEED-22
                 lost = nodes.remove(event.node)
                 self.undoable(partial(nodes.put_back, lost))
                 timed_out = frozenset(
@@ -305,7 +307,7 @@ class Admission:
         """Add members of a gang."""
         key = self._check_members(event, gang)
         priority, preempts = self.registry.classes.priority(event)
-        # GANG-46
+        # GANG-46, OBJECT-17
         mark = event.timed_out and self._can_time_out(gang)
         if mark:
             yield from self._set_aside([gang], origin)
@@ -319,6 +321,7 @@ class Admission:
         if mark:
             yield self._mark(gang, origin, 0)
 
+    # OBJECT-18
     def add_placed(self, event: AddAsk, node: str, origin: Origin) -> Iterator[AnyRoute]:
         """Add an ask that runs on ``node`` already, which satisfies its gang."""
         key = self._check_members(event, event.gang)
@@ -337,6 +340,7 @@ class Admission:
         self.undoable(self.gangs.save(event.gang, members))
         if self._has_timed_out(event.gang):
             yield from self._unpark(event.gang, origin)
+        # OBJECT-19
         yield from self.gangs.join(event.gang, members, AskPlace.BOUND, event.says, origin)
 
     def _check_members(self, event: AddAsk, gang: str | None) -> int:
@@ -356,6 +360,7 @@ class Admission:
         self.undoable(partial(fresh.difference_update, names))
         return tuple(MemberKey(key, event.app, name) for name in names)
 
+    # OBJECT-18
     def _check_room(self, event: AddAsk, name: str, key: int) -> None:
         """Refuse an ask that does not fit on its node or in the ``max`` of its queues."""
         node = self._view.nodes.nodes.get(name)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import AppIdentity
 
 
+# REASON-3
 def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[PendingReason]:
     """Yield the reasons why the application could not be submitted to its queue now.
 

@@ -206,7 +206,7 @@ class GangRegistry:
         # In the log, it is satisfied before its member is bound.
         yield TellGang(entry.key, JoinGang(members, place, (origin.seq, -1, 0)))
 
-    # GANG-9
+    # GANG-9, OBJECT-11
     def define(
         self, name: str, says: GangFields, creation: int, field: str, *, update: bool
     ) -> Iterator[GangRoute]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# OBJECT-6
 _WRITTEN: Final[dict[type[object] | ObjectKind, dict[str, str]]] = {
     PodObject: {
         "app": "metadata.labels.applicationId",
@@ -94,6 +95,7 @@ class Objects:
         """
         return self._all(objects, self._delete, origin)
 
+    # OBJECT-5
     def _all(
         self,
         objects: tuple[Manifest[T], ...],
@@ -113,6 +115,7 @@ class Objects:
 
     # Applying
 
+    # OBJECT-2
     def _apply(self, content: AppliedObject, origin: Origin) -> Iterator[AnyRoute]:
         admission = self._admission
         match content:
@@ -131,6 +134,7 @@ class Objects:
             case _:
                 assert_never(content)
 
+    # OBJECT-8
     def _apply_node(self, node: NodeObject, origin: Origin) -> Iterator[AnyRoute]:
         if self._admission.knows_node(node.node):
             update = UpdateNode(node.node, node.capacity, node.attributes, node.schedulable)
@@ -142,6 +146,7 @@ class Objects:
             add = AddNode(node.node, node.capacity, node.attributes, node.schedulable)
             yield from self._admission.change_node(add, origin)
 
+    # OBJECT-20, OBJECT-21
     def _apply_pod(self, pod: PodObject, origin: Origin) -> Iterator[AnyRoute]:
         admission = self._admission
         if admission.knows_ask(pod.app, pod.name):
@@ -154,6 +159,7 @@ class Objects:
         if pod.ask is None:
             msg = "containers: there are no requests: an ask has at least one type above 0"
             raise RefusedError(msg)
+        # OBJECT-15
         if not admission.registry.has_app(pod.app):
             admission.undoable(admission.registry.save_app(pod.app))
             yield from admission.registry.handle(AddApp(pod.app, pod.queue), origin)
@@ -164,6 +170,7 @@ class Objects:
         else:
             yield from admission.add_plain(pod.ask, origin)
 
+    # OBJECT-24, OBJECT-26
     def _places(self, event: QueueObject) -> tuple[QueueEntry | None, QueueEntry]:
         """Find the queue of an object, or None, and the parent if it is created."""
         root = self._admission.registry.queues["root"]
@@ -175,6 +182,7 @@ class Objects:
             return parent.children.get(event.name.lower()), parent
         return self._find(event.name, "name"), parent
 
+    # OBJECT-24
     def _find(self, written: str, field: str) -> QueueEntry | None:
         """Find a queue by its path, or by its own name if that is unique."""
         queues = self._admission.registry.queues
@@ -195,6 +203,7 @@ class Objects:
 
     # Deleting
 
+    # OBJECT-3
     def _delete(self, content: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
         admission = self._admission
         match content.kind:
@@ -216,6 +225,7 @@ class Objects:
             case _:
                 assert_never(content.kind)
 
+    # OBJECT-22
     def _delete_pod(self, pod: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
         assert pod.app is not None, "a Pod without its application"
         self._admission.registry.app_key(pod.app)
@@ -231,6 +241,7 @@ def _of_queue(content: object) -> bool:
     return isinstance(content, QueueObject)
 
 
+# OBJECT-6
 def _as_written(place: str, content: object, message: str) -> str:
     """Replace the field at the start of a message by its name in the manifest."""
     field, colon, rest = message.partition(": ")

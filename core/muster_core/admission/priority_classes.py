@@ -43,6 +43,7 @@ class PriorityClasses:
         """
         return priority_of(event.priority, event.priority_class, self._classes)
 
+    # OBJECT-7
     def set(self, event: AddPriorityClass) -> None:
         """Add a user's priority class, or change it for later asks."""
         self._classes[event.name] = PriorityClass(event.name, event.value, event.preempts)
@@ -59,6 +60,7 @@ class PriorityClasses:
             raise RefusedError(msg)
         del self._classes[name]
 
+    # FEED-33
     def add(self, event: AddPriorityClass) -> None:
         """Add a new priority class of a user.
 

@@ -64,6 +64,7 @@ class QueueEntry:
         self.dynamic, self.draining = other.dynamic, other.draining
         self.applied = other.applied
 
+    # QUEUE-19
     def in_use(self) -> bool:
         """Return whether an application or an applied object in or below it keeps the queue."""
         kept = bool(self.apps) or self.applied
@@ -103,6 +104,7 @@ class QueueTree:
 
         return restore
 
+    # QUEUE-11
     def find(self, written: str) -> tuple[QueueEntry, list[str]]:
         """Find the queue for an application.
 
@@ -115,6 +117,7 @@ class QueueTree:
         Raises:
             RefusedError: If no application can be submitted there.
         """
+        # QUEUE-12
         try:
             names = canonical_path(written).split(".")[1:]
         except ValueError as error:
@@ -123,10 +126,12 @@ class QueueTree:
         entry = self.root
         while names and names[0] in entry.children:
             entry = entry.children[names.pop(0)]
+        # QUEUE-20
         if any(above.draining for above in entry.upward()):
             msg = f"queue: {written!r} is draining and takes no new application"
             raise RefusedError(msg)
         if not names:
+            # QUEUE-13
             if entry.config.is_parent:
                 msg = f"queue: {written!r} is a parent; name a leaf below it"
                 raise RefusedError(msg)
@@ -134,6 +139,7 @@ class QueueTree:
         self._check_dynamic(written, entry)
         return entry, names
 
+    # QUEUE-11, QUEUE-12
     @staticmethod
     def _check_dynamic(written: str, entry: QueueEntry) -> None:
         if not entry.config.is_parent:
@@ -154,6 +160,7 @@ class QueueTree:
         Returns:
             The queue, and the message that starts it.
         """
+        # QUEUE-14
         templates = (above.config.template for above in parent.upward())
         template: Template | None = next((found for found in templates if found), None)
         config = dynamic_queue(parent.config, template if leaf else None, name, is_parent=not leaf)
@@ -176,6 +183,7 @@ class QueueTree:
         for child in config.children:
             yield from self._make_tree(entry, child)
 
+    # QUEUE-16, QUEUE-22
     def collect(self, entry: QueueEntry) -> Iterator[Route]:
         """Remove a dynamic or draining queue that is no longer in use, then its parent likewise."""
         for queue in list(entry.upward()):
@@ -209,6 +217,7 @@ class QueueTree:
         """
         return list(self._set_queue(event, target, parent))
 
+    # OBJECT-25
     def _set_queue(
         self, event: QueueObject, target: QueueEntry | None, parent: QueueEntry
     ) -> Iterator[Route]:
@@ -225,6 +234,7 @@ class QueueTree:
             yield StartQueue(target.key, parent.key, target.config)
         else:
             above = target.parent
+            # CONFIG-27
             if above is None and (event.max is not None or event.guaranteed is not None):
                 msg = "name: 'root' takes no resources"
                 raise RefusedError(msg)
@@ -237,6 +247,7 @@ class QueueTree:
             yield from self._inherit(target)
         check_object(target.config, self.root)
 
+    # OBJECT-25, OBJECT-26
     def _become_parent(self, entry: QueueEntry) -> Iterator[Route]:
         if entry.apps:
             msg = f"parent: {entry.config.path!r} has applications and cannot become a parent"
@@ -256,6 +267,7 @@ class QueueTree:
                 yield TellQueue(child.key, SetQueue(config, draining=child.draining))
                 yield from self._inherit(child)
 
+    # OBJECT-27
     def remove_queue(self, entry: QueueEntry) -> list[Route]:
         """Remove a queue, or drain it if it is in use.
 
@@ -282,9 +294,11 @@ class QueueTree:
 
     def _check_kinds(self, entry: QueueEntry, config: QueueConfig, field: str) -> None:
         """Refuse a configuration that turns a leaf in use into a parent, or the other way round."""
+        # QUEUE-24
         if config.is_parent and not entry.config.is_parent and entry.apps:
             msg = f"{field}: {config.path!r} has applications and cannot become a parent"
             raise RefusedError(msg)
+        # QUEUE-25
         if not config.is_parent and entry.children:
             msg = f"{field}: {config.path!r} has children and cannot become a leaf"
             raise RefusedError(msg)
@@ -292,8 +306,10 @@ class QueueTree:
             if child.name in entry.children:
                 self._check_kinds(entry.children[child.name], child, field)
 
+    # QUEUE-17
     def _reconfigure(self, entry: QueueEntry, config: QueueConfig) -> Iterator[Route]:
         changed = entry.draining or entry.config != config
+        # QUEUE-23, QUEUE-27
         entry.config, entry.draining, entry.dynamic = config, False, False
         entry.applied = False
         if changed:
@@ -311,12 +327,16 @@ class QueueTree:
         """Remove a queue that is no longer in the configuration, or drain it if it is in use."""
         for child in sorted(entry.children.values(), key=lambda child: child.config.name):
             yield from self._vanish(child, entry)
+        # OBJECT-25, QUEUE-26
         if entry.dynamic or entry.applied:
             return
+        # QUEUE-19
         if not entry.in_use():
             yield self._remove(entry, parent)
         elif not entry.draining:
+            # QUEUE-20
             entry.draining = True
+            # QUEUE-21
             yield TellQueue(entry.key, SetQueue(entry.config, draining=True))
 
     def check(self) -> None:

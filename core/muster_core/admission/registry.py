@@ -95,6 +95,7 @@ class Registry:
         """
         match event:
             case Configure():
+                # QUEUE-18
                 routes = list(self.tree.configure(event))
                 self.configuration = event.config
                 self._any_acl = has_acl(event.config)
@@ -186,17 +187,20 @@ class Registry:
             raise RefusedError(msg)
         return found
 
+    # FEED-23
     def _add_app(self, event: AddApp, origin: Origin) -> Iterator[Route]:
         if event.app in self._apps:
             msg = f"app: {event.app!r} is already an application"
             raise RefusedError(msg)
         nearest, missing = self.tree.find(event.queue)
         path = [entry.config for entry in nearest.upward()]
+        # QUEUE-6
         if not admits(path, event.user, event.groups, any_acl=self._any_acl):
             who = "nobody in particular" if event.user is None else repr(event.user)
             field = "user" if event.user is not None else "queue"
             msg = f"{field}: {event.queue!r} does not admit {who}; no queue on its path names it"
             raise RefusedError(msg)
+        # QUEUE-11
         for position, name in enumerate(missing):
             nearest, route = self.tree.make_dynamic(
                 nearest, name, leaf=position == len(missing) - 1
@@ -213,6 +217,7 @@ class Registry:
         yield StartApp(identity)
         yield TellApp(origin.seq, Enlist(origin))
 
+    # FEED-24
     def _remove_app(self, event: RemoveApp, origin: Origin) -> Iterator[Route]:
         # APP-15
         if event.app in self.completed:  # Only its name is left.
@@ -222,6 +227,7 @@ class Registry:
         yield TellApp(key, Dismiss(origin))
         yield from self._leave(key)
 
+    # QUEUE-16
     def _leave(self, key: int) -> Iterator[Route]:
         """Remove an application from its queue, and remove queues that only it kept in use."""
         _, entry = self._apps.pop(self._names.pop(key))

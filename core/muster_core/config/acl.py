@@ -22,6 +22,7 @@ _EVERYBODY: Final = "*"
 _NAME: Final = re.compile(r"[^\s,*]+")
 
 
+# QUEUE-1
 def parse_acl(text: str) -> Acl | None:
     """Parse an ACL; return None for an empty one, which counts as missing.
 
@@ -34,6 +35,7 @@ def parse_acl(text: str) -> Acl | None:
             characters of a part.
     """
     parts = text.split()
+    # QUEUE-2
     if not parts:
         return None
     if text[0].isspace():
@@ -46,6 +48,7 @@ def parse_acl(text: str) -> Acl | None:
     return Acl(everybody, users - {_EVERYBODY}, groups - {_EVERYBODY})
 
 
+# QUEUE-1
 def _names(part: str, text: str) -> frozenset[str]:
     """Parse the users or the groups of an ACL.
 
@@ -63,6 +66,7 @@ def _names(part: str, text: str) -> frozenset[str]:
     return frozenset(names)
 
 
+# QUEUE-4
 def admits(
     path: Sequence[QueueConfig], user: str | None, groups: Sequence[str], *, any_acl: bool
 ) -> bool:
@@ -74,16 +78,19 @@ def admits(
         groups: The groups of the user; without a user they do not count.
         any_acl: Whether any queue of the configuration has an ACL, see :func:`has_acl`.
     """
+    # QUEUE-3
     if not any_acl:
         return True
     acls = [acl for queue in path for acl in (queue.submit_acl, queue.admin_acl) if acl is not None]
     if any(acl.everybody for acl in acls):
         return True
+    # QUEUE-5
     return bool(user) and any(
         user in acl.users or not acl.groups.isdisjoint(groups) for acl in acls
     )
 
 
+# QUEUE-3
 def has_acl(configuration: Configuration) -> bool:
     """Return whether any queue of a configuration has an ACL; without ACLs, all are admitted."""
     queues = [configuration.root]

@@ -10,6 +10,7 @@ DEFAULT_PARTITION = "default"
 """The partition that runs if there are several and none is chosen."""
 
 
+# CONFIG-24
 def default_configuration() -> Configuration:
     """Return the configuration before the first one: only the root, without limits."""
     settings = resolve({}, None, is_parent=True)
@@ -17,6 +18,7 @@ def default_configuration() -> Configuration:
     return Configuration(partition=DEFAULT_PARTITION, root=root)
 
 
+# QUEUE-14, QUEUE-15
 def dynamic_queue(
     parent: QueueConfig, template: Template | None, name: str, *, is_parent: bool
 ) -> QueueConfig:

@@ -18,11 +18,13 @@ from muster_core.values.quantities import parse_integer, parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+# CONFIG-3
 MAX_APPLICATIONS: Final = 2**64 - 1
 """The highest ``maxapplications``: a uint64 in YuniKorn."""
 
 # The booleans of YAML 1.1 and of YuniKorn's reader, in any case. They apply only where a boolean is
 # expected: everywhere else these are texts.
+# CONFIG-8
 BOOLEANS: Final = {
     **dict.fromkeys(("true", "yes", "on", "y"), True),
     **dict.fromkeys(("false", "no", "off", "n"), False),
@@ -47,6 +49,7 @@ class Report:
         """Return a report with its own warnings and the same list of problems."""
         return Report(self._file, self._problems)
 
+    # CONFIG-33
     def refuse(self, field: Field, message: str) -> None:
         """Add a problem with a field."""
         problem = Problem(message, field.path, self._file, field.line)
@@ -56,6 +59,7 @@ class Report:
         """Add a warning; only the first one with the same ``once`` is kept."""
         self._warnings.append((field.order, once, message))
 
+    # CONFIG-34
     @property
     def problems(self) -> list[Problem]:
         """All problems, in the order of the document."""
@@ -74,6 +78,7 @@ class Report:
         return kept
 
 
+# CONFIG-3
 @final
 @attrs.frozen
 class Field:
@@ -116,11 +121,13 @@ class Field:
         part = part if len(part) <= 80 else f"{part[:60]}…"
         return f"{self.path}.{part}" if self.path else part
 
+    # CONFIG-4
     @property
     def is_null(self) -> bool:
         """Whether the field is empty."""
         return isinstance(self.node, Scalar) and self.node.is_null
 
+    # CONFIG-18, CONFIG-36
     def fields(self, known: Collection[str] | None = None) -> dict[str, Field]:
         """Return the fields of this map by name, in the order of the document.
 
@@ -167,6 +174,7 @@ class Field:
         self.refuse(f"{describe(self.node)} stands where a text is expected")
         return None
 
+    # CONFIG-8
     def boolean(self, default: bool) -> bool:
         """Return the boolean of this field; the default, with a problem, if it is invalid."""
         text = self.text()

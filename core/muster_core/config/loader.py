@@ -29,6 +29,7 @@ from muster_core.values.quantities import shown
 if TYPE_CHECKING:
     from muster_core.config.document import Node
 
+# CONFIG-1
 FILE_FIELDS: Final = ("partitions", "checksum")
 PARTITION_FIELDS: Final = (
     "name",
@@ -91,6 +92,7 @@ def load_configuration(
     partitions = _read_partitions(fields.get("partitions"))
     chosen = _choose(partitions, partition, where)
     problems = report.problems
+    # CONFIG-33
     if problems or chosen is None:
         raise ConfigError(problems)
     warnings = sorted(report.warnings + chosen.report.warnings)
@@ -105,6 +107,7 @@ def load_configuration(
     return attrs.evolve(configuration, node_weights=weights) if weights else configuration
 
 
+# CONFIG-11, CONFIG-18
 def _read_partitions(field: Field | None) -> list[_Partition]:
     """Read all partitions, and refuse duplicate names."""
     partitions: list[_Partition] = []
@@ -120,6 +123,7 @@ def _read_partitions(field: Field | None) -> list[_Partition]:
     return partitions
 
 
+# CONFIG-9
 def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _Partition | None:
     """Return the partition that runs; None, with a problem, if there is no such partition."""
     named = {partition.name: partition for partition in partitions}
@@ -143,6 +147,7 @@ def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _
 def _read_partition(field: Field) -> _Partition:
     """Read one partition, and check its queues against each other."""
     fields = field.fields(PARTITION_FIELDS)
+    # CONFIG-10
     named = "name" in fields and not fields["name"].is_null
     name = fields["name"].text() if named else DEFAULT_PARTITION
     node_sort, weights = _read_node_sort(fields.get("nodesortpolicy"))
@@ -166,6 +171,7 @@ def _read_partition(field: Field) -> _Partition:
     )
 
 
+# CONFIG-14
 def _read_preemption(field: Field | None) -> bool:
     """Return whether preemption is enabled in a partition; the default is true."""
     fields = {} if field is None else field.fields(PREEMPTION_FIELDS)
@@ -174,6 +180,7 @@ def _read_preemption(field: Field | None) -> bool:
     return fields["enabled"].boolean(default=True) if "enabled" in fields else True
 
 
+# CONFIG-12
 def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, float]]:
     """Read the ``nodesortpolicy`` of a partition; the default is fair."""
     fields = {} if field is None else field.fields(NODE_SORT_FIELDS)
@@ -188,6 +195,7 @@ def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, floa
     return policy, _read_weights(fields["resourceweights"]) if "resourceweights" in fields else {}
 
 
+# CONFIG-13
 def _read_weights(field: Field) -> dict[str, float]:
     """Read the ``resourceweights``; refuse them if their sum overflows a float."""
     weights = {name: _read_weight(weight) for name, weight in field.fields().items()}
@@ -196,6 +204,7 @@ def _read_weights(field: Field) -> dict[str, float]:
     return weights
 
 
+# CONFIG-13
 def _read_weight(field: Field) -> float:
     """Read one weight; return 0, with a problem, if it is invalid."""
     text = field.text()

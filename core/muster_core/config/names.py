@@ -14,12 +14,15 @@ from muster_core.values.quantities import shown
 ROOT: Final = "root"
 """The name and the path of the queue above all others."""
 
+# CONFIG-22
 DEEPEST: Final = 100
 """How many names a path may have; each one is a queue, which is a task."""
 
+# CONFIG-17
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
 
+# CONFIG-19
 def check_queue_name(name: str) -> str:
     """Return a queue's own name in lower case.
 
@@ -32,6 +35,7 @@ def check_queue_name(name: str) -> str:
     return name.lower()
 
 
+# CONFIG-21
 def canonical_path(path: str) -> str:
     """Return the path of a queue from ``root``, in lower case.
 

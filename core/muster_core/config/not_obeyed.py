@@ -13,17 +13,20 @@ from muster_core.config.document import Scalar
 if TYPE_CHECKING:
     from muster_core.config.fields import Field
 
+# CONFIG-16
 LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
 RULE_FIELDS: Final = ("name", "create", "filter", "parent", "value")
 FILTER_FIELDS: Final = ("type", "users", "groups")
 RESOLVER_FIELDS: Final = ("type",)
 
 
+# CONFIG-15
 def warn_not_obeyed(field: Field, name: str) -> None:
     """Warn that a field has no effect."""
     field.warn(f"{name}: checked for form, but not obeyed", once=f"field {name}")
 
 
+# CONFIG-16
 def read_limits(field: Field) -> None:
     """Check the ``limits`` of a partition or a queue."""
     items = field.items()
@@ -71,6 +74,7 @@ def read_quota_preemption(field: Field) -> None:
         warn_not_obeyed(field, "preemption.quotapreemptionenabled")
 
 
+# CONFIG-16
 def _read_rule(rule: Field) -> None:
     """Check one placement rule, and the rules for its parent."""
     fields = rule.fields(RULE_FIELDS)

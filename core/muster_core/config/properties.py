@@ -29,6 +29,7 @@ from muster_core.values.quantities import (
 if TYPE_CHECKING:
     from muster_core.config.fields import Field
 
+# CONFIG-49
 SYSTEM_CLASSES: Final = 1_000_000_000
 """The offset with which a user's priority can reach the system classes."""
 
@@ -43,12 +44,14 @@ class Property(Generic[T]):
     name: str
     parse: Callable[[str], T]
 
+    # CONFIG-41
     def of(self, own: Mapping[str, str], otherwise: T) -> T:
         """Return the queue's own value, or ``otherwise`` if it has none."""
         text = own.get(self.name)
         return otherwise if text is None else self.parse(text)
 
 
+# CONFIG-40
 def _choice(values: Mapping[str, T]) -> Callable[[str], T]:
     """Return a parser that accepts some texts, in any case."""
 
@@ -62,15 +65,18 @@ def _choice(values: Mapping[str, T]) -> Callable[[str], T]:
     return parse
 
 
+# CONFIG-47
 def _offset(text: str) -> int:
     """Parse a ``priority.offset``; as in YuniKorn, an invalid text counts as 0."""
     return parse_go_int32(text) or 0
 
 
+# CONFIG-50
 def _int32(text: str) -> int:
     return parse_integer(text, 0, MAX_INT32)
 
 
+# CONFIG-40, CONFIG-55
 def _duration(text: str) -> int:
     # Only Go's form: in a YuniKorn file, a number without a unit is a mistake.
     return parse_duration(text.lower(), seconds=False)
@@ -108,6 +114,7 @@ GANG_DEADLOCK: Final = Property(
 _LEAF_ONLY: Final = (SORT_POLICY, SORT_BLOCKING)
 _ROOT_ONLY: Final = (GANG_WAIT, GANG_DEADLOCK)
 
+# CONFIG-39
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
     known.name: known
     for known in (
@@ -128,6 +135,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
 """All properties that Muster knows, by name."""
 
 
+# CONFIG-39
 def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool) -> Settings:
     """Fill in defaults and inherited values.
 
@@ -140,20 +148,30 @@ def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool)
     disabled = above.preemption_policy is PreemptionPolicy.DISABLED
     nothing: Mapping[str, str] = {}
     of_leaf = nothing if is_parent else own
+    # CONFIG-54
     of_root = own if parent is None else nothing
+    # CONFIG-48
     below_root = nothing if parent is None else own
     return Settings(
+        # CONFIG-42
         sort_policy=SORT_POLICY.of(of_leaf, SortPolicy.FIFO),
+        # CONFIG-44
         sort_by_priority=SORT_PRIORITY.of(own, above.sort_by_priority),
+        # CONFIG-45
         blocking=SORT_BLOCKING.of(of_leaf, otherwise=False),
+        # CONFIG-46
         fence=PRIORITY_FENCE.of(below_root, otherwise=False),
         offset=PRIORITY_OFFSET.of(below_root, 0),
         queue_priority=QUEUE_PRIORITY.of(own, 0),
+        # CONFIG-52
         reclaimable=QUEUE_RECLAIMABLE.of(own, above.reclaimable),
+        # CONFIG-51
         create=QUEUE_CREATE.of(own, above.create),
+        # CONFIG-52
         preemption_policy=PREEMPTION_POLICY.of(
             own, PreemptionPolicy.DISABLED if disabled else PreemptionPolicy.DEFAULT
         ),
+        # CONFIG-53
         preemption_delay_us=PREEMPTION_DELAY.of(own, above.preemption_delay_us),
         gang_wait_us=GANG_WAIT.of(of_root, above.gang_wait_us),
         deadlock_policy=GANG_DEADLOCK.of(of_root, above.deadlock_policy),
@@ -178,24 +196,29 @@ def read_properties(
             continue
         own.append((name, text))
         known = PROPERTIES.get(name)
+        # CONFIG-56
         if known is None:
             value.warn(
                 f"{queue}: unknown property {shown(name)} is kept, without effect",
                 once=f"property {name}",
             )
             continue
+        # CONFIG-38
         try:
             known.parse(text)
         except (ValueError, QuantityError) as error:
             value.refuse(str(error))
             continue
+        # CONFIG-43
         if known is SORT_POLICY and is_parent:
             value.warn(f"{queue}: {name} does nothing on a parent queue")
+        # CONFIG-48
         if known is PRIORITY_OFFSET and not is_root:
             _warn_of_offset(value, queue, text)
     return tuple(own)
 
 
+# CONFIG-47, CONFIG-49
 def _warn_of_offset(field: Field, queue: str, text: str) -> None:
     """Warn if an offset is invalid, or lifts priorities into the system classes."""
     offset = parse_go_int32(text)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from muster_core.config.fields import Field
 
+# CONFIG-2
 QUEUE_FIELDS: Final = (
     "name",
     "parent",
@@ -88,6 +89,7 @@ class WrittenQueue:
     children: tuple[WrittenQueue, ...] = ()
 
 
+# CONFIG-5
 def read_root(partition: Field, queues: Field | None) -> WrittenQueue:
     """Read the ``queues`` of a partition: only the root, or the children of the root.
 
@@ -120,6 +122,7 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
     fields = field.fields(QUEUE_FIELDS)
     name = ROOT if parent is None else _read_name(field, fields.get("name"))
     path = name if parent is None else f"{parent}.{name}"
+    # CONFIG-23
     is_parent = _is_parent(fields) or parent is None
     guaranteed, most = _read_resources(fields.get("resources"), is_root=parent is None)
     if "limits" in fields:
@@ -154,6 +157,7 @@ def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueC
         name=written.name,
         path=written.path,
         is_parent=written.is_parent,
+        # CONFIG-26
         guaranteed=Resources(written.guaranteed.amounts),
         max=Limits.of(written.max.amounts),
         max_applications=written.max_applications,
@@ -191,6 +195,7 @@ def _read_name(queue: Field, field: Field | None) -> str:
         return ""
 
 
+# CONFIG-23
 def _is_parent(fields: Mapping[str, Field]) -> bool:
     """Return whether a queue has children or has ``parent: true``."""
     says_so = "parent" in fields and fields["parent"].boolean(default=False)
@@ -198,6 +203,7 @@ def _is_parent(fields: Mapping[str, Field]) -> bool:
     return says_so or (isinstance(children, Listing) and bool(children.items))
 
 
+# CONFIG-18
 def _read_children(items: list[Field], parent: str) -> tuple[WrittenQueue, ...]:
     """Read the children of a queue, and refuse duplicate names."""
     children: list[WrittenQueue] = []
@@ -234,12 +240,14 @@ def _read_resources(field: Field | None, *, is_root: bool = False) -> tuple[Quot
     """Read ``guaranteed`` and ``max`` of ``resources``, and compare the two."""
     fields = {} if field is None else field.fields(RESOURCES_FIELDS)
     quotas = {name: Quota(*found.amounts()) for name, found in fields.items()}
+    # CONFIG-27
     if is_root:
         for name, quota in quotas.items():
             if quota.fields:
                 fields[name].refuse("the root has what the nodes have: it takes no resources")
         return Quota(), Quota()
     guaranteed, most = quotas.get("guaranteed", Quota()), quotas.get("max", Quota())
+    # CONFIG-28
     for name, amount in guaranteed.amounts.items():
         limit = most.amounts.get(name)
         if limit is not None and amount > limit:
@@ -249,6 +257,7 @@ def _read_resources(field: Field | None, *, is_root: bool = False) -> tuple[Quot
     return guaranteed, most
 
 
+# QUEUE-14
 def _read_template(field: Field | None, path: str) -> Template | None:
     """Read a ``childtemplate``; an empty one counts as missing, as in YuniKorn."""
     fields = {} if field is None else field.fields(TEMPLATE_FIELDS)
@@ -262,6 +271,7 @@ def _read_template(field: Field | None, path: str) -> Template | None:
     return template if any(attrs.astuple(template, recurse=False)) else None
 
 
+# CONFIG-37
 def _read_acl(field: Field | None) -> Acl | None:
     """Read an ACL; return None if it is missing, empty or invalid."""
     if field is None or field.is_null:

@@ -73,12 +73,14 @@ def check_quotas(root: LimitedQueue) -> None:
     _check_applications(root)
 
 
+# CONFIG-29, CONFIG-32
 def _check_guaranteed(queue: LimitedQueue) -> dict[str, int]:
     """Check the sums of ``guaranteed``, bottom up; return what counts for the queue itself."""
     total: dict[str, int] = {}
     for child in queue.children:
         for name, amount in _check_guaranteed(child).items():
             total[name] = total.get(name, 0) + amount
+    # CONFIG-26
     own = {name: amount for name, amount in queue.guaranteed.amounts.items() if amount}
     _compare(total, own, queue.guaranteed, "guaranteed")
     _compare(total, queue.max.amounts, queue.max, "max")
@@ -98,6 +100,7 @@ def _compare(
             )
 
 
+# CONFIG-30, CONFIG-32
 def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
     """Check each ``max`` against the smallest one above it, top down."""
     smallest = dict(above)
@@ -113,6 +116,7 @@ def _check_max(queue: LimitedQueue, above: Mapping[str, int]) -> None:
         _check_max(child, smallest)
 
 
+# CONFIG-31
 def _check_applications(queue: LimitedQueue) -> None:
     """Check each ``maxapplications`` against that of the parent, if the parent has a limit."""
     limit = queue.max_applications

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from muster_core.values.events import QueueObject
 
 
+# OBJECT-23
 def with_object(config: QueueConfig, event: QueueObject, above: Settings | None) -> QueueConfig:
     """Return the settings of a queue, changed by those of an object.
 
@@ -131,6 +132,7 @@ class _Queue:
         return [_Queue(child) for child in self.entry.children.values() if not child.dynamic]
 
 
+# OBJECT-26
 def check_object(config: QueueConfig, root: Entry) -> None:
     """Check the tree of queues that results from an object.
 
@@ -141,6 +143,7 @@ def check_object(config: QueueConfig, root: Entry) -> None:
     Raises:
         RefusedError: If a configuration with this tree would be refused.
     """
+    # CONFIG-28
     for name, most in config.max.amounts:
         amount = config.guaranteed[name]
         if amount > most:

@@ -156,6 +156,7 @@ class CoordinatorMachine:
         """Return whether the owners must report before an event can be admitted."""
         return self.admission.must_hear_first(event)
 
+    # FEED-14
     def enter(
         self, event: Event, index: int | None = None, line: int | None = None
     ) -> list[AnyRoute]:
@@ -170,6 +171,7 @@ class CoordinatorMachine:
             The requests that it leads to.
         """
         origin = self._next_origin(index, line)
+        # FEED-16
         try:
             return self._note(self._admit(event, origin))
         except RefusedError as refusal:
@@ -191,6 +193,7 @@ class CoordinatorMachine:
         self.entered = self._next_seq()
         return Origin(self.entered, index, line, at_us=self.now_us)
 
+    # DECISION-5, FEED-15
     def _refused(self, origin: Origin, message: str) -> None:
         decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
         self._say(Say((origin.seq, 0, 0), decision))
@@ -213,6 +216,7 @@ class CoordinatorMachine:
             case _:
                 return self.admission.admit(event, origin)
 
+    # DECISION-5
     def _configured(self, config: Configuration, origin: Origin) -> None:
         self.view.configure(config)
         message = f"partition {config.partition!r} is in force"
@@ -314,6 +318,7 @@ class CoordinatorMachine:
         announced: list[Announced] = []
         for piece in in_pieces(decisions):
             yield
+            # DECISION-2
             announced += announce(piece, self._announced + 1, self.now_us)
             self._announced += len(piece)
             for decision in piece:

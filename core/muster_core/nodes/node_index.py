@@ -73,6 +73,7 @@ class NodeIndex:
             node.weighing = Weighing(node.capacity, weights)
             self._ranking.add(node, self._rank(node))
 
+    # FEED-19
     def add(
         self, name: str, capacity: Resources, attributes: Mapping[str, str], *, schedulable: bool
     ) -> None:
@@ -89,6 +90,7 @@ class NodeIndex:
         self._ranking.add(node, self._rank(node))
         self.touch(node)
 
+    # FEED-20, FEED-21
     def update(
         self,
         name: str,

@@ -129,6 +129,7 @@ class ApplicationMachine:
                 self._commit(message)
             case _:
                 self._credits += 1
+                # FEED-16
                 try:
                     self._answer(message)
                 except RefusedError as refusal:
@@ -206,6 +207,7 @@ class ApplicationMachine:
             case _:
                 assert_never(request)
 
+    # FEED-25, FEED-26
     def _add(self, request: AddAsks) -> None:
         asks, places = asks_of(request), self._places
         for place in (places.pending, places.bound, places.parked, places.waiting):
@@ -233,16 +235,19 @@ class ApplicationMachine:
         self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
         self._trigger(Trigger.ASK_BOUND, request.origin)
 
+    # FEED-30
     def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._places.bound or not self._places.knows(request.ask):
             raise RefusedError(self._not_there(request.ask, "pending", "release it"))
         self._finish(request.ask, request.origin, Reason.REMOVED)
 
+    # FEED-31
     def _release(self, request: ReleaseAsk) -> None:
         if request.ask not in self._places.bound:
             raise RefusedError(self._not_there(request.ask, "bound", "use remove_ask"))
         self._finish(request.ask, request.origin, Reason.COMPLETED)
 
+    # FEED-32
     def _finish(self, name: str, origin: Origin, reason: Reason) -> None:
         """End an ask, wherever it is."""
         self._remove(name, reason, (origin.seq, 0, 0))
@@ -267,6 +272,7 @@ class ApplicationMachine:
         self._act(self._say_released(ask, None if held is None else held.node, reason, order))
         self._moved(order, ask, None)
 
+    # FEED-34, FEED-35
     def _spoil(self, request: SpoilBinds) -> None:
         name = request.ask
         if not self._places.knows(name):
@@ -279,7 +285,7 @@ class ApplicationMachine:
         self._spoilt[name] = times
         self._act(Spoilt(name, times))
 
-    # GANG-40
+    # GANG-40, FEED-22
     def _lose_node(self, request: LoseNode) -> None:
         places = self._places
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
@@ -290,7 +296,7 @@ class ApplicationMachine:
             was_bound = allocation.ask.name in bound
             self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
-    # APP-6, GANG-48
+    # APP-6, GANG-48, FEED-36, FEED-37
     def _undo_bind(self, request: UndoBind) -> None:
         allocation = self._places.bound.get(request.ask)
         if allocation is None:
@@ -311,7 +317,7 @@ class ApplicationMachine:
             self._give_up(allocation, request.reason, order)
             self._put_back(allocation.ask, order, park=request.park)
 
-    # GANG-44, ORDER-20
+    # GANG-44, ORDER-20, FEED-32
     def _put_back(
         self,
         ask: Ask,
@@ -362,6 +368,7 @@ class ApplicationMachine:
             self._trigger(Trigger.TIME_UP, request.origin)
             self._gone = self._state is AppState.COMPLETED
 
+    # FEED-24
     def _dismiss(self, request: Dismiss) -> Steps[None]:
         asks = sorted(self._places.everything(), key=_arrival)
         for number, ask in enumerate(asks):
@@ -453,6 +460,7 @@ class ApplicationMachine:
             return f"ask: {ask!r} of application {app!r} is not {place}; {instead}"
         return f"ask: {ask!r} is no ask of application {app!r}"
 
+    # DECISION-5, FEED-15
     @staticmethod
     def _refused(origin: Origin, refusal: RefusedError) -> Say:
         decision = Decision(

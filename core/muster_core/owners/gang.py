@@ -87,6 +87,7 @@ class GangMachine:
                 assert_never(message)
         return None
 
+    # OBJECT-19
     def _join(self, join: JoinGang) -> None:
         for member in join.members:
             self._put(member, join.place)

@@ -54,7 +54,7 @@ class Shape:
         """Whether it may be unable to use some nodes, even if they are empty."""
         return bool(self.selector) or self.node is not None or self.members > 1
 
-    # ORDER-21
+    # ORDER-21, FEED-27, FEED-28
     def matches(self, name: str, attributes: Mapping[str, str]) -> bool:
         """Return whether the shape may use a node, regardless of its free resources."""
         if self.members > 1 or (self.node is not None and self.node != name):

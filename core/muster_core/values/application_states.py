@@ -73,6 +73,7 @@ TIMERS_US: Final = {
 }
 """The longest time that an application stays in a state, in microseconds."""
 
+# QUEUE-8
 RUNNING_STATES: Final = frozenset({AppState.STARTING, AppState.RUNNING})
 """The states in which an application counts against ``maxapplications``."""
 

@@ -49,6 +49,7 @@ class NodeSortPolicy(StrEnum):
     BINPACKING = "binpacking"
 
 
+# CONFIG-39
 @final
 @attrs.frozen
 class Settings:
@@ -114,6 +115,7 @@ class Template:
     properties: tuple[tuple[str, str], ...]
 
 
+# CONFIG-25
 @final
 @attrs.frozen
 class Limits:

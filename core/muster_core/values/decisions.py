@@ -17,6 +17,7 @@ MICROSECONDS = 1_000_000
 """Microseconds in a second; every instant inside Muster is a whole number of them."""
 
 
+# DECISION-6
 @final
 class Kind(StrEnum):
     """What was decided."""
@@ -34,6 +35,7 @@ class Kind(StrEnum):
     WARNING = "warning"
 
 
+# DECISION-7
 @final
 class Reason(StrEnum):
     """Why an ask was released."""
@@ -126,6 +128,7 @@ class Announced:
     at_us: int
     decision: Decision
 
+    # DECISION-1, DECISION-4
     def as_map(self) -> dict[str, object]:
         """Return the log line as a map, without fields that are None except a queue's priority."""
         decision = self.decision
@@ -161,6 +164,7 @@ def announce(decisions: Iterable[Decision], first: int, at_us: int) -> list[Anno
     return announced
 
 
+# DECISION-3
 def seconds(at_us: int) -> int | float:
     """Convert an instant to seconds: an int if it is whole, otherwise a float."""
     whole, fraction = divmod(at_us, MICROSECONDS)

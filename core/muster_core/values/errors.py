@@ -52,6 +52,7 @@ class Problem:
     file: str | None = None
     line: int | None = None
 
+    # CONFIG-33
     @override
     def __str__(self) -> str:
         """Return ``file:line: path: message``, without the parts that are not known."""

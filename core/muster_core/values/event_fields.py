@@ -29,6 +29,7 @@ SYSTEM_PREFIX: Final = "system-"
 PRIORITIES: Final = (MIN_PRIORITY, MAX_PRIORITY)
 """The lowest and the highest priority of an ask."""
 
+# CONFIG-50
 QUEUE_PRIORITIES: Final = (0, MAX_PRIORITY)
 """The lowest and the highest priority of a queue."""
 
@@ -40,6 +41,7 @@ LEAST: Final = 1
 """The lowest count, and the shortest duration in microseconds."""
 
 
+# FEED-5
 def is_owned_name(name: str) -> bool:
     """Return whether an application or an ask can have this name: ``/`` separates the two."""
     return "/" not in name
@@ -51,6 +53,7 @@ def is_users_class(name: str) -> bool:
     return not name.startswith(SYSTEM_PREFIX)
 
 
+# FEED-5
 def a_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value is a string that is not empty."""
     if type(value) is not str or not value:

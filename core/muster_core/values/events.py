@@ -52,6 +52,7 @@ class Configure:
     field: str = "config"
 
 
+# FEED-19
 @final
 @attrs.frozen
 class AddNode:
@@ -132,6 +133,7 @@ class AddAsk:
     says: GangFields = attrs.field(default=NOTHING_SAID, validator=that_make_sense)
     timed_out: bool = False
 
+    # FEED-26
     def names(self) -> list[str]:
         """Return the names of the new asks, in order."""
         if self.count is None:

@@ -131,6 +131,7 @@ def parse_resources(written: Mapping[str, object], field: str = "") -> Resources
     return Resources(parse_amounts(written, field))
 
 
+# CONFIG-55
 def parse_duration(written: object, *, seconds: bool = True) -> int:
     """Parse a duration such as ``1m30s``, ``500ms`` or ``1.5h``.
 
@@ -159,6 +160,7 @@ def parse_duration(written: object, *, seconds: bool = True) -> int:
     return microseconds
 
 
+# CONFIG-47
 def parse_go_int32(text: str) -> int | None:
     """Parse a number as Go's ``strconv.ParseInt(text, 10, 32)`` does.
 

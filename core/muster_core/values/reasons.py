@@ -15,6 +15,7 @@ Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | Mapping[str, int]
 """A detail of a reason, for programs: a name, an amount in base units, a count."""
 
 
+# REASON-1, REASON-2
 @final
 class Code(StrEnum):
     """Why an ask is not running, the most important reason first.
@@ -71,6 +72,7 @@ _RULES: Final[Mapping[Code, tuple[str, ...]]] = {
 }
 
 
+# REASON-1
 @final
 @attrs.frozen
 class PendingReason:

@@ -190,6 +190,7 @@ class DecisionView:
         """Return the fair share of a queue."""
         return self.queues[key].fair_share(self._state.total)
 
+    # DECISION-8
     def changed_priorities(self) -> Iterable[Decision]:
         """Return a decision for each queue whose announced priority is out of date, by path."""
         changed: list[Decision] = []

@@ -83,6 +83,7 @@ class Arguments:
             raise click.UsageError("--live needs the terminal to which standard output goes")
 
 
+# COMMAND-1
 @click.command("replay", epilog=example("muster replay feed.yaml --decisions decisions.jsonl"))
 @click.argument("feed", type=FILE)
 @click.option(

@@ -27,6 +27,7 @@ SUFFIXES: Final[Mapping[str, Encoding]] = {
 ``.json`` is not among them: such a file may hold JSON Lines, or one list, which is YAML.
 """
 
+# FEED-2
 _READERS: Final[Mapping[Encoding, Callable[[BinaryIO, str], Iterator[RawEvent]]]] = {
     Encoding.YAML: read_yaml,
     Encoding.JSON_LINES: read_jsonl,

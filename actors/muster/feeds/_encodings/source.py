@@ -62,6 +62,7 @@ class Input:
         self.name, self.base, opened = _opened(source, self._stack)
         try:
             raw = _Checked(opened, self.name)
+            # FEED-4
             if raw.look(2) == GZIP:
                 raw = _Checked(gzip.GzipFile(fileobj=io.BufferedReader(raw)), self.name)
             self.head = raw.look_at_line(HEAD_BYTES)
@@ -75,6 +76,7 @@ class Input:
         self._stack.close()
 
 
+# COMMAND-7
 def _opened(source: Source, stack: ExitStack) -> tuple[str, Path, ByteStream]:
     if not isinstance(source, (str, os.PathLike)):
         return str(getattr(source, "name", "feed")), Path(), source

@@ -57,6 +57,7 @@ class Output:
                 gzip.GzipFile(filename="", mode="wb", fileobj=fileobj, mtime=0)
             )
 
+    # COMMAND-7
     def _opened(self, target: Target) -> tuple[str, ByteSink]:
         if not isinstance(target, (str, os.PathLike)):
             return str(getattr(target, "name", "")), target

@@ -108,6 +108,7 @@ class _Builder:
         self._nodes = 0
         self._problem: str | None = None
 
+    # FEED-3
     def document(self, first: Token) -> Iterator[RawEvent]:
         """Yield the events of the document whose start, or whose only node, is ``first``."""
         if first.sign is Sign.DOCUMENT:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 _MODES: Final = {mode.lower(): mode for mode in GangMode}
 
 
+# OBJECT-10
 def full_name(value: Raw, namespace: str = DEFAULT_NAMESPACE) -> str:
     """Return the full name of a gang.
 
@@ -38,6 +39,7 @@ GANG: Final = Kind("name of a gang", full_name, NAME.normal)
 _GANGS: Final = listed(GANG, "list of names of gangs")
 
 
+# OBJECT-12
 def _parse_groups(value: Raw) -> tuple[str, ...]:
     """Accept a list, or a JSON list in a text; its order means nothing."""
     if isinstance(value, str) and not is_null(value):
@@ -65,7 +67,7 @@ def _groups_normal(value: Raw) -> Raw:
     return _GANGS.normal(value) if isinstance(value, list) else as_written(value)
 
 
-# GANG-4
+# GANG-4, OBJECT-13
 def _parse_mode(value: Raw) -> GangMode:
     mode = _MODES.get(TEXT.parse(value).lower())
     if mode is None:
@@ -85,6 +87,7 @@ MEMBERS: Final = integer(LEAST, MAX_INT32, f"{LEAST} … {MAX_INT32}")
 # -- kinds of annotations, whose values are texts -------------------------------------------
 
 
+# OBJECT-13
 def _written(read: Callable[[str], T]) -> Callable[[Raw], T]:
     """Return the parser of an annotation's value, which is always a text."""
 
@@ -107,6 +110,7 @@ WRITTEN_WAIT: Final = Kind(
     WORD.normal,
 )
 WRITTEN_MODE: Final = Kind(MODE.name, _written(_parse_mode), WORD.normal)
+# OBJECT-17
 WRITTEN_TRUTH: Final = Kind(
     "`true`", _written(lambda text: True if text == "true" else None), WORD.normal
 )

@@ -86,6 +86,7 @@ def _seconds_normal(value: Raw) -> Raw:
     return f"{Decimal(text):f}"[: _LONGEST - 1] + "s" if number > 1 / LARGEST_INT64 else 0
 
 
+# FEED-6, FEED-7
 def _parse_seconds(value: Raw) -> int:
     if type(value) is int and 0 <= value <= MAX_INT32:
         return value * MICROSECONDS  # the usual case, for which exact fractions would be slow
@@ -117,6 +118,7 @@ def long_enough(value: Raw, duration_us: int) -> int:
 
 
 INSTANT: Final = Kind("seconds or duration", _parse_seconds, _seconds_normal)
+# FEED-6
 DURATION: Final = Kind("seconds or duration, above 0", _parse_positive_seconds, _seconds_normal)
 
 

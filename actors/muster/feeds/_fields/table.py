@@ -43,6 +43,7 @@ def field(
     return Field(name, general, doc, required, attribute=attribute or name)
 
 
+# FEED-14
 def parse_fields(
     fields: Mapping[str, Field],
     written: Mapping[str, Raw],

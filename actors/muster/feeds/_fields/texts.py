@@ -32,6 +32,7 @@ def _quotes(value: Raw) -> str:
     return ": put it in quotes" if isinstance(value, bool | float) else ""
 
 
+# FEED-5
 def _parse_name(value: Raw) -> str:
     name = _parse_text(value)
     if not name:
@@ -46,6 +47,7 @@ def _parse_owned_name(value: Raw) -> str:
     return name
 
 
+# EXPECT-1
 def _parse_ask(value: Raw) -> str:
     name = _parse_text(value)
     app, slash, ask = name.partition("/")

@@ -65,6 +65,7 @@ _GROUPS: Final = _key("groups", GROUPS)
 _NAME: Final = _key(NAMES_IT, WRITTEN_NAME)
 _MIN_MEMBER: Final = _key("min_member", WRITTEN_MEMBERS)
 
+# OBJECT-9
 OBJECT_KEYS: Final[Mapping[str, Key]] = {
     f"{KOORDINATOR}/total-number": _TOTAL,
     f"{KOORDINATOR}/mode": _MODE,
@@ -73,6 +74,7 @@ OBJECT_KEYS: Final[Mapping[str, Key]] = {
 }
 """The known keys in annotations of a PodGroup."""
 
+# OBJECT-16
 MEMBER_KEYS: Final[Mapping[str, Key]] = {
     f"{KOORDINATOR}/name": _NAME,
     COMMUNITY: _NAME,
@@ -83,6 +85,7 @@ MEMBER_KEYS: Final[Mapping[str, Key]] = {
     f"{COMMUNITY}/min-available": _MIN_MEMBER,
     f"{KOORDINATOR}/waiting-time": _key("wait_us", WRITTEN_WAIT),
     **OBJECT_KEYS,
+    # OBJECT-17
     f"{KOORDINATOR}/timeout": _key(TIMED_OUT, WRITTEN_TRUTH),
 }
 """The known keys in labels and annotations of a member."""
@@ -208,6 +211,7 @@ class Spoken:
         return fields
 
 
+# OBJECT-16
 def spoken(found: Mapping[str, Marks], namespace: str = DEFAULT_NAMESPACE) -> Spoken:
     """Combine the labels and annotations about one gang.
 

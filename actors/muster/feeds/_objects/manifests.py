@@ -17,6 +17,7 @@ _LIST: Final = "List"
 _KINDS: Final = f"there are {', '.join(FORMS)}, and {_LIST}, in which no other {_LIST} may stand"
 
 
+# OBJECT-5, OBJECT-6
 def _parse_with(read: Callable[[Form, Raw], T]) -> Callable[[Raw], tuple[Manifest[T], ...]]:
     """Return a parser that reads the objects of a manifest, each with its place."""
 
@@ -47,6 +48,7 @@ def _kind_of(value: Raw) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+# OBJECT-1
 def _form(value: Raw) -> Form:
     if not isinstance(value, dict):
         raise refused(value, "is not a map")
@@ -65,6 +67,7 @@ def _applied(form: Form, value: Raw) -> AppliedObject:
         raise error.inside(".") from None
 
 
+# OBJECT-3
 def _deleted(form: Form, value: Raw) -> ObjectName:
     values = form.names.parse(value)
     try:

@@ -97,10 +97,12 @@ def _made(make: Callable[..., T]) -> Callable[[Values], T]:
     return lambda values: make(**values)
 
 
+# OBJECT-10
 def _group_name(values: Values) -> str:
     return f"{values.get('namespace') or DEFAULT_NAMESPACE}/{values['name']}"
 
 
+# OBJECT-9
 def _pod_group(values: Values) -> AddGang:
     marks = values.get("marks")
     said = spoken({"metadata.annotations": marks} if isinstance(marks, Marks) else {})
@@ -110,6 +112,7 @@ def _pod_group(values: Values) -> AddGang:
     return AddGang(_group_name(values), whole.fields)
 
 
+# OBJECT-8
 def _node(values: Values) -> NodeObject:
     kept = {name: value for name, value in values.items() if name != "allocatable"}
     if "allocatable" in values:
@@ -117,6 +120,7 @@ def _node(values: Values) -> NodeObject:
     return _made(NodeObject)(kept)
 
 
+# OBJECT-23
 def _queue(values: Values) -> QueueObject:
     kept = {name: value for name, value in values.items() if name != "guarantee"}
     if "guarantee" in values:
@@ -129,7 +133,9 @@ _GROUP_METADATA: Final = {
     "namespace": part("namespace", NAMESPACE),
 }
 
+# OBJECT-1
 FORMS: Final[Mapping[str, Form]] = {
+    # OBJECT-7
     ObjectKind.PRIORITY_CLASS: Form(
         Shape({
             "metadata": Shape({"name": part("name", CLASS_NAME, required=True)}),
@@ -140,6 +146,7 @@ FORMS: Final[Mapping[str, Form]] = {
         _names(CLASS_NAME),
         _named(ObjectKind.PRIORITY_CLASS),
     ),
+    # OBJECT-9
     ObjectKind.POD_GROUP: Form(
         Shape({
             "metadata": Shape({**_GROUP_METADATA, "annotations": part("marks", OBJECT_MARKS)}),
@@ -153,6 +160,7 @@ FORMS: Final[Mapping[str, Form]] = {
         Shape({"metadata": Shape(_GROUP_METADATA)}),
         lambda values: ObjectName(ObjectKind.POD_GROUP, _group_name(values)),
     ),
+    # OBJECT-8
     ObjectKind.NODE: Form(
         Shape({
             "metadata": Shape({
@@ -170,6 +178,7 @@ FORMS: Final[Mapping[str, Form]] = {
         _named(ObjectKind.NODE),
     ),
     ObjectKind.POD: Form(POD, pod, POD_NAME, name_of_pod),
+    # OBJECT-23
     ObjectKind.QUEUE: Form(
         Shape({
             "metadata": Shape({"name": part("name", QUEUE_NAME, required=True)}),

@@ -19,9 +19,11 @@ from muster_core.resources import NOTHING, Resources
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
 
 APPLICATION_LABEL: Final = "applicationId"
+# OBJECT-15
 QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")
 DEFAULT_QUEUE: Final = "root.default"
 
+# OBJECT-20
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _LABELS: Final = "metadata.labels"
 _ANNOTATIONS: Final = "metadata.annotations"
@@ -29,6 +31,7 @@ _ANNOTATIONS: Final = "metadata.annotations"
 Values = Mapping[str, object]
 
 
+# OBJECT-14
 def _parse_containers(value: Raw) -> Resources:
     """Return the sum of the requests of all containers."""
     total = NOTHING
@@ -58,6 +61,7 @@ _METADATA: Final = {
 POD_NAME: Final = Shape({"metadata": Shape(_METADATA)})
 """The fields that name a Pod."""
 
+# OBJECT-14
 POD: Final = Shape({
     "metadata": Shape({**_METADATA, "annotations": part("annotations", MEMBER_MARKS)}),
     "spec": Shape({
@@ -100,6 +104,7 @@ def pod(values: Values) -> PodObject:
     )
 
 
+# OBJECT-14
 def _ask(values: Values) -> AddAsk | None:
     said = spoken(
         {_LABELS: _marks(values, "labels"), _ANNOTATIONS: _marks(values, "annotations")},
@@ -122,6 +127,7 @@ def _ask(values: Values) -> AddAsk | None:
     )
 
 
+# OBJECT-15
 def _application(values: Values) -> str:
     label = f"{_LABELS}.{APPLICATION_LABEL}"
     written = _marks(values, "labels").texts.get(APPLICATION_LABEL)

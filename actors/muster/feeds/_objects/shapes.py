@@ -95,6 +95,7 @@ class Part:
         return self.kind.normal(value)
 
 
+# OBJECT-1
 @final
 @attrs.frozen
 class Shape:

@@ -43,7 +43,7 @@ class Origin:
     event: int | None = None
     at_us: int = 0
 
-    # ORDER-19
+    # ORDER-19, OBJECT-4
     @property
     def creation(self) -> int:
         """The position that counts as the creation of a new object: that of the whole event."""

@@ -76,6 +76,7 @@ class Evictions:
             leaf = self._state.leaf_of(app)
             self._state.undo_entry(app, leaf, advance.state, advance.stay)
 
+    # DECISION-9
     def without_detours(self, decisions: list[Decision]) -> list[Decision]:
         """Remove from a batch's decisions what the batch undid and the log need not contain.
 
@@ -95,7 +96,7 @@ _EVICTIONS = (Reason.RECLAIMED, Reason.PREEMPTED)
 _TAKES = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
 
 
-# EVICTION-44
+# EVICTION-44, DECISION-9
 def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
     """Remove each further eviction of an ask, with the assignment that it undoes.
 

@@ -298,7 +298,7 @@ class Permits:
         held = sum(gang.held for gang in group.gangs)
         self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, held)
 
-    # GANG-28
+    # GANG-28, DECISION-9
     def _roll_back(self, attempt: _Attempt) -> None:
         """Release all nodes of a Strict group, and try none of its members in this round."""
         state, group = self._state, attempt.group

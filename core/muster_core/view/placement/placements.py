@@ -112,6 +112,7 @@ class Placements:
         """Bind a pending ask for which the log has an ``assigned`` already."""
         return self.assign(leaf, app, ask, self._state.bit_of(ask), node, now_us)[1:]
 
+    # FEED-34
     def _spend_failure(self, app: ViewApp, ask: Ask, node: Node) -> None:
         app.failed_on[ask.name] = ask, node.name
         app.spoilt[ask.name] -= 1
@@ -232,6 +233,7 @@ class Placements:
 
     # Releasing nodes, and undoing that
 
+    # FEED-32
     def release(self, hold: Hold) -> None:
         """Release the node of a bound or waiting ask, which is then pending again, or parked.
 

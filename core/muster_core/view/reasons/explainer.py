@@ -76,6 +76,7 @@ class Explainer:
         if ask is None or name in app.bound:
             return None
         turn, first = Turn(self._state.leaf_of(app), app, ask), self._turns.first()
+        # REASON-4
         if name in app.parked:
             place, reasons = AskPlace.PARKED, gangs.timed_out(ask.gang or "")
         elif name in app.waiting:
@@ -86,6 +87,7 @@ class Explainer:
                 levels = compare(turn, first, self._state.total)
             reasons = (*self._reasons(turn, now_us), *_turn(first, levels))
             # Without a reason the next round would begin with the ask, and place it.
+            # REASON-3
             assert reasons, "an ask is pending at rest for no reason"
             reasons += notes
         return Explanation(
@@ -116,6 +118,7 @@ class Explainer:
         first = min(ends, key=lambda end: (end[0], end[1] is not gang), default=None)
         return gangs.waiting(gang, group, first, now_us)
 
+    # REASON-2
     def _reasons(self, turn: Turn, now_us: int) -> Iterator[PendingReason]:
         """Return the reasons of a pending ask apart from the order, in the order of the codes."""
         state, (leaf, app, ask) = self._state, (turn.leaf, turn.app, turn.ask)

@@ -140,6 +140,7 @@ class Timers:
         #: The instant, the application's key, the number of the stay, the state.
         self._state_ends = Deadlines(self._lasts)
 
+    # FEED-29
     def bound(self, app: ViewApp, allocation: Allocation, now_us: int) -> None:
         """Add the deadline of a new allocation, if it has a ``run_for``."""
         run_for_us = allocation.ask.run_for_us
@@ -207,6 +208,7 @@ class Timers:
             self._state_ends.pop()
         return due
 
+    # FEED-29
     def _holds(self, entry: tuple[int, int, int, str]) -> bool:
         _, number, key, ask = entry
         app = self._apps.get(key)

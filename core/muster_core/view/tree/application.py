@@ -88,6 +88,7 @@ class ViewApp(Listed):
         factory=dict[str, "tuple[int, Ask]"], init=False
     )
 
+    # QUEUE-8
     @property
     def running(self) -> bool:
         """Whether it counts for ``maxapplications``."""

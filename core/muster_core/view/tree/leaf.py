@@ -252,6 +252,7 @@ class LeafView(ViewQueue):
     def _state_aware(self) -> bool:
         return self.config.settings.sort_policy is SortPolicy.STATE_AWARE
 
+    # QUEUE-7
     def closed(self) -> tuple[bool, bool]:
         """Return whether ``maxapplications`` on the path stops (running applications, others)."""
         running = others = False

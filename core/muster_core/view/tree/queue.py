@@ -95,6 +95,7 @@ class ViewQueue(ABC):
         """Return the queue and its ancestors, nearest first."""
         return self.line
 
+    # QUEUE-7, QUEUE-9, QUEUE-10
     def gates(self) -> tuple[bool, bool]:
         """Return whether ``maxapplications`` of this queue stops (running applications, others)."""
         limit = self.config.max_applications
@@ -121,6 +122,7 @@ class ViewQueue(ABC):
         """Return whether an ask fits in the headroom of the queue and its ancestors."""
         return all(queue.admits_more(ask) for queue in self.line if queue.config.max.amounts)
 
+    # CONFIG-25
     def admits_more(self, ask: Ask) -> bool:
         """Return whether an ask fits in the headroom left by the queue's own ``max``."""
         resources, allocated = ask.resources, self.allocated
@@ -134,7 +136,7 @@ class ViewQueue(ABC):
         """Return the values of the queue that its parent counts."""
         return Values(self.counted, dict(self.pending), dict(self.allocated))
 
-    # ORDER-2
+    # ORDER-2, CONFIG-25
     def admitted(self, shapes: ShapeTable) -> int:
         """Return the shapes that fit in the headroom left by the queue's own ``max``."""
         limits = self.config.max.amounts
