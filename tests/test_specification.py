@@ -88,11 +88,9 @@ def test_every_page_has_ids_of_its_own() -> None:
     assert len(pages) == len({prefix for prefix, _ in pages}) == len({page for _, page in pages})
 
 
-@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_rule_has_its_anchor_and_a_text(rule: Rule) -> None:
-    assert rule.anchor == f"({rule.id.lower()})="
-    assert rule.text
-    assert not rule.title.endswith(".")
+def test_rules_have_their_anchors_and_texts() -> None:
+    assert [rule.id for rule in RULES if rule.anchor != f"({rule.id.lower()})="] == []
+    assert [rule.id for rule in RULES if not rule.text or rule.title.endswith(".")] == []
 
 
 def test_links_to_rules_lead_somewhere() -> None:
@@ -118,12 +116,10 @@ def test_every_rule_that_is_cited_exists() -> None:
     assert [f"{named(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
 
 
-@pytest.mark.parametrize("path", feeds_with_comments(), ids=named)
-def test_feed_says_which_rules_it_shows(path: Path) -> None:
-    cited = [one.id for one in cited_at_head(path)]
+def test_feeds_say_which_rules_they_show_and_each_once() -> None:
+    cited = {path: [one.id for one in cited_at_head(path)] for path in feeds_with_comments()}
 
-    assert cited
-    assert len(cited) == len(set(cited))
+    assert [named(path) for path, ids in cited.items() if not ids or len(ids) > len(set(ids))] == []
 
 
 @pytest.mark.parametrize("path", feeds_without_comments(), ids=named)
@@ -137,13 +133,11 @@ def test_the_table_names_feeds_without_comments() -> None:
     assert listed <= set(feeds_without_comments())
 
 
-@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_rule_is_shown(rule: Rule) -> None:
-    excused = {row.id for row in UNSHOWN_ROWS}
+def test_rules_are_shown() -> None:
+    """Each is cited by a feed or a test, or has a row below "Rules that no feed shows", not both."""
+    cited, excused = cited_ids(), {row.id for row in UNSHOWN_ROWS}
 
-    assert (rule.id in cited_ids()) != (rule.id in excused), (
-        f"cited by a feed or a test, or a row below {UNSHOWN!r}: one of the two"
-    )
+    assert [rule.id for rule in RULES if (rule.id in cited) == (rule.id in excused)] == []
 
 
 @pytest.mark.parametrize("row", UNSHOWN_ROWS, ids=[row.id for row in UNSHOWN_ROWS])
@@ -153,13 +147,11 @@ def test_row_of_a_rule_that_no_feed_shows(row: Unshown) -> None:
     assert [path for path in row.tests if not (PROJECT / path).is_file()] == []
 
 
-@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_rule_has_its_place_in_the_code(rule: Rule) -> None:
+def test_rules_have_their_places_in_the_code() -> None:
+    """Each has `# ID` directly above what decides it, or a row in the second table, not both."""
     excused = {row.id for row in UNDECIDED_ROWS}
 
-    assert (rule.id in PLACES) != (rule.id in excused), (
-        f"'# {rule.id}' directly above what decides it, or a row below {UNDECIDED!r}: one of the two"
-    )
+    assert [rule.id for rule in RULES if (rule.id in PLACES) == (rule.id in excused)] == []
 
 
 def test_every_place_has_a_name_and_a_rule() -> None:

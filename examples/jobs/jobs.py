@@ -79,7 +79,8 @@ class Runner:
         """Print a line."""
         name = app if self.jobs[app].gang == 1 else f"{app}/{ask}"
         time = trio.current_time() - self.began_at
-        print(f"{time:6.2f}  {what:6}  {name:14}  {self.jobs[app].queue:10}  {more}", flush=True)
+        line = f"{time:6.2f}  {what:6}  {name:14}  {self.jobs[app].queue:10}  {more}\n"
+        print(line, end="", flush=True)  # in one piece, since jobs write to the same output
 
     def command(self, held: muster.Allocation) -> Command:
         """Say what is to run, just before it is started."""
