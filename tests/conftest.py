@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Whole scheduling histories take long to build, and a shared machine is slow at times:
@@ -27,3 +28,8 @@ settings.register_profile(
     suppress_health_check=_PATIENT,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "modest"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that take long by themselves begin first."""
+    items.sort(key=lambda item: item.get_closest_marker("starts_early") is None)

@@ -41,6 +41,7 @@ def documented_properties() -> dict[str, str]:
     return {row[0].strip("`"): row[2].strip("`") for row in rows}
 
 
+@pytest.mark.starts_early
 def test_generated_pages_are_up_to_date() -> None:
     """What examples and commands say is that, too; a warning would be an error, and be seen."""
     done = subprocess.run(

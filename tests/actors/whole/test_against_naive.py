@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
@@ -26,6 +27,8 @@ from tests.naive.observed import observe
 from tests.naive.strategies import scenarios
 from tests.naive.tangles import tangles
 from tests.share import share
+
+pytestmark = pytest.mark.starts_early
 
 _EXAMPLES = int(os.environ.get("MUSTER_EXAMPLES", "0")) or share(0.6).max_examples
 

@@ -85,6 +85,7 @@ def test_programs() -> None:
     assert tally.cancelled > PROGRAMS / 5
 
 
+@pytest.mark.starts_early
 def test_the_block_is_cancelled_at_every_step() -> None:
     chance = 1
     whole = run_program(everything(chance), oracles=(naive,))
