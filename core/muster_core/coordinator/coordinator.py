@@ -31,7 +31,7 @@ from muster_core.coordinator.epoch import Closing, Epoch
 from muster_core.coordinator.snapshot import take_snapshot
 from muster_core.gangs.states import GangState
 from muster_core.owners.messages.asks import Origin
-from muster_core.owners.messages.from_applications import Moved, Say
+from muster_core.owners.messages.from_applications import Moved, Say, rejected
 from muster_core.owners.messages.gangs import CommitGang, GangReport, MemberKey, MoveMember
 from muster_core.owners.messages.queues import CommitQueue, QueueReport
 from muster_core.owners.messages.to_applications import Close, CommitApp, Complete, TimeUp
@@ -175,12 +175,12 @@ class CoordinatorMachine:
         try:
             return self._note(self._admit(event, origin))
         except RefusedError as refusal:
-            self._refused(origin, str(refusal))
+            self._say(rejected(origin, str(refusal)))
             return []
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Refuse an event that could not be read."""
-        self._refused(self._next_origin(index, line), message)
+        self._say(rejected(self._next_origin(index, line), message))
 
     def _next_seq(self) -> int:
         self._seq += 1
@@ -192,11 +192,6 @@ class CoordinatorMachine:
         self._requests += 1
         self.entered = self._next_seq()
         return Origin(self.entered, index, line, at_us=self.now_us)
-
-    # DECISION-5, FEED-15
-    def _refused(self, origin: Origin, message: str) -> None:
-        decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
-        self._say(Say((origin.seq, 0, 0), decision))
 
     def _say(self, said: Say) -> None:
         self._said.setdefault(said.order[0], []).append(said)

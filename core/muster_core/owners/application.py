@@ -26,6 +26,7 @@ from muster_core.owners.messages.from_applications import (
     Unparked,
     Values,
     Withdrawn,
+    rejected,
 )
 from muster_core.owners.messages.to_applications import (
     AddAsks,
@@ -73,10 +74,6 @@ _STATES_THAT_ASKS_END: Final = frozenset(
     state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_ADDED
 )
 """The states that end when an ask is added."""
-
-
-def _arrival(ask: Ask) -> tuple[int, int]:
-    return ask.seq, ask.number
 
 
 @final
@@ -133,7 +130,7 @@ class ApplicationMachine:
                 try:
                     self._answer(message)
                 except RefusedError as refusal:
-                    self._act(self._refused(message.origin, refusal))
+                    self._act(rejected(message.origin, str(refusal)))
         return None
 
     def is_long(self, message: ToApplication) -> bool:
@@ -370,7 +367,7 @@ class ApplicationMachine:
 
     # FEED-24
     def _dismiss(self, request: Dismiss) -> Steps[None]:
-        asks = sorted(self._places.everything(), key=_arrival)
+        asks = self._places.in_order_of_arrival()
         for number, ask in enumerate(asks):
             self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
             if not number % SIZE:
@@ -459,14 +456,6 @@ class ApplicationMachine:
         if self._places.knows(ask):
             return f"ask: {ask!r} of application {app!r} is not {place}; {instead}"
         return f"ask: {ask!r} is no ask of application {app!r}"
-
-    # DECISION-5, FEED-15
-    @staticmethod
-    def _refused(origin: Origin, refusal: RefusedError) -> Say:
-        decision = Decision(
-            Kind.REJECTED, message=str(refusal), index=origin.index, line=origin.line
-        )
-        return Say((origin.seq, 0, 0), decision)
 
     def _report(self, epoch: int) -> AppReport:
         report = AppReport(

@@ -66,11 +66,12 @@ class AskPlaces:
         """Return the allocation of a bound or waiting ask, or None."""
         return self.bound.get(name) or self.waiting.get(name)
 
-    def everything(self) -> list[Ask]:
-        """Return all asks, in no particular order."""
+    def in_order_of_arrival(self) -> list[Ask]:
+        """Return all asks in the order in which they were added."""
         holding = (*self.waiting.values(), *self.bound.values())
         free = (*self.pending.values(), *self.parked.values())
-        return [*free, *(allocation.ask for allocation in holding)]
+        asks = [*free, *(allocation.ask for allocation in holding)]
+        return sorted(asks, key=lambda ask: (ask.seq, ask.number))
 
     def count_pending(self, asks: Sequence[Ask]) -> None:
         """Add asks that are in ``pending`` already to the sums, all at once."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import final
 
-from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Totals
+from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin, Totals
 from muster_core.values.application_states import AppState
-from muster_core.values.decisions import Decision
+from muster_core.values.decisions import Decision, Kind
 from muster_core.values.records import record
 from muster_core.values.snapshots import AskPlace
 
@@ -18,6 +18,13 @@ class Say:
 
     order: tuple[int, int, int]
     decision: Decision
+
+
+# DECISION-5, FEED-15
+def rejected(origin: Origin, message: str) -> Say:
+    """Return the decision that refuses the event of an origin."""
+    decision = Decision(Kind.REJECTED, message=message, index=origin.index, line=origin.line)
+    return Say((origin.seq, 0, 0), decision)
 
 
 @final
