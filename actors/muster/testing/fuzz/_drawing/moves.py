@@ -332,7 +332,7 @@ class Moves:
         return _as_it_is(Step("submit", {"event": event}, (key,)))
 
     def _submit_many(self, choices: Choices) -> Step:
-        if choices.one_in(4):
+        if choices.one_in(2):
             return self._again(choices)
         events = [self._event(choices) for _ in range(1 + choices.number(4))]
         args = {"events": tuple(event for event, _ in events)}
