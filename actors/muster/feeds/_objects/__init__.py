@@ -1,4 +1,4 @@
-"""Kubernetes objects in feeds: Pods, PodGroups, Nodes, queues and priority classes.
+"""Reading Kubernetes objects in feeds: Pods, PodGroups, Nodes, queues, classes.
 
 The core decides what an applied object changes.
 """

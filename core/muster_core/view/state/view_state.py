@@ -225,7 +225,7 @@ class ViewState:
 
     # PRIORITY-18
     def park(self, app: ViewApp, ask: Ask) -> None:
-        """Record that a member is parked."""
+        """Record that a member is parked: no index of pending asks has it, so no round tries it."""
         assert ask.gang is not None, "what is no member of a gang cannot be parked"
         app.parked[ask.name] = ask
         self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name] = None

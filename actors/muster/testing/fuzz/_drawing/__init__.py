@@ -1,4 +1,4 @@
-"""Random programs: their configurations and steps.
+"""Drawing random programs: their configurations and steps.
 
 It runs nothing.
 """
