@@ -101,4 +101,4 @@ def each(handle: Callable[[Bridge, I], H]) -> Callable[[Bridge, Iterable[I]], tu
 
 def _parts(self: Mirror[I]) -> tuple[Bridge, I]:
     # The functions above become methods of Mirror's subclasses, so they may use its attributes.
-    return self._bridge, self._inner  # pyright: ignore[reportPrivateUsage]
+    return self._bridge, self._inner  # pyright: ignore[reportPrivateUsage] - see above

@@ -41,9 +41,10 @@ def asks_of(request: AddAsks | AddPlaced) -> dict[str, Ask]:
     more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
     asks: dict[str, Ask] = {}
     for number, name in enumerate(event.names()):
-        # The ``__new__`` of a NamedTuple is Python code and would double the time.
+        # The ``__new__`` of a NamedTuple is Python code and would double the time. The ``__new__``
+        # of a bare tuple has no type of items, so pyright does not know it.
         ask = (*place, number, name, *more)
-        asks[name] = tuple.__new__(Ask, ask)  # pyright: ignore[reportUnknownMemberType]
+        asks[name] = tuple.__new__(Ask, ask)  # pyright: ignore[reportUnknownMemberType] - see above
     return asks
 
 
