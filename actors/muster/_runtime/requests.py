@@ -66,6 +66,9 @@ class Reply(Generic[A]):
             MusterError: The error that was given.
         """
         if self._given:
+            if isinstance(self._error, ClosedSchedulerError):
+                # For a cancelled caller the cancellation matters more than the closed scheduler.
+                await trio.lowlevel.checkpoint_if_cancelled()
             await trio.lowlevel.cancel_shielded_checkpoint()
         else:
             self._waiter = trio.lowlevel.current_task()

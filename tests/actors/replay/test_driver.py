@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import trio
@@ -10,6 +11,7 @@ from muster.replay import Tally, replay
 from muster.testing import Recording
 from muster_core.decisions import Kind
 from muster_core.errors import RefusedError
+from tests.actors.program import Steps, shuffled
 from tests.actors.replay.helpers import items
 
 NODE = "- {op: add_node, node: n1, capacity: {vcore: 2}}\n"
@@ -124,6 +126,38 @@ async def test_a_cancelled_replay_leaves_what_was_announced() -> None:
     assert scope.cancelled_caught
     assert recording.decisions[-1].decision.state == "Starting"
     assert tally.summary().asks_running == 1
+
+
+async def interrupted(at: int) -> tuple[int, bool]:
+    """Cancel a replay before a step of any task; return its steps, and whether it was cancelled.
+
+    The feed raises KeyboardInterrupt, as it does after Ctrl-C: the replay then closes the batch.
+    """
+
+    def feed() -> Iterator[FeedItem]:
+        yield from items(SETUP + ASK)
+        raise KeyboardInterrupt
+
+    scope = trio.CancelScope()
+    steps = Steps(scope, at)
+    trio.lowlevel.add_instrument(steps)
+    try:
+        with scope, suppress(KeyboardInterrupt):
+            await replay(feed())
+    finally:
+        trio.lowlevel.remove_instrument(steps)
+    return steps.count, scope.cancelled_caught
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_replay_cancelled_at_any_step_says_only_that(seed: int) -> None:
+    with shuffled(seed):
+        steps, cancelled = trio.run(interrupted, 0)
+        assert steps > 0
+        assert not cancelled
+        # A caller that is cancelled with its scheduler must not see the scheduler's error.
+        ends = [trio.run(interrupted, at)[1] for at in range(1, steps)]
+    assert any(ends)
 
 
 async def test_a_journal_that_fails_ends_the_replay() -> None:
