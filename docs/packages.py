@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -86,13 +86,16 @@ def modules(package: str) -> Mapping[str, Path]:
     return found
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Yield the full names that a module imports; of names out of a module, with the module."""
+@cache
+def imported(path: Path) -> Sequence[str]:
+    """Give the full names that a module imports; of names out of a module, with the module."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (f"{node.module}.{alias.name}" for alias in node.names)
+    return found
 
 
 def imports(plan: Plan) -> dict[str, set[str]]:

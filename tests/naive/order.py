@@ -6,10 +6,11 @@ import math
 
 from muster_core.config.model import NodeSortPolicy, SortPolicy
 from muster_core.resources import Resources
-from tests.naive.picture import Picture
+from tests.naive.picture import Picture, remembered
 from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 
 
+@remembered
 def children(picture: Picture, path: str) -> list[Queue]:
     """Give the children of a parent that compete, best first."""
     competing = [child for child in picture.with_pending(path) if picture.enters(child.path)]
@@ -30,6 +31,7 @@ def sorted_queues(picture: Picture, path: str, queues: list[Queue]) -> list[Queu
     return sorted(queues, key=key)
 
 
+@remembered
 def applications(picture: Picture, path: str) -> list[App]:
     """Give the applications of a leaf that compete, best first."""
     settings = picture.world.queues[path].settings
@@ -66,6 +68,7 @@ def state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list
     return running + eligible[:1]
 
 
+@remembered
 def asks(picture: Picture, app: App) -> list[Ask]:
     """Give the pending asks of an application, best first; a member is as old as its gang."""
 

@@ -8,8 +8,9 @@ one moment nothing changes, so what was computed of it once is remembered.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from functools import cache, cached_property
+from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from muster_core.snapshots import AskPlace
 from tests.naive.properties import INT32_MAX, INT32_MIN
@@ -26,6 +27,9 @@ from tests.naive.state import (
     total_of,
 )
 
+Thing = TypeVar("Thing", bound=Hashable)
+Answer = TypeVar("Answer")
+
 
 def share(part: int, whole: int) -> float:
     """Divide, where nothing of nothing is 0 and something of nothing infinite."""
@@ -39,6 +43,22 @@ def clamp(value: int) -> int:
     return max(INT32_MIN, min(INT32_MAX, value))
 
 
+def remembered(
+    function: Callable[[Picture, Thing], Answer],
+) -> Callable[[Picture, Thing], Answer]:
+    """Let a question about one moment be answered once; nobody changes an answer."""
+
+    @wraps(function)
+    def answer(picture: Picture, thing: Thing) -> Answer:
+        question = (function, thing)
+        if question not in picture.known:
+            picture.known[question] = function(picture, thing)
+        found: Answer = picture.known[question]
+        return found
+
+    return answer
+
+
 class Picture:
     """One moment of the world, with everything computed that the orders ask for.
 
@@ -49,58 +69,50 @@ class Picture:
 
     def __init__(self, world: World, gone: Collection[Ask] = ()) -> None:
         self.world = world
-        self.total = total(node.capacity for node in world.nodes.values())
-        self.asks: dict[str, list[Ask]] = {path: [] for path in world.queues}
-        self.allocated: dict[str, dict[str, int]] = {path: {} for path in world.queues}
-        self.used: dict[str, dict[str, int]] = {name: {} for name in world.nodes}
-        for app in world.in_queues():
-            pending, held = app.pending(), [ask for ask in app.held() if ask not in gone]
+        self.known: dict[tuple[object, object], Any] = {}
+        self.present = world.in_queues()
+        self.held = [ask for app in self.present for ask in app.held() if ask not in gone]
+
+    @cached_property
+    def total(self) -> dict[str, int]:
+        """Give the total of the partition."""
+        return total(node.capacity for node in self.world.nodes.values())
+
+    @cached_property
+    def asks(self) -> dict[str, list[Ask]]:
+        """Give the pending asks of each queue, those below it included."""
+        asks: dict[str, list[Ask]] = {path: [] for path in self.world.queues}
+        for app in self.present:
+            pending = app.pending()
             for path in lineage(app.queue):
-                self.asks[path] += pending
-                for ask in held:
-                    add(self.allocated[path], ask.wants)
-            for ask in held:
-                add(self.used[ask.node or ""], ask.wants)
+                asks[path] += pending
+        return asks
 
     @cached_property
-    def app_priority(self) -> Callable[[App], int | None]:
+    def allocated(self) -> dict[str, dict[str, int]]:
+        """Give what the asks in each queue, and below it, hold."""
+        allocated: dict[str, dict[str, int]] = {path: {} for path in self.world.queues}
+        for ask in self.held:
+            for path in lineage(ask.app.queue):
+                add(allocated[path], ask.wants)
+        return allocated
+
+    @cached_property
+    def used(self) -> dict[str, dict[str, int]]:
+        """Give what the asks on each node hold."""
+        used: dict[str, dict[str, int]] = {name: {} for name in self.world.nodes}
+        for ask in self.held:
+            add(used[ask.node or ""], ask.wants)
+        return used
+
+    @remembered
+    def app_priority(self, app: App) -> int | None:
         """Give the highest priority of the pending asks, tried or not."""
-        return cache(self._app_priority)
-
-    @cached_property
-    def queue_priority(self) -> Callable[[str], int | None]:
-        """Give ``currentPriority``: None where it has none."""
-        return cache(self._queue_priority)
-
-    @cached_property
-    def with_pending(self) -> Callable[[str], list[Queue]]:
-        """Give the children of a queue with something pending."""
-        return cache(self._with_pending)
-
-    @cached_property
-    def pending_share(self) -> Callable[[str], float]:
-        """Give the dominant share of what is pending in the partition's total."""
-        return cache(self._pending_share)
-
-    @cached_property
-    def fair_share(self) -> Callable[[str], float]:
-        """Give the fair share of a queue."""
-        return cache(self._fair_share)
-
-    @cached_property
-    def enters(self) -> Callable[[str], bool]:
-        """Say whether a queue competes: it, or a leaf below, has a pending ask within quota."""
-        return cache(self._enters)
-
-    @cached_property
-    def kept_out(self) -> Callable[[App], bool]:
-        """Say whether ``maxapplications`` of a queue on its path keeps an application waiting."""
-        return cache(self._kept_out)
-
-    def _app_priority(self, app: App) -> int | None:
         return max((ask.priority for ask in app.pending()), default=None)
 
-    def _queue_priority(self, path: str) -> int | None:
+    @remembered
+    def queue_priority(self, path: str) -> int | None:
+        """Give ``currentPriority``: None where it has none."""
         settings = self.world.queues[path].settings
         if settings.fence and path != ROOT:
             return settings.offset
@@ -111,22 +123,29 @@ class Picture:
         best = max(priority for priority in inside if priority is not None)
         return clamp(best + (0 if path == ROOT else settings.offset))
 
-    def _with_pending(self, path: str) -> list[Queue]:
+    @remembered
+    def with_pending(self, path: str) -> list[Queue]:
+        """Give the children of a queue with something pending."""
         return [child for child in self.world.children(path) if self.asks[child.path]]
 
+    @remembered
     def apps(self, path: str) -> list[App]:
         """Give the applications of a leaf, the oldest first."""
-        return [app for app in self.world.in_queues() if app.queue == path]
+        return [app for app in self.present if app.queue == path]
 
     def pending_amount(self, path: str) -> dict[str, int]:
         """Give what is pending below a queue."""
         return total_of(self.asks[path])
 
-    def _pending_share(self, path: str) -> float:
+    @remembered
+    def pending_share(self, path: str) -> float:
+        """Give the dominant share of what is pending in the partition's total."""
         pending = self.pending_amount(path)
         return max((share(pending[t], self.total.get(t, 0)) for t in pending), default=0.0)
 
-    def _fair_share(self, path: str) -> float:
+    @remembered
+    def fair_share(self, path: str) -> float:
+        """Give the fair share of a queue."""
         used = self.allocated[path]
         return max((share(used[t], self._deserved(path, t)) for t in used), default=0.0)
 
@@ -138,6 +157,7 @@ class Picture:
         limits = [self.world.queues[here].limits for here in lineage(path)]
         return min((limit[name] for limit in limits if name in limit), default=whole)
 
+    @remembered
     def usage(self, app: App) -> list[float]:
         """Give an application's usage for ``fair``: its shares, the largest first."""
         used = total_of(app.held())
@@ -152,10 +172,14 @@ class Picture:
             for path in lineage(ask.app.queue)
         )
 
-    def _enters(self, path: str) -> bool:
+    @remembered
+    def enters(self, path: str) -> bool:
+        """Say whether a queue competes: it, or a leaf below, has a pending ask within quota."""
         return any(self.fits_headroom(ask) for ask in self.asks[path])
 
-    def _kept_out(self, app: App) -> bool:
+    @remembered
+    def kept_out(self, app: App) -> bool:
+        """Say whether ``maxapplications`` of a queue on its path keeps an application waiting."""
         return bool(self.full_above(app))
 
     def full_above(self, app: App) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, final
 
@@ -37,29 +38,38 @@ class Seen:
 
     Attributes:
         watcher: The plan of the watcher.
-        since: How many decisions there were when it began.
+        looked_at: How many decisions were there when it began, or when ``expected`` was last
+            brought up to date.
         decisions: The decisions that it has read.
         readings: For each reading how many decisions there were, and how many it got.
         end: How it ended.
         missed: How many missed decisions the observer has reported.
         waiting: Whether it is waiting for a decision.
+        expected: The decisions since it began that pass its filter.
     """
 
     watcher: Watcher
-    since: int
+    looked_at: int
     decisions: list[Announced] = attrs.field(factory=list[Announced])
     readings: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
     end: Watched = Watched.READS
     missed: int = 0
     waiting: bool = False
+    expected: list[Announced] = attrs.field(factory=list[Announced])
+
+    def update(self, decisions: Sequence[Announced]) -> None:
+        """Bring ``expected`` up to date; decisions are only ever added."""
+        self.expected.extend(one for one in decisions[self.looked_at :] if self.wants(one))
+        self.looked_at = len(decisions)
 
     def wants(self, one: Announced) -> bool:
         """Return whether a decision passes the filter, without the code that is tested."""
         wanted, decision = self.watcher.wanted, one.decision
         queue: str | None = wanted.get("queue")
         path = (decision.queue or "").lower()
+        kind = decision.kind.value
         return (
-            decision.kind.value in wanted.get("kinds", (decision.kind.value,))
+            kind in wanted.get("kinds", (kind,))
             and wanted.get("app", decision.app) == decision.app
             and (queue is None or path == queue or path.startswith(f"{queue}."))
             and wanted.get("gang", decision.gang) == decision.gang
@@ -69,7 +79,7 @@ class Seen:
 
 async def watch(scheduler: muster.Scheduler, seen: Seen, story: Story) -> None:
     """Read decisions as planned."""
-    seen.since = len(story.decisions)
+    seen.looked_at = len(story.decisions)
     watcher = seen.watcher
     wanted: dict[str, Any] = dict(watcher.wanted)
     if "where" in wanted:
@@ -131,8 +141,8 @@ def faults_of(number: int, seen: Seen, story: Story, *, at_rest: bool) -> list[s
         story: All decisions.
         at_rest: Whether no task can continue, so that a waiting watcher has read everything.
     """
-    expected = [one for one in story.decisions[seen.since :] if seen.wants(one)]
-    got = seen.decisions
+    seen.update(story.decisions)
+    expected, got = seen.expected, seen.decisions
     fault = _order_fault(seen, expected, got)
     is_complete = seen.end is Watched.ENDED or (at_rest and seen.waiting)
     if fault is None and is_complete and len(got) + seen.missed != len(expected):
@@ -150,7 +160,7 @@ def _order_fault(seen: Seen, expected: list[Announced], got: list[Announced]) ->
     loses = seen.watcher.wanted["lag"] == "skip"
     first, place = 0, 0
     for there, count in seen.readings:
-        so_far = sum(one.seq <= there for one in expected)
+        so_far = bisect_right(expected, there, key=_seq)
         if loses:
             first = max(first, so_far - room)
         for _ in range(count):
@@ -158,6 +168,10 @@ def _order_fault(seen: Seen, expected: list[Announced], got: list[Announced]) ->
                 return f"number {place} is decision {got[place].seq}, which is not the next for it"
             first, place = first + 1, place + 1
     return None
+
+
+def _seq(one: Announced) -> int:
+    return one.seq
 
 
 def _lag_fault(seen: Seen, expected: list[Announced], got: list[Announced]) -> str | None:
