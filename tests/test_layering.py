@@ -21,7 +21,7 @@ PACKAGES = {"muster_core": PROJECT / "core", "muster": PROJECT / "actors"}
 # imported.
 IMPORT_CORE_ALONE = """
 import importlib, pkgutil, sys
-for name in ("muster", "trio", "asyncio", "click", "msgpack", "rich", "ruamel", "ruamel.yaml"):
+for name in ("muster", "trio", "asyncio", "click", "msgpack", "rich", "yaml"):
     sys.modules[name] = None
 import muster_core
 for module in pkgutil.walk_packages(muster_core.__path__, "muster_core."):

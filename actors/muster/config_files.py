@@ -11,25 +11,12 @@ stays ``off`` and ``010`` stays ``010``. ``<<`` merges maps as in YAML 1.1, whic
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
-from ruamel.yaml.reader import ReaderError
 
-from muster._yaml import UNREADABLE
+from muster._yaml import NotYamlError, Sign, Token, check_characters, read_tokens
 from muster_core.config import load_configuration
 from muster_core.config.document import (
     MAX_DEPTH,
@@ -107,52 +94,12 @@ def parse_document(text: str | bytes, *, file: str | None = None) -> Node:
         text = _decode(text, file)
     builder = _Builder(file)
     try:
-        for event in _events(text):
-            builder.feed(event)
-    except MarkedYAMLError as error:
-        raise builder.error(_complaint(error), _line_of(error)) from None
-    except ReaderError as error:
-        raise builder.error(*_bad_character(error, text)) from None
-    except UNREADABLE as error:
-        raise builder.error(f"not YAML: {error}", builder.line) from None
+        check_characters(text)
+        for token in read_tokens(text):
+            builder.feed(token)
+    except NotYamlError as error:
+        raise builder.error(str(error), error.line) from None
     return builder.document
-
-
-@final
-@attrs.frozen
-class _Event:
-    """An event of the YAML parser, with types.
-
-    Attributes:
-        kind: The class of the parser's event.
-        line: The line, from 1.
-        anchor: The name of the event's anchor, or of the anchor that an alias names, or None.
-        tag: The tag, or an empty text.
-        text: The text of a scalar.
-        quoted: Whether it is a scalar in quotes or a block.
-    """
-
-    kind: type
-    line: int
-    anchor: str | None
-    tag: str
-    text: str
-    quoted: bool
-
-
-def _events(text: str) -> Iterator[_Event]:
-    """Yield the events of the YAML parser with types, as the library has hardly any."""
-    parser: Any = YAML(typ="safe", pure=True)
-    for event in parser.parse(text):
-        kind: type[object] = event.__class__
-        yield _Event(
-            kind=kind,
-            line=event.start_mark.line + 1,
-            anchor=getattr(event, "anchor", None),
-            tag=str(getattr(event, "tag", None) or ""),
-            text=getattr(event, "value", ""),
-            quoted=bool(getattr(event, "style", None)),
-        )
 
 
 def _decode(data: bytes, file: str | None) -> str:
@@ -171,29 +118,6 @@ def _decode(data: bytes, file: str | None) -> str:
         byte = data[error.start]
         message = f"byte 0x{byte:02x} is not {encoding.removesuffix('-sig')}: {error.reason}"
         raise ConfigError([Problem(message, file=file, line=line)]) from None
-
-
-def _complaint(error: MarkedYAMLError) -> str:
-    """Return the parser's message on one line."""
-    untyped: Any = error
-    parts: tuple[str | None, ...] = (untyped.context, untyped.problem)
-    return " ".join(("not YAML:", *(part.strip() for part in parts if part)))
-
-
-def _line_of(error: MarkedYAMLError) -> int | None:
-    """Return the line of a parser error, from 1, or None if it has no line."""
-    untyped: Any = error
-    mark = untyped.problem_mark or untyped.context_mark
-    return None if mark is None else mark.line + 1
-
-
-def _bad_character(error: ReaderError, text: str) -> tuple[str, int]:
-    """Return the message and the line for a character that YAML does not allow."""
-    untyped: Any = error
-    position: int = untyped.position
-    code = ord(text[position]) if position < len(text) else 0
-    message = f"not YAML: the character U+{code:04X} must not stand there"
-    return message, text.count("\n", 0, position) + 1
 
 
 @final
@@ -232,26 +156,27 @@ class _Builder:
         """Create the error that refuses the file."""
         return ConfigError([Problem(message, file=self._file, line=line)])
 
-    def feed(self, event: _Event) -> None:
-        """Process the next event.
+    def feed(self, token: Token) -> None:
+        """Process the next token.
 
         Raises:
             ConfigError: If a configuration must not contain it.
         """
-        self.line = event.line
+        self.line = token.line
         self._written += 1
-        if event.kind is ScalarEvent:
-            node = self._scalar(event)
-            self._remember(event.anchor, node, 1)
-            self._add(node, 1)
-        elif event.kind is AliasEvent:
-            self._add(*self._aliased(event.anchor))
-        elif event.kind in (MappingStartEvent, SequenceStartEvent):
-            self._start(event)
-        elif event.kind in (MappingEndEvent, SequenceEndEvent):
-            self._end()
-        elif event.kind is DocumentStartEvent:
-            self._start_document()
+        match token.sign:
+            case Sign.SCALAR:
+                node = self._scalar(token)
+                self._remember(token.anchor, node, 1)
+                self._add(node, 1)
+            case Sign.ALIAS:
+                self._add(*self._aliased(token.text))
+            case Sign.MAP | Sign.LIST:
+                self._start(token)
+            case Sign.END:
+                self._end()
+            case Sign.DOCUMENT:
+                self._start_document()
 
     def _start_document(self) -> None:
         """Refuse a second document."""
@@ -260,28 +185,28 @@ class _Builder:
             raise self.error("a second document starts here: a configuration is one", self.line)
 
     # CONFIG-7
-    def _scalar(self, event: _Event) -> Scalar:
+    def _scalar(self, token: Token) -> Scalar:
         """Create the node of a scalar."""
-        self._check_tag(event.tag)
-        if unprintable(event.text):
+        self._check_tag(token.tag)
+        if unprintable(token.text):
             raise self.error("half a surrogate pair cannot stand in a configuration", self.line)
-        return Scalar(event.text, self.line, self._written, quoted=event.quoted)
+        return Scalar(token.text, self.line, self._written, quoted=not token.plain)
 
-    def _check_tag(self, tag: str) -> None:
+    def _check_tag(self, tag: str | None) -> None:
         """Refuse tags other than the standard ones; the standard tags have no effect."""
-        if tag not in ("", "!") and not tag.startswith(_STANDARD_TAGS):
+        if tag not in (None, "!") and not tag.startswith(_STANDARD_TAGS):
             raise self.error(f"the tag {tag} has no meaning in a configuration", self.line)
 
-    def _start(self, event: _Event) -> None:
+    def _start(self, token: Token) -> None:
         """Start a map or list."""
-        self._check_tag(event.tag)
+        self._check_tag(token.tag)
         if len(self._open) == MAX_DEPTH:
             raise self.error(f"nested deeper than {MAX_DEPTH} levels", self.line)
-        if event.anchor is not None:
+        if token.anchor is not None:
             # An alias inside the collection must not find an earlier anchor of this name.
-            self._anchors.pop(event.anchor, None)
-        is_table = event.kind is MappingStartEvent
-        self._open.append(_Open(event.anchor, self.line, self._written, is_table))
+            self._anchors.pop(token.anchor, None)
+        is_table = token.sign is Sign.MAP
+        self._open.append(_Open(token.anchor, self.line, self._written, is_table))
 
     def _end(self) -> None:
         """Create the node of the map or list that ends."""
@@ -312,9 +237,9 @@ class _Builder:
         if anchor is not None:
             self._anchors[anchor] = (node, size)
 
-    def _aliased(self, anchor: str | None) -> tuple[Node, int]:
+    def _aliased(self, anchor: str) -> tuple[Node, int]:
         """Return the node that an alias names, and its size in nodes."""
-        known = None if anchor is None else self._anchors.get(anchor)
+        known = self._anchors.get(anchor)
         if known is None:
             message = f"the alias *{anchor} names nothing that stands before it"
             raise self.error(message, self.line)

@@ -13,9 +13,8 @@ from typing import Any
 
 import attrs
 import trio
+import yaml
 from attrs.validators import ge, instance_of
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 import muster
 from muster.subprocesses import Command, SubprocessBinder
@@ -38,11 +37,10 @@ class Job:
 
 def read(path: Path) -> tuple[Any, dict[str, Any], dict[str, Job]]:
     """Read the configuration, the nodes and the jobs of a file."""
-    yaml: Any = YAML(typ="safe")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     this_machine = {"here": {"vcore": os.cpu_count(), "memory": memory}}
     try:
-        file: dict[str, Any] = dict(yaml.load(path))
+        file: dict[str, Any] = dict(yaml.safe_load(path.read_bytes()))
         nodes = dict[str, Any](file.get("nodes", this_machine))
         entries: list[dict[str, Any]] = [dict(entry) for entry in file["jobs"]]
     except (KeyError, TypeError, ValueError):
@@ -169,7 +167,7 @@ async def main(path: Path) -> int:
                 async with muster.open_scheduler(config, binder=binder) as scheduler:
                     status = await runner.run(scheduler, nodes)
                 stopper.cancel_scope.cancel()
-        except* (OSError, ValueError, YAMLError, muster.MusterError) as errors:
+        except* (OSError, ValueError, yaml.YAMLError, muster.MusterError) as errors:
             print(f"{path}: {errors.exceptions[0]}", file=sys.stderr)
             status = 2
     return status

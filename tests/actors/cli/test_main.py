@@ -23,7 +23,7 @@ def test_version_reads_no_command() -> None:
     code = (
         "import sys; from muster.cli import main\n"
         "try: main(['--version'])\n"
-        "finally: print([name for name in sys.modules if 'rich' in name or 'ruamel' in name])"
+        "finally: print([name for name in sys.modules if 'rich' in name or 'yaml' in name])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

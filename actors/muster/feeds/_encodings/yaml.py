@@ -20,6 +20,7 @@ from typing import BinaryIO, Final, final
 
 import attrs
 
+from muster._yaml import Sign, Token
 from muster.feeds._encodings.raw import (
     MAX_DEPTH,
     MAX_NODES,
@@ -32,7 +33,7 @@ from muster.feeds._encodings.raw import (
     is_null,
     is_unicode,
 )
-from muster.feeds._encodings.yaml_tokens import Sign, Token, read_tokens
+from muster.feeds._encodings.yaml_tokens import read_tokens
 from muster.feeds._errors import FeedError
 
 _TAG: Final = "tag:yaml.org,2002:"

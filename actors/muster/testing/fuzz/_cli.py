@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+import yaml
 
 import muster
 from muster.testing.fuzz._chance import UnknownTrioError
@@ -161,14 +160,13 @@ def _config(file: Path | None) -> Mapping[str, Any] | None:
         return None
     try:
         # All scalars stay texts: the scheduler itself interprets `off` or `010`.
-        parser: Any = YAML(typ="base", pure=True)  # ruamel does not say what `load` takes.
-        config: object = parser.load(file.read_text(encoding="utf-8"))
+        config: object = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         if not isinstance(config, Mapping):
             msg = f"{file} is no configuration: it holds no map"
             raise click.BadParameter(msg, param_hint="--config")
         made = cast("Mapping[str, Any]", config)
         loaded(made)
-    except (OSError, UnicodeDecodeError, YAMLError, ConfigError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ConfigError) as error:
         raise click.BadParameter(str(error), param_hint="--config") from error
     return made
 
