@@ -45,8 +45,8 @@ from tests.fuzz.naive_oracle import naive
 
 THOROUGH: Final = settings().max_examples > 1000
 PROGRAMS: Final = 60
-STRIDE: Final = 1 if THOROUGH else 6
-"""In the suite a client is cancelled at every sixth step only: each of its calls takes several."""
+STRIDE: Final = 1 if THOROUGH else 10
+"""In the suite a client is cancelled at every tenth step only: each of its calls takes several."""
 BLOCK_STRIDE: Final = 1 if THOROUGH else 3
 """So is the block at every third one: ``test_leaving_cancelled`` cancels one at every step."""
 

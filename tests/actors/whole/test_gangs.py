@@ -83,7 +83,7 @@ async def run(scenario: list[Step], seed: int) -> None:
         await settled()
 
 
-@share(0.6)
+@share(0.4)
 @given(gang_scenarios(), st.integers(0, 2**16))
 def test_what_no_observer_ever_sees(scenario: list[Step], seed: int) -> None:
     trio.run(run, scenario, seed)
