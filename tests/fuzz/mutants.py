@@ -233,8 +233,8 @@ MUTANTS: Final = (
     Mutant(
         "an ask is tried once too often",
         "muster._runtime.live_coordinator:LiveCoordinator._enter",
-        "self._tracker.failed(ask, error, self._attempts)",
-        "self._tracker.failed(ask, error, self._attempts and self._attempts + 1)",
+        "self._tracker.count_failed_bind(ask, error, self._attempts)",
+        "self._tracker.count_failed_bind(ask, error, self._attempts and self._attempts + 1)",
     ),
     Mutant(
         "failures count that were not in a row",

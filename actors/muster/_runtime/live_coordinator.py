@@ -198,7 +198,11 @@ class LiveCoordinator:
                 events = [RemoveAsk(ask.app, ask.name)] if there else []
             case WorkFailed(ask, held, error, counts):
                 events = await self._end(ask, held, BindFailed(ask.app, ask.name))
-                if events and counts and self._tracker.failed(ask, error, self._attempts):
+                if (
+                    events
+                    and counts
+                    and self._tracker.count_failed_bind(ask, error, self._attempts)
+                ):
                     events = [*events, RemoveAsk(ask.app, ask.name)]
             case _:
                 return

@@ -1,4 +1,5 @@
-"""Admission: checks events against the registry, and turns them into messages to owners.
+"""Admission: what an event, a configuration or the end of a gang's wait changes, and for whom.
 
-It decides nothing about placing asks.
+It checks events against what exists (the queue tree, applications, nodes, gangs, priority
+classes) and turns them into messages to owners. It decides nothing about placing asks.
 """

@@ -279,7 +279,7 @@ class QueueTree:
             raise RefusedError(msg)
         parent = entry.parent
         entry.dynamic = entry.applied = False
-        return [*self._vanish(entry, parent), *self.collect(parent)]
+        return [*self._remove_or_drain(entry, parent), *self.collect(parent)]
 
     # Configuration
 
@@ -316,17 +316,17 @@ class QueueTree:
             yield TellQueue(entry.key, SetQueue(config, draining=False))
         named = {child.name for child in config.children}
         for name in sorted(set(entry.children) - named):
-            yield from self._vanish(entry.children[name], entry)
+            yield from self._remove_or_drain(entry.children[name], entry)
         for child in config.children:
             if child.name in entry.children:
                 yield from self._reconfigure(entry.children[child.name], child)
             else:
                 yield from self._make_tree(entry, child)
 
-    def _vanish(self, entry: QueueEntry, parent: QueueEntry) -> Iterator[Route]:
+    def _remove_or_drain(self, entry: QueueEntry, parent: QueueEntry) -> Iterator[Route]:
         """Remove a queue that is no longer in the configuration, or drain it if it is in use."""
         for child in sorted(entry.children.values(), key=lambda child: child.config.name):
-            yield from self._vanish(child, entry)
+            yield from self._remove_or_drain(child, entry)
         # OBJECT-25, QUEUE-26
         if entry.dynamic or entry.applied:
             return

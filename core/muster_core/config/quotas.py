@@ -1,4 +1,4 @@
-"""Checks of the quotas of queues against those of their parents.
+"""Checks of a configuration: the quotas of queues against those of their parents.
 
 CONFIG-28 to CONFIG-32. A queue whose ``guaranteed`` does not name a type counts with the sum of
 its children's ``guaranteed``; without a ``max`` for a type, the smallest ``max`` above it counts. A

@@ -257,6 +257,7 @@ class NodeIndex:
 
     # ORDER-21
     def _match(self, node: Node) -> None:
+        """Compute which shapes may use a node: none if it is not schedulable."""
         shapes = self._shapes
         node.matching = 0
         if node.schedulable:

@@ -61,6 +61,8 @@ def priority_of(
 ) -> tuple[int, bool]:
     """Return the priority of an ask from its number or its class (PRIORITY-3, PRIORITY-4).
 
+    An ask without a number and a class has priority 0; there is no default class.
+
     Args:
         number: The number, or None.
         name: The name of the class, or None.

@@ -1,7 +1,7 @@
-"""The decision view: the state that rounds decide on, and the rounds.
+"""The decision view: what the coordinator knows of all owners, and its rounds of decisions.
 
-The view belongs to the coordinator. It is built only from the owners' reports. A round
-works on the view alone; commits tell the owners afterwards.
+The view belongs to the coordinator. It is built only from the owners' reports. A round places
+asks on nodes, one after the other, and works on the view alone; commits tell the owners afterwards.
 """
 
 from __future__ import annotations

@@ -377,16 +377,16 @@ class Tracker:
             ask.status.publish(attrs.evolve(status, started=True))
 
     @staticmethod
-    def failed(ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:
-        """Record that the work of an ask has failed.
+    def count_failed_bind(ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:
+        """Record that the bind of an ask has failed, because its work could not be started.
 
         Args:
             ask: The ask.
             error: The error of the work.
-            attempts: How often in a row it may fail, or None for no limit.
+            attempts: How many attempts in a row may fail (``bind_attempts``), or None for no limit.
 
         Returns:
-            Whether the ask is to be removed.
+            Whether it was the last attempt, so that the ask is to be removed.
         """
         status = ask.status.value
         failures = status.failures + 1

@@ -1,4 +1,5 @@
 """What a round does with gangs: permits, activation, rollback and deadlocks.
 
-It knows nothing of evictions.
+A permit is the leave of a gang's waiting members to be bound. The end of a wait is an event, which
+``admission`` handles. This package knows nothing of evictions.
 """

@@ -62,20 +62,13 @@ def _applications(queue: ViewQueue, app: ViewApp) -> str:
     return f"{others} in {queue.config.path}, whose maxapplications is {limit}"
 
 
-def next_to_start(leaf: LeafView) -> ViewApp | None:
-    """Return the application that competes beside the Running ones in a state-aware leaf."""
-    state = AppState.STARTING if leaf.starting else AppState.ACCEPTED
-    apps = [app for app in leaf.apps.values() if app.state is state and app.pending]
-    return min(apps, key=lambda app: app.rank, default=None)
-
-
 def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     """Return which application must start before this one."""
     if leaf.config.settings.sort_policy is not SortPolicy.STATE_AWARE:
         return None
     if app.state is AppState.RUNNING:
         return None
-    one = next_to_start(leaf)
+    one = leaf.next_to_start()
     if one is app:
         return None
     if one is None:  # A Starting application without pending asks excludes the others.

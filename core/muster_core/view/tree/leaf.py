@@ -178,8 +178,8 @@ class LeafView(ViewQueue):
             mask = 0
             for order in self._open_orders():
                 mask |= order.mask
-            only = self.only()
-            return mask if only is None else mask | only.mask
+            starter = self.starter()
+            return mask if starter is None else mask | starter.mask
         # ROUND-13
         first = None if self.blocked else self.first()
         if first is None:
@@ -205,9 +205,9 @@ class LeafView(ViewQueue):
             app = self._all.ranking.first(mask)
             return None if app is None else (app, *app.best(mask))
         found = [app for order in self._open_orders() if (app := order.best(mask)) is not None]
-        only = self.only()
-        if only is not None and only.mask & mask:
-            found.append(only)
+        starter = self.starter()
+        if starter is not None and starter.mask & mask:
+            found.append(starter)
         app = min(found, key=lambda app: app.rank)
         return (app, *app.best(mask))
 
@@ -218,14 +218,14 @@ class LeafView(ViewQueue):
 
     def competes(self, app: ViewApp) -> bool:
         """Return whether an application of the leaf has a turn in a round."""
-        return app is self.only() or any(app.order is order for order in self._open_orders())
+        return app is self.starter() or any(app.order is order for order in self._open_orders())
 
     def competing(self) -> list[ViewApp]:
         """Return the applications that have a turn in a round, best first."""
         found = [app for order in self._open_orders() for app in order]
-        only = self.only()
-        if only is not None:
-            found.append(only)
+        starter = self.starter()
+        if starter is not None:
+            found.append(starter)
         return sorted(found, key=lambda app: app.rank)
 
     # ORDER-2
@@ -240,9 +240,9 @@ class LeafView(ViewQueue):
         """Return the first untried ask, whether it fits or not; for a blocking leaf."""
         orders = self._open_orders()
         found = [app for order in orders if (app := order.best(EVERY_SHAPE)) is not None]
-        only = self.only()
-        if only is not None and only.mask:
-            found.append(only)
+        starter = self.starter()
+        if starter is not None and starter.mask:
+            found.append(starter)
         if not found:
             return None
         app = min(found, key=lambda app: app.rank)
@@ -278,18 +278,20 @@ class LeafView(ViewQueue):
         return found
 
     # ORDER-15, ORDER-16
-    def only(self) -> ViewApp | None:
-        """Return the application that competes beside the Running ones in a state-aware leaf."""
-        if not self._state_aware:
-            return None
+    def next_to_start(self) -> ViewApp | None:
+        """Return the application that is the next to start, if the leaf is state-aware."""
         # ORDER-17
         state = AppState.STARTING if self.starting else AppState.ACCEPTED
         orders = [self._orders[state, False]]
         if state is AppState.ACCEPTED:
             orders.append(self._orders[_HOLDING])
         found = [app for order in orders for app in islice(order, 1)]
-        only = min(found, key=lambda app: app.rank, default=None)
-        return None if only is None or self.closed()[not only.running] else only
+        return min(found, key=lambda app: app.rank, default=None)
+
+    def starter(self) -> ViewApp | None:
+        """Return the one application that competes beside the Running ones, if state-aware."""
+        found = self.next_to_start() if self._state_aware else None
+        return None if found is None or self.closed()[not found.running] else found
 
     @override
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
