@@ -54,12 +54,12 @@ def asks_in(events: Sequence[Event]) -> int:
     return sum(event.count or 1 for event in events if isinstance(event, AddAsk))
 
 
-def with_tasks(name: str, scale: float) -> dict[str, float]:
-    """Run a workload through the scheduler with its tasks."""
-    return trio.run(_with_tasks, WORKLOADS[name], scale)
+def with_tasks(name: str, scale: float, *, releases: int = RELEASES) -> dict[str, float]:
+    """Run a workload through the scheduler with its tasks; release at most so many asks."""
+    return trio.run(_with_tasks, WORKLOADS[name], scale, releases)
 
 
-async def _with_tasks(workload: Workload, scale: float) -> dict[str, float]:
+async def _with_tasks(workload: Workload, scale: float, releases: int) -> dict[str, float]:
     counter = Counter()
     events = list(workload.events(scale))
     async with muster.open_simulation(workload.config, journal=counter) as scheduler:
@@ -77,7 +77,7 @@ async def _with_tasks(workload: Workload, scale: float) -> dict[str, float]:
         first, before_s = counter.binds, settled - start
         gc.collect()
         start = time.process_time()
-        for number in range(0, min(first, RELEASES), workload.releases):
+        for number in range(0, min(first, releases), workload.releases):
             for app, ask in counter.bound[number : number + workload.releases]:
                 await scheduler.submit(Release(app=app, ask=ask))
             await scheduler.settle()
@@ -85,8 +85,8 @@ async def _with_tasks(workload: Workload, scale: float) -> dict[str, float]:
         return _released(events, counter.binds - first, before_s, rounds_s)
 
 
-def without_tasks(name: str, scale: float) -> dict[str, float]:
-    """Run a workload through the state machines of the core, driven by one loop."""
+def without_tasks(name: str, scale: float, *, releases: int = RELEASES) -> dict[str, float]:
+    """Run a workload through the state machines of the core; release at most so many asks."""
     workload = WORKLOADS[name]
     events = list(workload.events(scale))
     scheduler = PlainScheduler(workload.config)
@@ -106,7 +106,7 @@ def without_tasks(name: str, scale: float) -> dict[str, float]:
     scheduler.announced.clear()
     gc.collect()
     start = time.process_time()
-    for number in range(0, min(first, RELEASES), workload.releases):
+    for number in range(0, min(first, releases), workload.releases):
         for app, ask in counter.bound[number : number + workload.releases]:
             scheduler.submit(Release(app=app, ask=ask))
         scheduler.settle()

@@ -1,11 +1,12 @@
-"""The number of processor instructions of one fixed small run, counted by callgrind.
+"""The number of processor instructions of an allocation, counted by callgrind.
 
 The number does not depend on the speed or the load of the computer, so it can be compared over
-years, for the same Python. The run is W2 with 1,000 asks, without tasks and with them. The
-instructions of the start of the program are counted separately and subtracted.
+years, for the same Python. Each case is run twice, the second time with about 1,000 more asks,
+releases or members of gangs; the difference of the two counts is divided by how many there were
+more. So the start of the program does not count.
 
-The run is deterministic: hashes have a fixed seed, and so has trio, which otherwise runs ready tasks
-in any order. No task pauses because of its time limit, since callgrind slows everything down.
+The runs are deterministic: hashes have a fixed seed, and so has trio, which otherwise runs ready
+tasks in any order. No task pauses because of its time limit, since callgrind slows everything down.
 """
 
 from __future__ import annotations
@@ -16,35 +17,127 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Final, final
 
-import trio
+import attrs
 
 from benchmarks.drive import with_tasks, without_tasks
 from benchmarks.figures import Figure
+from benchmarks.memory import APPS, EACH, asks as ingest
 from benchmarks.processes import FailedError, python, run
 
-SCALE: Final = 0.01
 COUNTED: Final = re.compile(r"Collected : (\d+)")
 AGREE_PERCENT: Final = 0.1
+THOUSAND: Final = "thousand"
+WAYS: Final = {"core": "core without tasks", "tasks": "with tasks"}
+
+
+@final
+@attrs.frozen
+class Run:
+    """A run that is counted.
+
+    Attributes:
+        what: The name of a workload, or `ingest`.
+        share: The share of its full size.
+        releases: How many running asks are released, if the workload releases any.
+    """
+
+    what: str
+    share: float
+    releases: int = 0
+
+
+@final
+@attrs.frozen
+class Case:
+    """Two runs and two more whose counts are subtracted, if there are any.
+
+    Attributes:
+        about: What there is more of in the larger run.
+        less: The smaller run.
+        more: The larger run.
+        plain: For gangs the names of the workload with the same members as plain asks.
+        ways: `core`, `tasks`, or both.
+    """
+
+    about: str
+    less: Run
+    more: Run
+    plain: str = ""
+    ways: Sequence[str] = ("core", "tasks")
+
+
+CASES: Final[Mapping[str, Case]] = {
+    "W1": Case("an ask", Run("W1", 0.1), Run("W1", 0.2)),
+    "W2": Case("an ask", Run("W2", 0.01), Run("W2", 0.02)),
+    "W3a": Case("a release", Run("W3a", 0.05), Run("W3a", 0.05, 1_000)),
+    "W3b": Case("a release", Run("W3b", 0.05), Run("W3b", 0.05, 1_000)),
+    "W4": Case("an ask", Run("W4", 0.01), Run("W4", 0.02)),
+    "W6a": Case("a member beyond an ask", Run("W6a", 0.03), Run("W6a", 0.06), "asks-110"),
+    "ingest": Case("an event", Run("ingest", 0.001), Run("ingest", 0.002), ways=("core",)),
+}
+
+BASE_COMMIT: Final = "69a0ed0"
+BASE: Final[Mapping[tuple[str, str], float]] = {}
+"""What CPython 3.11 needed with the commit that the goals refer to, in thousand instructions."""
+
+GOALS: Final[Mapping[str, float]] = {
+    "W1": 0.70,
+    "W2": 0.70,
+    "W3a": 0.65,
+    "W3b": 0.65,
+    "W4": 0.70,
+    "W6a": 0.65,
+    "ingest": 0.90,
+}
+"""The share of ``BASE`` that each case is to need at most."""
 
 
 def measure(scale: float) -> list[Figure]:
-    """Count everything twice; the counts should agree."""
-    share = max(0.001, SCALE * scale)
-    python("-m", "benchmarks.instructions", "tasks", share)  # so that all modules are compiled
-    nothing = count("nothing", share)
-    plain = [count("plain", share) - nothing for _ in range(2)]
-    tasks = [count("tasks", share) - nothing for _ in range(2)]
-    apart = max(abs(one - other) / one * 100 for one, other in (plain, tasks))
-    asks = f"{int(10_000 * share) * 10:,} asks"
-    return [
-        Figure("instructions", "without tasks", plain[0] / 1e6, "million", raw=asks),
-        Figure("instructions", "with tasks", tasks[0] / 1e6, "million", raw=asks),
-        Figure("instructions", "two counts differ by", apart, "%", target=AGREE_PERCENT),
-    ]
+    """Count all cases; the scale changes nothing, as every run is small."""
+    del scale
+    figures = [_figure(name, way) for name, case in CASES.items() for way in case.ways]
+    again = CASES["W2"].less
+    counts = [count("tasks", again) for _ in range(2)]
+    apart = abs(counts[0] - counts[1]) / counts[0] * 100
+    return [*figures, Figure("instructions", "two counts differ by", apart, "%", AGREE_PERCENT)]
+
+
+def _figure(name: str, way: str) -> Figure:
+    case, found = CASES[name], each(name, way) / 1_000
+    base = BASE.get((name, way)) if sys.version_info[:2] == (3, 11) else None
+    target = None if base is None else GOALS[name] * base
+    raw = "" if base is None else f"{found / base:.2f} × {BASE_COMMIT}"
+    what = f"{name}: {case.about}, {WAYS[way]}"
+    return Figure("instructions", what, found, THOUSAND, target, raw=raw)
+
+
+def each(name: str, way: str) -> float:
+    """Return how many instructions a case needs for one ask, release, member or event.
+
+    Args:
+        name: The name of the case.
+        way: `core` or `tasks`.
+    """
+    case = CASES[name]
+    units = _units(case.more) - _units(case.less)
+    more = count(way, case.more) - count(way, case.less)
+    if case.plain:
+        plain = [attrs.evolve(one, what=case.plain) for one in (case.more, case.less)]
+        more -= count(way, plain[0]) - count(way, plain[1])
+    return more / units
+
+
+def _units(one: Run) -> int:
+    """Count the asks, releases or members of a run."""
+    if one.what == "ingest":
+        return round(one.share * APPS) * EACH
+    if one.releases or one.what.startswith("W3"):
+        return one.releases
+    return int(carry_out("core", one)["asks"])
 
 
 def available() -> bool:
@@ -52,19 +145,16 @@ def available() -> bool:
     return shutil.which("valgrind") is not None
 
 
-def count(what: str, share: float) -> int:
+def count(way: str, one: Run) -> int:
     """Count the instructions of a run.
-
-    Args:
-        what: `nothing`, `plain` or `tasks`.
-        share: The share of the full size of W2.
 
     Raises:
         FailedError: callgrind has not printed a number.
     """
     words = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
-    program = [sys.executable, "-m", "benchmarks.instructions", what, str(share)]
-    said = run([*words, *program]).err
+    arguments = ("-m", "benchmarks.instructions", way, one.what, str(one.share), str(one.releases))
+    python(*arguments)  # So that all modules are compiled.
+    said = run([*words, sys.executable, *arguments]).err
     found = COUNTED.search(said)
     if found is None:
         raise FailedError(f"callgrind has not counted: {said}")
@@ -80,18 +170,20 @@ def leave_nothing_to_chance() -> None:
     vars(pace)["perf_counter"] = lambda: 0.0
 
 
+def carry_out(way: str, one: Run) -> Mapping[str, float]:
+    """Carry out a run in this process, and return what it measured."""
+    if one.what == "ingest":
+        return ingest(one.share, 1)
+    function = with_tasks if way == "tasks" else without_tasks
+    return function(one.what, one.share, releases=one.releases)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run the code that is counted."""
-    what, share = arguments[0], float(arguments[1])
+    way, what, share, releases = arguments
     gc.set_threshold(100_000, 50, 100)
     leave_nothing_to_chance()
-    match what:
-        case "plain":
-            without_tasks("W2", share)
-        case "tasks":
-            with_tasks("W2", share)
-        case _:
-            trio.run(trio.lowlevel.checkpoint)
+    carry_out(way, Run(what, float(share), int(releases)))
 
 
 if __name__ == "__main__":

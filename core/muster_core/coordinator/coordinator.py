@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 import attrs
 
@@ -40,7 +40,7 @@ from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Announced, Decision, Kind, announce
 from muster_core.values.errors import RefusedError
-from muster_core.values.events import Apply, Configure, Delete, Event
+from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event
 from muster_core.values.snapshots import (
     AppSnapshot,
     GangSnapshot,
@@ -73,6 +73,11 @@ class Outcome:
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
     gangs: Mapping[int, CommitGang]
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_BOUND: Final = Kind.BOUND
+_REJECTED: Final = Kind.REJECTED
 
 
 @final
@@ -190,7 +195,8 @@ class CoordinatorMachine:
         # EVICTION-46
         self._is_new = True
         self._requests += 1
-        self.entered = self._next_seq()
+        self._seq += 1
+        self.entered = self._seq
         return Origin(self.entered, index, line, at_us=self.now_us)
 
     def _say(self, said: Say) -> None:
@@ -200,6 +206,8 @@ class CoordinatorMachine:
 
     def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:
         match event:
+            case AddAsk():  # Most events are asks.
+                return self.admission.admit(event, origin)
             case Apply():
                 return self._objects.apply(event.objects, origin)
             case Delete():
@@ -317,8 +325,11 @@ class CoordinatorMachine:
             announced += announce(piece, self._announced + 1, self.now_us)
             self._announced += len(piece)
             for decision in piece:
-                self._bound += decision.kind is Kind.BOUND
-                self._refusals += decision.kind is Kind.REJECTED
+                kind = decision.kind
+                if kind is _BOUND:
+                    self._bound += 1
+                elif kind is _REJECTED:
+                    self._refusals += 1
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
 

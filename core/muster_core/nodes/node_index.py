@@ -36,7 +36,7 @@ class NodeIndex:
 
     def __init__(self, shapes: ShapeTable) -> None:
         self._shapes = shapes
-        self._policy = NodeSortPolicy.FAIR
+        self._is_fair = True
         self._weights: Weights = (("memory", 1.0), ("vcore", 1.0))
         #: Every node by name.
         self.nodes: dict[str, Node] = {}
@@ -66,7 +66,7 @@ class NodeIndex:
 
     def configure(self, policy: NodeSortPolicy, weights: Weights) -> None:
         """Set the order of the nodes."""
-        self._policy, self._weights = policy, weights
+        self._is_fair, self._weights = policy is NodeSortPolicy.FAIR, weights
         self.changes += 1
         self._ranking = Ranking()
         for node in sorted(self.nodes.values(), key=lambda node: node.name):
@@ -190,7 +190,7 @@ class NodeIndex:
         """Allocate ``resources`` on a node, on which they must fit, for an ask."""
         held, used = node.held, node.used
         held[holder] = held[holder] + 1 if holder in held else 1
-        for name, amount in resources.items():
+        for name, amount in resources.amounts.items():
             used[name] = used[name] + amount if name in used else amount
         self._moved(node)
 
@@ -201,7 +201,7 @@ class NodeIndex:
             del node.held[holder]
         else:
             node.held[holder] -= 1
-        for name, amount in resources.items():
+        for name, amount in resources.amounts.items():
             left = node.used[name] - amount
             if left:
                 node.used[name] = left
@@ -289,7 +289,7 @@ class NodeIndex:
     # ORDER-23, ORDER-24
     def _rank(self, node: Node) -> tuple[float, str]:
         score = node.weighing.utilisation(node.used)
-        return (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
+        return (score if self._is_fair else -score, node.name)
 
     def _moved(self, node: Node) -> None:
         """Update the mask and the place of a node after its usage or its capacity has changed."""
@@ -303,7 +303,7 @@ class NodeIndex:
             self._set_mask(node, mask)
         score = node.weighing.utilisation(used)
         # ORDER-23, ORDER-24
-        rank = (score if self._policy is NodeSortPolicy.FAIR else -score, node.name)
+        rank = (score if self._is_fair else -score, node.name)
         if rank == node.rank:
             self._ranking.widen(node)
         else:

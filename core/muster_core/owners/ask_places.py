@@ -78,37 +78,37 @@ class AskPlaces:
         for priority, times in counted([ask.priority for ask in asks]):
             self.tally.add(priority, times)
         for resources, times in counted([ask.resources for ask in asks]):
-            add_to(self.pending_total, resources, times)
+            add_to(self.pending_total, resources.amounts, times)
 
     def enter_pending(self, ask: Ask) -> None:
         """Add a pending ask."""
         self.pending[ask.name] = ask
         self.tally.add(ask.priority)
-        add_to(self.pending_total, ask.resources)
+        add_to(self.pending_total, ask.resources.amounts)
 
     def leave_pending(self, ask: Ask) -> None:
         """Remove a pending ask."""
         del self.pending[ask.name]
         self.tally.remove(ask.priority)
-        take_from(self.pending_total, ask.resources)
+        take_from(self.pending_total, ask.resources.amounts)
 
     def enter_bound(self, allocation: Allocation) -> None:
         """Add an ask that is bound from the start."""
         self.bound[allocation.ask.name] = allocation
-        add_to(self.allocated_total, allocation.ask.resources)
+        add_to(self.allocated_total, allocation.ask.resources.amounts)
 
     # GANG-38
     def enter_waiting(self, allocation: Allocation) -> None:
         """Make a pending ask wait with an allocation."""
         self.leave_pending(allocation.ask)
         self.waiting[allocation.ask.name] = allocation
-        add_to(self.allocated_total, allocation.ask.resources)
+        add_to(self.allocated_total, allocation.ask.resources.amounts)
 
     def leave_node(self, allocation: Allocation) -> None:
         """Remove the allocation of a bound or waiting ask."""
         name = allocation.ask.name
         del (self.bound if name in self.bound else self.waiting)[name]
-        take_from(self.allocated_total, allocation.ask.resources)
+        take_from(self.allocated_total, allocation.ask.resources.amounts)
 
     def bind(self, bound: tuple[Allocation, ...]) -> None:
         """Bind pending and waiting asks; equal priorities and resources are counted together."""
@@ -123,8 +123,8 @@ class AskPlaces:
         for priority, times in counted([ask.priority for ask in asks]):
             self.tally.remove(priority, times)
         for resources, times in counted([ask.resources for ask in asks]):
-            take_from(self.pending_total, resources, times)
-            add_to(self.allocated_total, resources, times)
+            take_from(self.pending_total, resources.amounts, times)
+            add_to(self.allocated_total, resources.amounts, times)
         self.bound.update([(allocation.ask.name, allocation) for allocation in bound])
 
     def snapshots(self) -> Iterator[AskSnapshot]:
@@ -157,9 +157,9 @@ class AskPlaces:
         assert self.tally.top() == highest
         pending: dict[str, int] = {}
         for ask in self.pending.values():
-            add_to(pending, ask.resources)
+            add_to(pending, ask.resources.amounts)
         assert pending == self.pending_total
         allocated: dict[str, int] = {}
         for held in (*self.waiting.values(), *self.bound.values()):
-            add_to(allocated, held.ask.resources)
+            add_to(allocated, held.ask.resources.amounts)
         assert allocated == self.allocated_total

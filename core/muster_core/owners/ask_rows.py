@@ -40,7 +40,7 @@ def asks_of(request: AddAsks | AddPlaced) -> dict[str, Ask]:
     # All asks of one shape share one object with their resources.
     more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
     asks: dict[str, Ask] = {}
-    for number, name in enumerate(event.names()):
+    for number, name in enumerate((event.ask,) if event.count is None else event.names()):
         # The ``__new__`` of a NamedTuple is Python code and would double the time. The ``__new__``
         # of a bare tuple has no type of items, so pyright does not know it.
         ask = (*place, number, name, *more)

@@ -24,7 +24,7 @@ from muster_core.owners.messages.queues import (
     SetQueue,
     ToQueue,
 )
-from muster_core.structures.totals import add_to, sum_of, take_from
+from muster_core.structures.totals import replace_in, sum_of
 from muster_core.values.configuration import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.values.snapshots import QueueSnapshot
@@ -115,11 +115,9 @@ class QueueMachine:
         before = self._children.get(key, NO_VALUES)
         self._children[key] = values
         if before.pending != values.pending:
-            take_from(self._pending, before.pending)
-            add_to(self._pending, values.pending)
+            replace_in(self._pending, before.pending, values.pending)
         if before.allocated != values.allocated:
-            take_from(self._allocated, before.allocated)
-            add_to(self._allocated, values.allocated)
+            replace_in(self._allocated, before.allocated, values.allocated)
         if before.priority != values.priority:
             self._tally.replace(before.priority, values.priority)
             self._stale = True

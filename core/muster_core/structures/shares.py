@@ -27,13 +27,7 @@ def share(used: int, whole: int) -> float:
 # ORDER-10
 def dominant_share(amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
     """Return the largest share of ``amounts`` in ``total`` over their types."""
-    largest = 0.0
-    for name, used in amounts.items():
-        whole = total.get(name, 0)
-        part = used / whole if whole else share(used, 0)
-        if part > largest:  # noqa: PLR1730 - a call of max() would double the time
-            largest = part
-    return largest
+    return queue_shares({}, {}, amounts, total)[1]
 
 
 # ORDER-8
@@ -44,13 +38,32 @@ def fair_share(allocated: Mapping[str, int], denominators: Mapping[str, int]) ->
         allocated: The resources that it uses.
         denominators: Its :class:`Denominators`.
     """
-    largest = 0.0
+    return queue_shares(allocated, denominators, {}, {})[0]
+
+
+# ORDER-8, ORDER-10
+def queue_shares(
+    allocated: Mapping[str, int],
+    denominators: Mapping[str, int],
+    pending: Mapping[str, int],
+    total: Mapping[str, int],
+) -> tuple[float, float]:
+    """Return :func:`fair_share` and :func:`dominant_share` of a queue, in one call.
+
+    Every queue on a path needs both for each ask that is placed.
+    """
+    fair = dominant = 0.0
     for name, used in allocated.items():
         whole = denominators[name]
         part = used / whole if whole else share(used, 0)
-        if part > largest:  # noqa: PLR1730 - a call of max() would double the time
-            largest = part
-    return largest
+        if part > fair:  # noqa: PLR1730 - a call of max() would double the time
+            fair = part
+    for name, used in pending.items():
+        whole = total.get(name, 0)
+        part = used / whole if whole else share(used, 0)
+        if part > dominant:  # noqa: PLR1730 - as above
+            dominant = part
+    return fair, dominant
 
 
 @final

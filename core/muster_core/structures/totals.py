@@ -27,6 +27,25 @@ def take_from(total: dict[str, int], amounts: Mapping[str, int], times: int = 1)
             del total[name]
 
 
+def replace_in(total: dict[str, int], before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    """Replace amounts without zeros, which were added to a running sum before, by others."""
+    for name, amount in after.items():
+        change = amount - before[name] if name in before else amount
+        if change:
+            left = total[name] + change if name in total else change
+            if left:
+                total[name] = left
+            else:
+                del total[name]
+    for name, amount in before.items():
+        if name not in after:
+            left = total[name] - amount
+            if left:
+                total[name] = left
+            else:
+                del total[name]
+
+
 def sum_of(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sum of amounts; for tests."""
     total: dict[str, int] = {}

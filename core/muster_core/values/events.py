@@ -8,9 +8,9 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 import attrs
 
@@ -21,6 +21,7 @@ from muster_core.values.event_fields import (
     A_QUEUE_PRIORITY,
     A_USERS_PRIORITY,
     AT_LEAST_ONE,
+    PRIORITIES,
     a_gang,
     a_name,
     a_users_class,
@@ -34,6 +35,7 @@ from muster_core.values.event_fields import (
 from muster_core.values.resources import Resources
 
 _optional = attrs.validators.optional
+_LOWEST, _HIGHEST = PRIORITIES
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -120,18 +122,47 @@ class AddAsk:
         timed_out: Whether the annotations on the members say that the gang has timed out.
     """
 
-    app: str = attrs.field(validator=an_owned_name)
-    ask: str = attrs.field(validator=an_owned_name)
-    resources: Resources = attrs.field(validator=some_amounts)
-    priority: int | None = attrs.field(default=None, validator=_optional(A_PRIORITY))
+    app: str
+    ask: str
+    resources: Resources
+    priority: int | None = None
     priority_class: str | None = None
-    count: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
+    count: int | None = None
     node: str | None = None
     selector: Mapping[str, str] = attrs.field(factory=no_words)
-    run_for_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
-    gang: str | None = attrs.field(default=None, validator=_optional(a_gang))
-    says: GangFields = attrs.field(default=NOTHING_SAID, validator=that_make_sense)
+    run_for_us: int | None = None
+    gang: str | None = None
+    says: GangFields = NOTHING_SAID
     timed_out: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        """Check the fields.
+
+        Most asks are plain, and for them the calls of eight validators would take longer than
+        everything that they check.
+        """
+        app, ask, priority = self.app, self.ask, self.priority
+        resources: object = self.resources
+        is_plain = (
+            type(app) is str
+            and type(ask) is str
+            and app
+            and ask
+            and "/" not in app
+            and "/" not in ask
+            and type(resources) is Resources
+            and len(resources.amounts) > 0
+            and (priority is None or (type(priority) is int and _LOWEST <= priority <= _HIGHEST))
+            and self.count is None
+            and self.run_for_us is None
+            and self.gang is None
+            and self.says is NOTHING_SAID
+        )
+        if not is_plain:
+            for field in attrs.fields(AddAsk):
+                check = _ASK_CHECKS.get(field.name)
+                if check is not None:
+                    check(self, field, getattr(self, field.name))
 
     # FEED-26
     def names(self) -> list[str]:
@@ -139,6 +170,18 @@ class AddAsk:
         if self.count is None:
             return [self.ask]
         return [f"{self.ask}-{number}" for number in range(self.count)]
+
+
+_ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
+    "app": an_owned_name,
+    "ask": an_owned_name,
+    "resources": some_amounts,
+    "priority": _optional(A_PRIORITY),
+    "count": _optional(AT_LEAST_ONE),
+    "run_for_us": _optional(AT_LEAST_ONE),
+    "gang": _optional(a_gang),
+    "says": that_make_sense,
+}
 
 
 @final

@@ -31,11 +31,15 @@ class Resources(Mapping[str, int]):
     Args:
         amounts: The amount of each type in base units; zeros are dropped.
 
+    Attributes:
+        amounts: The amounts as a plain dict, which must not be changed; reading it takes a
+            fraction of the time of reading the mapping.
+
     Raises:
         QuantityError: If an amount is not a whole number, is negative or is more than 2^63-1.
     """
 
-    __slots__ = ("_amounts", "_hash")
+    __slots__ = ("_hash", "amounts")
 
     def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
         kept: dict[str, int] = {}
@@ -46,45 +50,45 @@ class Resources(Mapping[str, int]):
                 raise QuantityError(msg)
             if amount:
                 kept[name] = amount
-        self._amounts = kept
+        self.amounts: Final = kept
         self._hash: int | None = None
 
     # QUANTITY-3
     @override
     def __getitem__(self, name: str) -> int:
-        return self._amounts.get(name, 0)
+        return self.amounts.get(name, 0)
 
     @override
     def __iter__(self) -> Iterator[str]:
-        return iter(self._amounts)
+        return iter(self.amounts)
 
     @override
     def items(self) -> ItemsView[str, int]:
-        return self._amounts.items()
+        return self.amounts.items()
 
     @override
     def __len__(self) -> int:
-        return len(self._amounts)
+        return len(self.amounts)
 
     @override
     def __contains__(self, name: object) -> bool:
-        return name in self._amounts
+        return name in self.amounts
 
     @override
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Resources):
-            return self._amounts == other._amounts
+            return self.amounts == other.amounts
         return NotImplemented
 
     @override
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(tuple(self._amounts.items()))
+            self._hash = hash(tuple(self.amounts.items()))
         return self._hash
 
     @override
     def __repr__(self) -> str:
-        return f"Resources({self._amounts!r})"
+        return f"Resources({self.amounts!r})"
 
     # QUANTITY-4
     def __add__(self, other: Resources) -> Resources:
@@ -93,8 +97,8 @@ class Resources(Mapping[str, int]):
         Raises:
             QuantityError: If a sum is more than 2^63-1; the message names the type.
         """
-        amounts = dict(self._amounts)
-        for name, amount in other._amounts.items():
+        amounts = dict(self.amounts)
+        for name, amount in other.amounts.items():
             amounts[name] = amounts.get(name, 0) + amount
         return Resources(amounts)
 
@@ -105,8 +109,8 @@ class Resources(Mapping[str, int]):
         Raises:
             InsufficientError: If a result is below zero; the message names the type.
         """
-        amounts = dict(self._amounts)
-        for name, amount in other._amounts.items():
+        amounts = dict(self.amounts)
+        for name, amount in other.amounts.items():
             left = amounts.get(name, 0) - amount
             if left < 0:
                 msg = f"{name}: {amount} taken, but there is only {amounts.get(name, 0)}"
@@ -116,7 +120,7 @@ class Resources(Mapping[str, int]):
 
     def fits_in(self, room: Mapping[str, int]) -> bool:
         """Return whether ``room`` has at least this amount of every type."""
-        return all(amount <= room.get(name, 0) for name, amount in self._amounts.items())
+        return all(amount <= room.get(name, 0) for name, amount in self.amounts.items())
 
 
 NOTHING: Final = Resources()

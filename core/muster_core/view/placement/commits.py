@@ -162,7 +162,8 @@ class Commits:
 
     def _commit_app(self, key: int) -> CommitApp:
         app = self._state.apps[key]
-        fresh = self._fresh.get(key, _Fresh()).bound
+        found = self._fresh.get(key)
+        fresh = {} if found is None else found.bound
         evicted = self._evicted.get(key, {})
         released = list(evicted)
         waiting: list[Allocation] = []

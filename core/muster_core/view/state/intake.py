@@ -217,14 +217,14 @@ class Intake:
             self._state.release_shape(ask)
         else:
             _, node = self._state.end_bound(app, ask)
-        take_from(app.allocated, ask.resources)
+        take_from(app.allocated, ask.resources.amounts)
         self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
 
     def _place(self, app: ViewApp, allocation: Allocation) -> None:
         """Apply that an ask arrived bound; its node was updated when the ask was admitted."""
         node = self._state.placing.pop(allocation.number)
         self._state.begin_bound(app, allocation, node)
-        add_to(app.allocated, allocation.ask.resources)
+        add_to(app.allocated, allocation.ask.resources.amounts)
 
     def _park(self, app: ViewApp, action: Parked | Unparked, now_us: int) -> None:
         ask = action.ask

@@ -159,10 +159,15 @@ class ViewState:
         Counts equal shapes at once, unless an ask needs more than counting or there are few.
         """
         leaf = self.leaf_of(app)
-        few = len(asks) < _FEW
-        if few or leaf.watched or [ask for ask in asks if ask.gang or ask.preempts]:
+        if leaf.watched or [ask for ask in asks if ask.gang or ask.preempts]:
             for ask in asks:
-                self.add_pending(app, ask, self.acquire_shape(ask))
+                self.add_pending(app, ask, self._acquire(ask.shape, 1))
+            return
+        if len(asks) < _FEW:
+            for ask in asks:
+                bit = self._acquire(ask.shape, 1)
+                app.add(ask, bit)
+                leaf.count_shape(bit, 1)
             return
         times = Counter([ask.shape for ask in asks])
         bits: dict[Shape, int] = {}
@@ -181,18 +186,23 @@ class ViewState:
         """Do the work of :meth:`remove_pending` for a known leaf and bit."""
         app.remove(ask, bit)
         leaf.count_shape(bit, -1)
-        if ask.preempts:
-            leaf.count_preempting(ask, bit, -1)
-            if not leaf.preempting:
-                del self.preempting[leaf.key]
-        if (ask.preempts or leaf.watched) and leaf.watches(ask):
-            self.delays.remove(leaf, app.pending_since_us(ask))
+        if ask.preempts or leaf.watched:
+            self._forget_evictor(leaf, app, ask, bit)
         if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
             if not app.slots[ask.gang].members:
                 self.gang_index.drop(app.slots[ask.gang])
                 del app.slots[ask.gang], gang.slots[app.identity.key]
                 leaf.slots -= 1
+
+    def _forget_evictor(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
+        """Stop counting a pending ask that might evict others."""
+        if ask.preempts:
+            leaf.count_preempting(ask, bit, -1)
+            if not leaf.preempting:
+                del self.preempting[leaf.key]
+        if leaf.watches(ask):
+            self.delays.remove(leaf, app.pending_since_us(ask))
 
     def acquire_shape(self, ask: Ask) -> int:
         """Count one more use of the shape of an ask that becomes pending; return its bit.
@@ -311,9 +321,14 @@ class ViewState:
 
     def refresh(self) -> None:
         """Update masks, priorities and positions, from the leaves upward."""
-        if self.dirty:
-            queues = self._with_ancestors(self.dirty)
-            self.dirty.clear()
+        dirty = self.dirty
+        if not dirty:
+            return
+        if len(dirty) == 1:
+            self._refresh(dirty.popitem()[1].line)
+        else:
+            queues = self._with_ancestors(dirty)
+            dirty.clear()
             self._refresh(queues)
 
     def _refresh(self, queues: Sequence[ViewQueue]) -> None:

@@ -37,18 +37,18 @@ A = TypeVar("A", bound=Listed)
 class AppOrder(Generic[A]):
     """All and only the applications of a leaf, or of one state in it, that have pending asks."""
 
-    __slots__ = ("_counts", "ranking")
+    __slots__ = ("counts", "ranking")
 
     def __init__(self) -> None:
         #: How many applications offer each shape.
-        self._counts = MaskCounts()
+        self.counts = MaskCounts()
         #: The applications, with the shapes that they offer.
         self.ranking: Ranking[A] = Ranking()
 
     @property
     def mask(self) -> int:
         """The shapes that some application of the order offers."""
-        return self._counts.mask
+        return self.counts.mask
 
     def add(self, app: A, rank: Rank) -> None:
         """List an application that no order lists."""
@@ -59,20 +59,20 @@ class AppOrder(Generic[A]):
     def remove(self, app: A) -> None:
         """Remove an application from this order."""
         self.ranking.remove(app)
-        self._counts.replace(app.listed, 0)
+        self.counts.replace(app.listed, 0)
         app.order, app.listed = None, 0
 
     def move(self, app: A, rank: Rank) -> None:
         """Change the position of an application in this order."""
         self.ranking.move(app, rank)
         if app.mask != app.listed:
-            self._counts.replace(app.listed, app.mask)
+            self.counts.replace(app.listed, app.mask)
             app.listed = app.mask
 
     def update(self, app: A) -> None:
         """Update the shapes with which an application is listed."""
         if app.mask != app.listed:
-            self._counts.replace(app.listed, app.mask)
+            self.counts.replace(app.listed, app.mask)
             app.listed = app.mask
             self.ranking.widen(app)
 
@@ -87,7 +87,7 @@ class AppOrder(Generic[A]):
     def check(self, apps: list[A]) -> None:
         """Assert the invariants, given the applications that should be listed; for tests."""
         assert all(app.order is self and app.listed == app.mask for app in apps)
-        self._counts.check(app.mask for app in apps)
+        self.counts.check(app.mask for app in apps)
         # All are ranked, in order.
         self.ranking.check()
         assert {id(app) for app in self} == {id(app) for app in apps}

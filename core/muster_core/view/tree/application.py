@@ -125,7 +125,7 @@ class ViewApp(Listed):
         """Add a pending ask whose shape has ``bit``; a gang member must have a slot."""
         self.pending[ask.name] = ask
         self.tally.add(ask.priority)
-        add_to(self.pending_total, ask.resources)
+        add_to(self.pending_total, ask.resources.amounts)
         if ask.gang is None:
             self._offer_plain(ask, bit)
         else:
@@ -141,7 +141,7 @@ class ViewApp(Listed):
         for priority, count in Counter([ask.priority for ask in asks]).items():
             self.tally.add(priority, count)
         for shape, bit in bits.items():
-            add_to(self.pending_total, shape.resources, times[shape])
+            add_to(self.pending_total, shape.resources.amounts, times[shape])
             self._count_plain(shape, bit, times[shape])
         if self._plain:
             for ask in asks:
@@ -180,13 +180,15 @@ class ViewApp(Listed):
         name, total = ask.name, self.pending_total
         del self.pending[name]
         self.tally.remove(ask.priority)
-        for kind, amount in ask.resources.items():
+        for kind, amount in ask.resources.amounts.items():
             if total[kind] > amount:
                 total[kind] -= amount
             else:
                 del total[kind]
         untried = self._tried.pop(name, None) is None if self._tried else True
         if ask.gang is None:
+            if self._plain and self._plain[0] is ask:  # As the asks are mostly placed in order.
+                heappop(self._plain)
             self._withdraw_plain(bit, counted=untried)
             return
         slot = self.slots[ask.gang]

@@ -23,7 +23,7 @@ from typing_extensions import override
 from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
-from muster_core.structures.shares import Denominators, dominant_share, fair_share
+from muster_core.structures.shares import Denominators, fair_share, queue_shares
 from muster_core.structures.totals import sum_of
 from muster_core.values.configuration import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority, highest
@@ -80,10 +80,12 @@ class ViewQueue(ABC):
     _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
     #: The queue and its ancestors, nearest first.
     line: tuple[ViewQueue, ...] = attrs.field(init=False, repr=False)
-    #: Whether the tally has changed since ``priority`` was computed, the settings with which it
-    #: was computed, and whether these settings have a ``max`` or a ``guaranteed``.
+    #: Whether the tally has changed since ``priority`` was computed, the settings and the highest
+    #: priority below with which it was computed, and whether these settings have a ``max`` or a
+    #: ``guaranteed``.
     repriced: bool = attrs.field(default=True, init=False)
     _priced_with: QueueConfig | None = attrs.field(default=None, init=False)
+    _priced_at: int | None = attrs.field(default=None, init=False)
     _has_limits: bool = attrs.field(default=False, init=False)
     _has_guaranteed: bool = attrs.field(default=False, init=False)
 
@@ -161,11 +163,13 @@ class ViewQueue(ABC):
 
     def share_of(self, amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
         """Return the fair share that the queue would have with these amounts allocated."""
-        denominators = self.denominators
-        if denominators is None:
-            denominators = Denominators([queue.config for queue in self.line], total)
-            self.denominators = denominators
-        return fair_share(amounts, denominators)
+        return fair_share(amounts, self.denominators or self.wholes(total))
+
+    def wholes(self, total: Mapping[str, int]) -> Denominators:
+        """Return what the usage of the queue is divided by if the partition has ``total``."""
+        if self.denominators is None:
+            self.denominators = Denominators([queue.config for queue in self.line], total)
+        return self.denominators
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
         """Update all computed attributes, and tell the parent."""
@@ -186,21 +190,21 @@ class ViewQueue(ABC):
 
     def _reprice(self) -> None:
         config = self.config
-        self.repriced, self._priced_with = False, config
-        top, is_root = self.tally.top(), self.parent is None
+        self.repriced = False
+        top = self.tally.top()
+        if top == self._priced_at and config is self._priced_with:
+            return
+        self._priced_with, self._priced_at = config, top
+        is_root = self.parent is None
         self.priority = current_priority(config.settings, top, is_root=is_root)
         self._has_limits = bool(config.max.amounts)
         self._has_guaranteed = bool(config.guaranteed)
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's position among its siblings."""
-        denominators = self.denominators
-        if denominators is None:
-            share = self.share_of(self.allocated, total)
-        else:
-            share = fair_share(self.allocated, denominators)
-        # ORDER-10
-        pending = dominant_share(self.pending, total)
+        # ORDER-8, ORDER-10
+        denominators = self.denominators or self.wholes(total)
+        share, pending = queue_shares(self.allocated, denominators, self.pending, total)
         return queue_key(parent.config.settings, self.config, self.counted, share, pending)
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
