@@ -92,7 +92,7 @@ def _with(kept: Results, found: dict[str, PartResult]) -> Results:
     if counted is None:
         return together
     instructions = {
-        one.what: round(one.value * 1e6) for one in counted.figures if one.unit == "million"
+        one.what: round(one.value * 1e6) for one in counted.figures if one.what.startswith("W2")
     }
     python = results.this_machine().python
     return together.with_count(Count(counted.date, counted.commit, python, instructions))

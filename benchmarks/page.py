@@ -48,6 +48,8 @@ def _block(name: str, kept: Results) -> Iterator[str]:
     match name:
         case "machine":
             yield from _machine(kept)
+        case "costs":
+            yield from _costs(kept)
         case "history":
             yield from _history(kept)
         case _:
@@ -74,6 +76,17 @@ def _machine(kept: Results) -> Iterator[str]:
 
 def _run(part: PartResult) -> tuple[str, str, str, str]:
     return part.date, part.commit, str(part.turns), f"{part.scale:g}"
+
+
+def _costs(kept: Results) -> Iterator[str]:
+    """Yield what an allocation costs, for readers who do not work on Muster."""
+    yield from _rows(("workload", "", "an allocation", "a simple algorithm takes", "memory"))
+    for name, part in kept.parts.items():
+        figures = {figure.what.partition(",")[0]: figure for figure in part.figures}
+        if name.startswith("W") and "naive algorithm" in figures:
+            naive = f"{figures['naive algorithm'].value:.0f} times as long"
+            memory = figures["peak memory with tasks"].shown
+            yield _row((name, part.about, figures["with tasks"].raw, naive, memory))
 
 
 def _table(figures: Iterable[Figure]) -> Iterator[str]:

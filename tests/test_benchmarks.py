@@ -37,7 +37,7 @@ def test_benchmarks_run_and_write_what_they_find(tmp_path: Path) -> None:
     found = results.load(file)
     figures = {figure.what: figure for figure in found.parts["W2"].figures}
     assert figures["with tasks"].value > figures["core without tasks"].value / 2 > 0
-    assert figures["with tasks"].aim == "≤ 15 × LB"
+    assert figures["tasks over core"].aim == "≤ 1.50 × core"
     assert "with tasks" in done.stdout
 
 
