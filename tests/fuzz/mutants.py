@@ -131,8 +131,9 @@ MUTANTS: Final = (
     Mutant(
         "a stale total: what is bound does not count in its queue until something else is",
         "muster_core.owners.queue:QueueMachine._set_child",
-        "add_to(self._allocated, values.allocated)",
-        "add_to(self._allocated, values.allocated if values.pending else before.allocated)",
+        "replace_in(self._allocated, before.allocated, values.allocated)",
+        "replace_in(self._allocated, before.allocated, (values if values.pending else before)"
+        ".allocated)",
     ),
     Mutant(
         "a forgotten rollback: a waiting member that goes back keeps its node",
@@ -353,7 +354,7 @@ def line(one: Verdict) -> str:
 
 @click.command()
 @click.option("--jobs", default=2, show_default=True, help="How many processes.")
-@click.option("--budget", default=120.0, show_default=True, help="Seconds for each bug.")
+@click.option("--budget", default=240.0, show_default=True, help="Seconds for each bug.")
 @click.option("--clean", default=30.0, show_default=True, help="Seconds without a bug, at first.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--only", multiple=True, type=int, help="Only the bugs of these numbers.")

@@ -9,7 +9,7 @@ that is rolled back leaves no trace unless members of the group waited before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.slots import Slot
+
+
+# Looking up a member of an enum takes ten times as long, and this is done for each member.
+_ASSIGNED: Final = Kind.ASSIGNED
+_WAITING: Final = Kind.WAITING
 
 
 @final
@@ -285,12 +290,12 @@ class Permits:
                 placements.tried(app, ask, bit)
             return
         placements.hold(leaf, app, ask, node)
-        attempt.decisions.append(say(Kind.ASSIGNED, leaf, app, ask, node.name))
+        attempt.decisions.append(say(_ASSIGNED, leaf, app, ask, node.name))
         if group.complete():
             attempt.decisions.extend(self.bind(group, now_us))
             attempt.over = True
         else:
-            attempt.decisions.append(say(Kind.WAITING, leaf, app, ask, node.name))
+            attempt.decisions.append(say(_WAITING, leaf, app, ask, node.name))
 
     def _note_failure(self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
         """Record the member that fitted nowhere, for explanations."""

@@ -152,9 +152,7 @@ class Placements:
             state.timers.bound(app, allocation, now_us)
         self._unlisted[key] = app
         decisions = [
-            decision_on_ask(
-                _BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang
-            )
+            decision_on_ask(_BOUND, app.identity.name, name, node.name, leaf.config.path, ask.gang)
         ]
         before, stay = app.state, app.stay
         if before not in _STATES_THAT_BINDS_END:  # Most applications are Running already.

@@ -15,7 +15,7 @@ from muster_core.structures.totals import add_to, sum_of
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
 from muster_core.view.tree.app_order import Listed
-from muster_core.view.tree.slots import Offer, Slot
+from muster_core.view.tree.slots import EACH, FIRST, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -170,9 +170,9 @@ class ViewApp(Listed):
             self.mask |= 1 << bit
 
     def _offer_member(self, slot: Slot[ViewApp], ask: Ask, bit: int) -> None:
-        if slot.offer is Offer.EACH:
+        if slot.offer is EACH:
             self.push(slot.order_of(ask), ask, bit)
-        elif slot.offer is Offer.FIRST:
+        elif slot.offer is FIRST:
             slot.relist()
 
     def remove(self, ask: Ask, bit: int) -> None:
@@ -193,7 +193,7 @@ class ViewApp(Listed):
             return
         slot = self.slots[ask.gang]
         slot.remove(ask)
-        if slot.offer is Offer.FIRST:
+        if slot.offer is FIRST:
             slot.relist()
         self._clean(bit)
 
@@ -291,7 +291,7 @@ class ViewApp(Listed):
             self._withdraw_plain(bit, counted=True)
             return
         slot = self.slots[ask.gang]
-        if slot.offer is Offer.FIRST:
+        if slot.offer is FIRST:
             slot.relist()
         self._clean(bit)
 
@@ -330,11 +330,11 @@ class ViewApp(Listed):
         if not self.has_untried(ask):
             return False
         slot = self.slots[ask.gang or ""]
-        if order != slot.order_of(ask):
+        if not slot.has_order(ask, order):
             return False
-        if slot.offer is Offer.FIRST:
+        if slot.offer is FIRST:
             return slot.listed is ask and bit == slot.visit_bit
-        return slot.offer is Offer.EACH and bit == slot.members[ask.name][1]
+        return slot.offer is EACH and bit == slot.members[ask.name][1]
 
     def _clean(self, bit: int) -> None:
         """Remove members from the top of a heap until the top is offered; drop an empty heap."""
@@ -400,8 +400,8 @@ class ViewApp(Listed):
     def _to_offer(self) -> set[str]:
         names = {name for name, ask in self.pending.items() if ask.gang is None}
         for slot in self.slots.values():
-            if slot.offer is Offer.EACH:
+            if slot.offer is EACH:
                 names |= set(slot.members)
-            elif slot.offer is Offer.FIRST and (first := slot.first()) is not None:
+            elif slot.offer is FIRST and (first := slot.first()) is not None:
                 names.add(first.name)
         return names - set(self._tried)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, final
 
 import attrs
 
@@ -54,6 +54,11 @@ class Offer(Enum):
     FIRST = "the first of them, whether it fits or not"
 
 
+# Looking up a member of an enum takes ten times as long, and this is done for each member.
+EACH: Final = Offer.EACH
+FIRST: Final = Offer.FIRST
+
+
 @final
 @attrs.define(eq=False)
 class Slot(Generic[A]):
@@ -86,6 +91,14 @@ class Slot(Generic[A]):
     def order_of(self, ask: Ask) -> AskOrder:
         """Return the position of a member among the asks of its application."""
         return ask.order_in(self.creation)
+
+    def has_order(self, ask: Ask, order: AskOrder) -> bool:
+        """Return whether a former position of a member is its position now.
+
+        Only the creation of its gang can have changed.
+        """
+        creation = order[1]
+        return creation == (ask.creation if self.creation is None else self.creation)
 
     def add(self, ask: Ask, bit: int) -> None:
         """Add a pending member."""
@@ -129,15 +142,15 @@ class Slot(Generic[A]):
             visit_bit: The bit under which the first member is offered with ``Offer.FIRST``.
         """
         before, self.offer = self.offer, offer
-        if self.listed is not None and (offer is not Offer.FIRST or visit_bit != self.visit_bit):
+        if self.listed is not None and (offer is not FIRST or visit_bit != self.visit_bit):
             self.listed = None
             self.app.clean((self.visit_bit,))
         self.visit_bit = visit_bit
-        if before is Offer.EACH and offer is not Offer.EACH:
+        if before is EACH and offer is not EACH:
             self.app.clean(self.bits)
-        if offer is Offer.FIRST:
+        if offer is FIRST:
             self.relist()
-        elif offer is Offer.EACH and before is not Offer.EACH:
+        elif offer is EACH and before is not EACH:
             for ask in self.untried():
                 self.app.push(self.order_of(ask), ask, self.members[ask.name][1])
 
@@ -148,7 +161,8 @@ class Slot(Generic[A]):
             return
         self.listed = first
         if first is not None:
-            self.app.push(self.order_of(first), first, self.visit_bit)
+            order, _ = self._heap[0]
+            self.app.push(order, first, self.visit_bit)
         self.app.clean((self.visit_bit,))
 
     def check(self) -> None:
