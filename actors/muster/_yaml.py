@@ -119,6 +119,11 @@ def read_tokens(source: str | Stream) -> Iterator[Token]:
         raise NotYamlError(" ".join(parts), None if mark is None else mark.line + 1) from error
     except yaml.YAMLError as error:  # The place is at the last token or soon after.
         raise NotYamlError(" ".join(str(error).split()), line) from error
+    except ValueError as error:
+        if type(error) is not ValueError:  # The source has raised it.
+            raise
+        # The parser in Python does not catch the error of an escape that is out of range.
+        raise NotYamlError(str(error), line) from error
 
 
 _SIGNS: Final[dict[type[object], Sign]] = {

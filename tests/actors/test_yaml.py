@@ -25,10 +25,11 @@ for name in sys.argv[1:]:
 from muster.config_files import parse_configuration
 from muster.feeds import FeedError, read_feed
 from muster import ConfigError
-try:
-    parse_configuration('a: "\\\\ud800"')
-except ConfigError as error:
-    print(error)
+for text in ('a: "\\\\ud800"', 'a:\\n  "\\\\U00110000"'):
+    try:
+        parse_configuration(text)
+    except ConfigError as error:
+        print(error)
 """
 
 
@@ -46,6 +47,7 @@ def test_tokens_without_the_parser_in_c() -> None:
         timeout=100,
     )
 
-    *tokens, error = done.stdout.splitlines()
+    *tokens, half, beyond = done.stdout.splitlines()
     assert tokens == [str(list(read_tokens(path.read_text("utf-8")))) for path in SOME]
-    assert error == "1: half a surrogate pair cannot stand in a configuration"
+    assert half == "1: half a surrogate pair cannot stand in a configuration"
+    assert beyond == "1: not YAML: chr() arg not in range(0x110000)"

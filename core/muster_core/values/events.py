@@ -158,7 +158,7 @@ class AddAsk:
             and self.gang is None
             and self.says is NOTHING_SAID
         )
-        if not is_plain:
+        if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
                 check = _ASK_CHECKS.get(field.name)
                 if check is not None:
