@@ -390,7 +390,7 @@ def test_an_ask_is_said_to_be_evicted_once_in_a_batch() -> None:
     assert story.model.pending == {"b/k", "b/m-0", "b/m-1"}
 
 
-@share(0.4)
+@share(0.3)
 @given(evictions())
 def test_who_it_is_for_gets_a_node_and_all_comes_to_rest(scenario: list[Step]) -> None:
     most = 20 * len(scenario) + 200

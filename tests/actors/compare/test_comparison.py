@@ -345,7 +345,7 @@ def last_configuration(scenario: Scenario) -> Configuration:
     return given[-1] if given else default_configuration()
 
 
-@share(0.4)
+@share(0.3)
 @given(ANY, ANY)
 def test_any_feed_under_any_configurations(scenario: Scenario, another: Scenario) -> None:
     one, other = last_configuration(scenario), last_configuration(another)

@@ -79,7 +79,7 @@ def as_counted(figures: Figures) -> tuple[object, ...]:
     )
 
 
-@share(0.4)
+@share(0.3)
 @given(ANY)
 async def test_figures_are_those_of_the_replay_and_of_the_log(scenario: Scenario) -> None:
     feed = of_scenario(scenario)
@@ -98,7 +98,7 @@ async def test_figures_are_those_of_the_replay_and_of_the_log(scenario: Scenario
     }
 
 
-@share(0.4)
+@share(0.3)
 @given(ANY)
 def test_parts_add_up_to_the_whole(scenario: Scenario) -> None:
     feed = of_scenario(scenario)
@@ -193,7 +193,7 @@ def test_a_queue_of_one_side_is_empty_on_the_other() -> None:
     assert row.a.wait.count == 0
 
 
-@share(0.4)
+@share(0.3)
 @given(st.dictionaries(st.integers(-99, 99), st.integers(1, 50), min_size=1))
 def test_priorities_are_put_together_in_order_and_evenly(asks: dict[int, int]) -> None:
     found = list(ranges(asks, 5))

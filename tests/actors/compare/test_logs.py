@@ -88,7 +88,7 @@ def decision_of(version: Version | None) -> Decision | None:
     return None if version is None else version.announced.decision
 
 
-@share(0.3)
+@share(0.2)
 @given(ANY, ENCODINGS)
 def test_a_log_is_the_same_as_itself(scenario: Scenario, encoding: Encoding) -> None:
     log = decided(scenario)
@@ -99,7 +99,7 @@ def test_a_log_is_the_same_as_itself(scenario: Scenario, encoding: Encoding) -> 
     assert compared.jobs.only_a == compared.jobs.only_b == 0
 
 
-@share(0.3)
+@share(0.2)
 @given(ANY, st.data())
 def test_logs_differ_as_their_feeds_do(scenario: Scenario, data: st.DataObject) -> None:
     feed = of_scenario(scenario)
@@ -129,7 +129,7 @@ def _decided_of(feed: Sequence[FeedItem]) -> Sequence[Announced]:
     return announced
 
 
-@share(0.3)
+@share(0.2)
 @given(ANY, ANY)
 def test_the_first_difference_is_that_of_a_plain_look(one: Scenario, other: Scenario) -> None:
     a, b = decided(one), decided(other)

@@ -173,7 +173,7 @@ def test_feeds(path: Path) -> None:
     assert run(entries, trio_seed=2, seed=2) == run(entries)
 
 
-@share(0.4)
+@share(0.3)
 @given(scenarios(), st.integers(0, 2**16))
 def test_scenarios(scenario: list[Step], seed: int) -> None:
     entries = of_scenario(scenario)
@@ -206,7 +206,7 @@ async def _checked(scenario: Sequence[Step], seed: int) -> None:
         await check(scheduler)
 
 
-@share(0.4)
+@share(0.3)
 @given(scenarios(), st.integers(0, 2**16))
 def test_the_invariants_hold_after_every_batch(scenario: list[Step], seed: int) -> None:
     with shuffled(seed):
@@ -235,7 +235,7 @@ async def _with_requests(scenario: Sequence[Step], seed: int) -> bytes:
     return stream.getvalue()
 
 
-@share(0.4)
+@share(0.3)
 @given(scenarios(), st.integers(0, 2**16))
 def test_waiting_for_each_answer_changes_nothing(scenario: list[Step], seed: int) -> None:
     expected = run(of_scenario(scenario))
