@@ -31,12 +31,7 @@ def replace_in(total: dict[str, int], before: Mapping[str, int], after: Mapping[
     """Replace amounts without zeros, which were added to a running sum before, by others."""
     for name, amount in after.items():
         change = amount - before[name] if name in before else amount
-        if change:
-            left = total[name] + change if name in total else change
-            if left:
-                total[name] = left
-            else:
-                del total[name]
+        total[name] = total[name] + change if name in total else change
     for name, amount in before.items():
         if name not in after:
             left = total[name] - amount
