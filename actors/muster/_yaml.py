@@ -1,8 +1,7 @@
 """The YAML parser: from a text to typed tokens, for the readers of configurations and of feeds.
 
 The parser is libyaml's, by way of PyYAML. The library that YuniKorn reads its configurations
-with is a translation of libyaml, so both accept the same files. No scalar is resolved here: all
-of them are texts.
+with began as a translation of libyaml. No scalar is resolved here: all of them are texts.
 """
 
 from __future__ import annotations
