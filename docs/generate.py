@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import chdir
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from html import escape
+from io import StringIO
 from pathlib import Path
 from textwrap import wrap
 
@@ -335,8 +337,12 @@ FOR_SHELL = set("|<>&;$`'\"*")
 def output(command: str) -> str:
     """Give what a command says where it belongs, run by this Python."""
     name, *words = command.split()
-    if name == "muster" and not FOR_SHELL & set(command):
+    if FOR_SHELL & set(command):
+        said = output_of_shell(command)
+    elif name == "muster":
         said = output_of_muster(words)
+    elif name == "python":
+        said = output_of_program(*words)
     else:
         said = output_of_shell(command)
     if any(sign in said for sign in ("Traceback", "not found", "No module named")):
@@ -353,6 +359,18 @@ def output_of_muster(words: list[str]) -> str:
             .invoke(muster, words, prog_name="muster", env=ENVIRONMENT, terminal_width=COLUMNS - 2)
             .output
         )
+
+
+def output_of_program(name: str, *arguments: str) -> str:
+    """Give what a program prints, run in this process: a new one would import all of Muster."""
+    said, argv = StringIO(), sys.argv
+    sys.argv = [name, *arguments]
+    try:
+        with chdir(PROJECT), redirect_stdout(said), redirect_stderr(said):
+            runpy.run_path(name, run_name="__main__")
+    finally:
+        sys.argv = argv
+    return said.getvalue()
 
 
 def output_of_shell(command: str) -> str:

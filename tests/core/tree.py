@@ -160,9 +160,9 @@ class Tree:
         assert self.queues.keys() == view.queues.keys()
         for key, queue in self.queues.items():
             queue.check()
-            owned, shown = queue.values(), view.queues[key]
+            owned, shown = queue.values(), view.queues[key].values()
             assert (owned.pending, owned.allocated) == (shown.pending, shown.allocated)
-            assert queue.current_priority() == shown.priority
+            assert queue.current_priority() == view.queues[key].priority
         for key, app in self.apps.items():
             app.check()
             seen = view.apps[key]
@@ -247,7 +247,7 @@ class Tree:
                     assert node.used[name] <= node.capacity[name]
                     for above in view.queues[view.apps[key].identity.leaf].upward():
                         limits = dict(above.config.max.amounts)
-                        assert above.allocated[name] <= limits.get(name, above.allocated[name])
+                        assert above.used(name) <= limits.get(name, above.used(name))
 
     def _deliver(self, routes: list[AnyRoute]) -> None:
         for route in routes:

@@ -137,7 +137,8 @@ def _check_view(state: Examined) -> None:
     for key, queue in view.queues.items():
         queue_owner = state.queues[key].snapshot()
         assert (queue.config.path, queue.priority) == (queue_owner.path, queue_owner.priority)
-        assert (queue.pending, queue.allocated) == (queue_owner.pending, queue_owner.allocated)
+        shown = queue.values()
+        assert (shown.pending, shown.allocated) == (queue_owner.pending, queue_owner.allocated)
         assert (None if queue.parent is None else queue.parent.key) == state.queues[key].parent
 
 

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster_core.structures.rows import Types
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from muster_core.structures.rows import Numbered
     from muster_core.values.resources import Resources
 
 EVERY_SHAPE: Final = -1
@@ -154,14 +157,19 @@ class ShapeTable:
         "_idle",
         "_prefixes",
         "_users",
+        "amounts",
         "choosy",
         "not_choosy",
         "shapes",
+        "types",
     )
 
     def __init__(self) -> None:
         #: The shape at each bit; it does not contain bit 0 and free bits.
         self.shapes: dict[int, Shape] = {}
+        #: The resource types of the partition, and the resources of the shape at each bit.
+        self.types = Types()
+        self.amounts: dict[int, Numbered] = {}
         #: The bit of each shape: the inverse of ``shapes``.
         self._bits: dict[Shape, int] = {}
         #: How many pending asks have the shape at each bit; zero for all and only the idle ones.
@@ -192,6 +200,7 @@ class ShapeTable:
         """Add a new shape, which is idle at first, and return its bit."""
         bit = self._free.pop() if self._free else len(self.shapes) + 1
         self.shapes[bit] = shape
+        self.amounts[bit] = self.types.numbered(shape.resources.amounts)
         self._bits[shape] = bit
         self._users[bit] = 0
         self._idle[bit] = None
@@ -219,7 +228,7 @@ class ShapeTable:
             return forgotten
         while len(self._idle) > most:
             bit, _ = self._idle.popitem(last=False)
-            del self._bits[self.shapes.pop(bit)]
+            del self._bits[self.shapes.pop(bit)], self.amounts[bit]
             del self._users[bit]
             self.choosy.pop(bit, None)
             self.not_choosy &= ~(1 << bit)
@@ -309,6 +318,10 @@ class ShapeTable:
         assert users == self._users
         # All and only the shapes without a pending ask are idle.
         assert set(self._idle) == {bit for bit, count in users.items() if not count}
+        # Each shape has its resources by number.
+        assert self.amounts == {
+            bit: self.types.numbered(shape.resources) for bit, shape in self.shapes.items()
+        }
         # Every bit belongs to one shape, and bit 0 to none.
         assert {bit: self._bits[shape] for bit, shape in self.shapes.items()} == {
             bit: bit for bit in self.shapes

@@ -8,12 +8,22 @@ order of computation gives the same result.
 from __future__ import annotations
 
 from math import fsum, inf
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from muster_core.values.configuration import Limits, QueueConfig
+    from muster_core.structures.rows import Row
+    from muster_core.values.configuration import QueueConfig
+
+Divisors = tuple[tuple[int, float], ...]
+"""What the amounts of a row are divided by: the number of each type, and an amount or
+:data:`NOTHING_THERE`."""
+
+# ORDER-29
+NOTHING_THERE: Final = 5e-324
+"""The divisor that stands for 0. It is the least positive double, so that any amount divided by it
+is infinite, and 0 divided by it is 0."""
 
 
 # ORDER-27, ORDER-29
@@ -24,51 +34,35 @@ def share(used: int, whole: int) -> float:
     return inf if used else 0.0
 
 
+# ORDER-8, ORDER-10, ORDER-27
+def largest_share(row: Row, divisors: Divisors) -> float:
+    """Return the largest share over all types; without any type, 0.
+
+    Every queue on a path needs it twice for each ask that is placed.
+
+    The fair share of a queue is that of what it uses, divided by its :func:`queue_divisors`; the
+    dominant share of its pending asks is that of what they ask for, divided by the
+    :func:`total_divisors`.
+    """
+    largest = 0.0
+    for number, divisor in divisors:
+        part = row[number] / divisor
+        if part > largest:  # noqa: PLR1730 - a call of max() would double the time
+            largest = part
+    return largest
+
+
 # ORDER-10
-def dominant_share(amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
-    """Return the largest share of ``amounts`` in ``total`` over their types."""
-    return queue_shares({}, {}, amounts, total)[1]
+def total_divisors(total: Mapping[str, int], names: Iterable[str]) -> Divisors:
+    """Return the capacity of all nodes, including unschedulable ones, for each type."""
+    return tuple((number, total.get(name, 0) or NOTHING_THERE) for number, name in enumerate(names))
 
 
-# ORDER-8
-def fair_share(allocated: Mapping[str, int], denominators: Mapping[str, int]) -> float:
-    """Return the fair share of a queue: the largest share over the types that it uses.
-
-    Args:
-        allocated: The resources that it uses.
-        denominators: Its :class:`Denominators`.
-    """
-    return queue_shares(allocated, denominators, {}, {})[0]
-
-
-# ORDER-8, ORDER-10
-def queue_shares(
-    allocated: Mapping[str, int],
-    denominators: Mapping[str, int],
-    pending: Mapping[str, int],
-    total: Mapping[str, int],
-) -> tuple[float, float]:
-    """Return :func:`fair_share` and :func:`dominant_share` of a queue, in one call.
-
-    Every queue on a path needs both for each ask that is placed.
-    """
-    fair = dominant = 0.0
-    for name, used in allocated.items():
-        whole = denominators[name]
-        part = used / whole if whole else share(used, 0)
-        if part > fair:  # noqa: PLR1730 - a call of max() would double the time
-            fair = part
-    for name, used in pending.items():
-        whole = total.get(name, 0)
-        part = used / whole if whole else share(used, 0)
-        if part > dominant:  # noqa: PLR1730 - as above
-            dominant = part
-    return fair, dominant
-
-
-@final
-class Denominators(dict[str, int]):
-    """The denominators of a queue's shares, looked up once for each type.
+# ORDER-9
+def queue_divisors(
+    path: Sequence[QueueConfig], total: Mapping[str, int], names: Iterable[str]
+) -> Divisors:
+    """Return what the usage of a queue is divided by, for each type.
 
     A type counts against the queue's ``guaranteed``; if that does not name it, against the
     smallest ``max`` of the queue and its ancestors; otherwise against the total of all nodes.
@@ -76,29 +70,14 @@ class Denominators(dict[str, int]):
     Args:
         path: The queue's configuration and those of its ancestors, nearest first.
         total: The capacity of all nodes, including unschedulable ones.
+        names: The types, in the order of their numbers.
     """
-
-    __slots__ = ("_guaranteed", "_maxima", "_total")
-
-    def __init__(self, path: Sequence[QueueConfig], total: Mapping[str, int]) -> None:
-        self._guaranteed = path[0].guaranteed
-        self._maxima: list[Limits] = [queue.max for queue in path]
-        self._total = total
-        super().__init__()
-
-    def __missing__(self, name: str) -> int:
-        """Look up the denominator of a type for the first time."""
-        self[name] = found = self._look_up(name)
-        return found
-
-    # ORDER-9
-    def _look_up(self, name: str) -> int:
-        if name in self._guaranteed:
-            return self._guaranteed[name]
-        maxima = [
-            value for limits in self._maxima for kind, value in limits.amounts if kind == name
-        ]
-        return min(maxima) if maxima else self._total.get(name, 0)
+    smallest: dict[str, int] = {}
+    for queue in path:
+        for name, most in queue.max.amounts:
+            smallest[name] = min(most, smallest.get(name, most))
+    wholes = {**total, **smallest, **path[0].guaranteed}
+    return total_divisors(wholes, names)
 
 
 # ORDER-14

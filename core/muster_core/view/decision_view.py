@@ -92,7 +92,7 @@ class DecisionView:
     def allocated_in(self, key: int) -> Mapping[str, int]:
         """Return what is allocated in a queue; nothing for a queue that has not reported."""
         queue = self.queues.get(key)
-        return {} if queue is None else queue.allocated
+        return {} if queue is None else queue.usage()
 
     def place(self, name: str, resources: Resources, holder: Holder) -> int:
         """Use a node for an ask that arrives bound.

@@ -316,8 +316,8 @@ def test_command_that_finds_something() -> None:
     again = run(*replay.split()[3:])
     assert again.exit_code == 1
     assert "nothing can go on" in again.output
-    good = replay.replace("Deaf", "Good").split()[3:]
-    assert (run(*good).exit_code, run(*good).output) == (0, "nothing found\n")
+    good = run(*replay.replace("Deaf", "Good").split()[3:])
+    assert (good.exit_code, good.output) == (0, "nothing found\n")
 
 
 def test_command_for_programs(tmp_path: Path) -> None:

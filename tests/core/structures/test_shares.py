@@ -9,12 +9,14 @@ from math import fsum, inf
 import pytest
 from hypothesis import given, strategies as st
 
+from muster_core.config.model import QueueConfig
 from muster_core.structures.shares import (
-    Denominators,
+    NOTHING_THERE,
     Weighing,
-    dominant_share,
-    fair_share,
+    largest_share,
+    queue_divisors,
     share,
+    total_divisors,
     usage_key,
 )
 from tests.core.building import queue_config
@@ -38,49 +40,66 @@ def test_sums_that_are_huge_are_not_rounded_first() -> None:
     assert share(3 * (2**63 - 1), 2**63 - 1) == 3.0
 
 
-def test_the_dominant_share_is_the_largest() -> None:
-    assert dominant_share({"a": 1, "b": 3}, {"a": 2, "b": 4}) == 0.75
-    assert dominant_share({}, {"a": 2}) == 0.0
-    assert dominant_share({"c": 1}, {"a": 2}) == inf
+def test_the_largest_share_over_all_types() -> None:
+    divisors = ((0, 2), (1, 4))
+
+    assert largest_share([1, 3], divisors) == 0.75
+    assert largest_share([0, 0], divisors) == 0.0
+    assert largest_share([], ()) == 0.0
+
+
+@given(st.integers(0, 2**80), st.integers(0, 2**80))
+def test_the_share_of_one_type(used: int, whole: int) -> None:
+    assert largest_share([used], total_divisors({"a": whole}, ["a"])) == share(used, whole)
+
+
+def test_the_total_of_the_partition_by_the_numbers_of_the_types() -> None:
+    found = total_divisors({"a": 2, "b": 5}, ["b", "c", "a"])
+
+    assert found == ((0, 5), (1, NOTHING_THERE), (2, 2))
+
+
+def divisors(path: list[QueueConfig], **total: int) -> list[float]:
+    found = queue_divisors(path, total, ["a", "b"])
+    assert [number for number, _ in found] == [0, 1]
+    return [divisor for _, divisor in found]
 
 
 def test_guaranteed_is_the_first_to_compare_with() -> None:
     path = [queue_config(guaranteed={"a": 4}, max={"a": 2}), queue_config(max={"a": 1})]
 
-    assert Denominators(path, {"a": 100})["a"] == 4
+    assert divisors(path, a=100, b=7) == [4, 7]
 
 
 def test_then_the_smallest_max_on_the_path() -> None:
     path = [queue_config(max={"a": 7}), queue_config(max={"a": 5, "b": 9}), queue_config()]
-    denominators = Denominators(path, {"a": 100})
 
-    assert (denominators["a"], denominators["b"]) == (5, 9)
+    assert divisors(path, a=100) == [5, 9]
 
 
 def test_a_guaranteed_of_an_ancestor_does_not_count() -> None:
     path = [queue_config(), queue_config(guaranteed={"a": 4})]
 
-    assert Denominators(path, {"a": 100})["a"] == 100
+    assert divisors(path, a=100, b=7) == [100, 7]
 
 
 def test_then_the_total_of_the_partition() -> None:
-    denominators = Denominators([queue_config()], {"a": 100})
-
-    assert (denominators["a"], denominators["a"], denominators["b"]) == (100, 100, 0)
+    assert divisors([queue_config()], a=100) == [100, NOTHING_THERE]
 
 
 def test_a_guaranteed_of_zero_is_not_named_but_a_max_of_zero_is() -> None:
     path = [queue_config(guaranteed={"a": 0}, max={"a": 0})]
 
-    assert Denominators(path, {"a": 100})["a"] == 0
+    assert divisors(path, a=100, b=7) == [NOTHING_THERE, 7]
 
 
 def test_fair_share_is_the_largest_over_the_types_in_use() -> None:
-    denominators = Denominators([queue_config(guaranteed={"a": 4, "c": 1})], {"b": 10})
+    found = queue_divisors([queue_config(guaranteed={"a": 4, "c": 1})], {"b": 10}, ["a", "b"])
+    only_a = queue_divisors([queue_config()], {"a": 100}, ["a", "b"])
 
-    assert fair_share({"a": 1, "b": 5}, denominators) == 0.5
-    assert fair_share({}, denominators) == 0.0
-    assert fair_share({"d": 1}, denominators) == inf
+    assert largest_share([1, 5], found) == 0.5
+    assert largest_share([0, 0], found) == 0.0
+    assert largest_share([0, 1], only_a) == inf
 
 
 def test_usage_goes_from_the_largest_share_down() -> None:

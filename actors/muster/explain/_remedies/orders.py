@@ -88,9 +88,7 @@ def _guaranteed_to(case: Case, queue: ViewQueue) -> Iterator[Remedy]:
     A type that ``guaranteed`` does not name does not limit reclaim, so more types may be worse
     than fewer.
     """
-    wanted = {
-        name: queue.allocated.get(name, 0) + amount for name, amount in case.event.resources.items()
-    }
+    wanted = {name: queue.used(name) + amount for name, amount in case.event.resources.items()}
     lacking = sorted(name for name in wanted if queue.config.guaranteed[name] < wanted[name])
     sizes = range(1, len(lacking) + 1) if len(lacking) <= _TYPES else {1, len(lacking)}
     for size in sorted(sizes):

@@ -46,7 +46,7 @@ class Limits:
         own, names, knobs = case.event.resources, list[Limit](), list[Knob]()
         for queue in case.path:
             for name, most in queue.config.max.amounts:
-                used = queue.allocated.get(name, 0)
+                used = queue.used(name)
                 needed = used + wanted.get(name, 0)
                 if wanted.get(name, 0) and needed > most:
                     least = min(max(used + own[name], most), needed)

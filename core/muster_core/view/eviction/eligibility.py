@@ -68,7 +68,7 @@ class Losses:
     def left(self, queue: ViewQueue, name: str) -> int:
         """Return how much of a type is left in a queue."""
         lost = self._lost.get(queue.key)
-        there = queue.allocated.get(name, 0)
+        there = queue.used(name)
         return there if lost is None else there - lost.get(name, 0)
 
     # RECLAIM-10
@@ -81,7 +81,7 @@ class Losses:
             return share
         share = self._own.get(leaf.key)
         if share is None:
-            left = {name: self.left(leaf, name) for name in leaf.allocated}
+            left = [self.left(leaf, name) for name in leaf.types.names]
             share = self._own[leaf.key] = leaf.share_of(left, total)
         return share
 
@@ -126,7 +126,7 @@ class Side:
     def surplus(self, name: str) -> int | None:
         """Return the most of a type that can be taken from the leaf; None if all of it."""
         return min(
-            (queue.allocated.get(name, 0) - queue.config.guaranteed[name] for queue in self.guards),
+            (queue.used(name) - queue.config.guaranteed[name] for queue in self.guards),
             default=None,
         )
 

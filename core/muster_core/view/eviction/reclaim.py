@@ -55,7 +55,7 @@ class Reclaim(EvictionAction):
     def leaves(self) -> Iterable[LeafView]:
         found: dict[int, LeafView] = {}
         for queue in self.state.claimants.values():
-            if queue.pending:
+            if any(queue.pending):
                 for leaf in self.state.leaves_below(queue):
                     found[leaf.key] = leaf
         return [leaf for leaf in found.values() if self.claimed(leaf)]
@@ -197,5 +197,5 @@ def _is_owed(queue: ViewQueue, resources: Resources) -> bool:
     named = [name for name, amount in resources.items() if amount and guaranteed[name]]
     # RECLAIM-2, RECLAIM-3
     return bool(named) and all(
-        queue.allocated.get(name, 0) + resources[name] <= guaranteed[name] for name in named
+        queue.used(name) + resources[name] <= guaranteed[name] for name in named
     )

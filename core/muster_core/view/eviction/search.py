@@ -69,7 +69,7 @@ class Search:
             Whether there may be a plan.
         """
         for number, leaf in enumerate(self.state.leaves_below(self.eligibility.fence()), 1):
-            if leaf.allocated:
+            if any(leaf.allocated):
                 self._add_side(self.eligibility.side(leaf.key))
             if number % SIZE == 0:
                 yield
@@ -106,7 +106,7 @@ class Search:
         """Compute how much could be taken from a leaf, as its queues allow."""
         if side is None:
             return
-        most: Mapping[str, int] = side.leaf.allocated
+        most: Mapping[str, int] = side.leaf.usage()
         if side.guarded:
             most = {
                 name: min(amount, surplus)
@@ -139,7 +139,7 @@ class Search:
         for queue in self.eligibility.leaf.upward():
             for name, most in queue.config.max.amounts:
                 amount = resources[name]
-                over = queue.allocated.get(name, 0) + amount - most
+                over = queue.used(name) + amount - most
                 if amount and over > 0:
                     self.over.setdefault(queue.key, {})[name] = over
         if self.over:
@@ -152,7 +152,7 @@ class Search:
         """Compute how much of all resources could be taken, and whether one order serves all."""
         for name in self.eligibility.ask.resources:
             most = sum(most.get(name, 0) for most in self._most.values())
-            self.partial |= 4 * most < 3 * self.state.root.allocated.get(name, 0)
+            self.partial |= 4 * most < 3 * self.state.root.used(name)
         if self.eligibility.ranks_by_priority and not self.helping:
             kinds = {(side.added, side.fixed) for side in self._kinds.values()}
             self.in_one_order = len(kinds) == 1 and next(iter(kinds))[1] is None

@@ -83,6 +83,6 @@ def _lacks_headroom(state: ViewState, needs: list[Need]) -> bool:
         queue = state.queues[key]
         for name, most in queue.config.max.amounts:
             amount = amounts.get(name, 0)
-            if amount and queue.allocated.get(name, 0) + amount > most:
+            if amount and queue.used(name) + amount > most:
                 return True
     return False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.gangs.states import GangTrigger
 from muster_core.owners.messages.asks import Allocation, Ask
+from muster_core.structures.rows import add_to_row, take_from_row
 from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to, take_from
 from muster_core.values.application_states import TRANSITIONS, Trigger, next_state
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from muster_core.nodes.node import Node
+    from muster_core.structures.rows import Numbered
     from muster_core.view.gangs.gang import Hold, ViewGang
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
@@ -110,7 +112,7 @@ class Placements:
         )
         state.forget_pending(leaf, app, ask, bit)
         state.shapes.release(bit)
-        self._use(leaf, app, ask, node)
+        self._use(leaf, app, ask, node, state.shapes.amounts[bit])
         self.seen_states.note(identity.key, ask.name, None, (True, node.name))
         return [assigned, *self._enter_bound(leaf, app, ask, node, now_us)]
 
@@ -166,22 +168,14 @@ class Placements:
         self.commits.bound(app, allocation, Advance(before, stay, said))
         return decisions
 
-    def _use(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
+    def _use(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, amounts: Numbered) -> None:
         add_to(app.allocated, ask.resources.amounts)
         self._state.nodes.take(node, ask.resources, (app.identity.key, ask.name))
-        amounts = ask.resources.amounts.items()
         for queue in leaf.line:
             pending, allocated = queue.pending, queue.allocated
-            for name, amount in amounts:
-                if name in allocated:
-                    allocated[name] += amount
-                else:
-                    allocated[name] = amount
-                left = pending[name] - amount
-                if left:
-                    pending[name] = left
-                else:
-                    del pending[name]
+            for number, amount in amounts:
+                pending[number] -= amount
+                allocated[number] += amount
 
     def _next_number(self) -> int:
         self._state.numbers += 1
@@ -192,14 +186,17 @@ class Placements:
     # GANG-39
     def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> None:
         """Make a pending member wait on a node."""
-        self._state.remove_pending(app, ask)
-        self._take(leaf, app, Allocation(ask, node.name, self._next_number()), node)
+        bit = self._state.remove_pending(app, ask)
+        allocation = Allocation(ask, node.name, self._next_number())
+        self._take(leaf, app, allocation, node, self._state.shapes.amounts[bit])
 
     # GANG-38
-    def _take(self, leaf: LeafView, app: ViewApp, allocation: Allocation, node: Node) -> None:
+    def _take(
+        self, leaf: LeafView, app: ViewApp, allocation: Allocation, node: Node, amounts: Numbered
+    ) -> None:
         ask = allocation.ask
         self.commits.touch(app, ask, None)
-        self._use(leaf, app, ask, node)
+        self._use(leaf, app, ask, node, amounts)
         self._state.begin_wait(app, allocation, node)
         self.seen_states.note(app.identity.key, ask.name, None, (False, node.name))
         self._unlisted[app.identity.key] = app
@@ -248,6 +245,7 @@ class Placements:
         """
         state, app, ask, node = self._state, hold.app, hold.allocation.ask, hold.node
         queues, key = state.leaf_of(app).line, (app.identity.key, ask.name)
+        amounts = state.shapes.types.numbered(ask.resources.amounts)
         if hold.bound:
             state.end_bound(app, ask)
         else:
@@ -256,14 +254,14 @@ class Placements:
         take_from(app.allocated, ask.resources.amounts)
         state.nodes.give_back(node, ask.resources, key)
         for queue in queues:
-            take_from(queue.allocated, ask.resources.amounts)
+            take_from_row(queue.allocated, amounts)
         self.seen_states.note(*key, (hold.bound, node.name), None)
         # EVICTION-41
         if hold.bound and state.is_timed_out(ask):
             state.park(app, ask)
         else:
             for queue in queues:
-                add_to(queue.pending, ask.resources.amounts)
+                add_to_row(queue.pending, amounts)
             # The shape of a waiting ask is still counted.
             bit = state.acquire_shape(ask) if hold.bound else state.bit_of(ask)
             # ORDER-20
@@ -276,18 +274,19 @@ class Placements:
         """Undo :meth:`release`."""
         state, app, allocation = self._state, hold.app, hold.allocation
         ask, leaf = allocation.ask, state.leaf_of(app)
+        amounts = state.shapes.types.numbered(ask.resources.amounts)
         if ask.name in app.parked:
             state.unpark(app, ask)
             for queue in leaf.line:  # As if it had been pending.
-                add_to(queue.pending, ask.resources.amounts)
+                add_to_row(queue.pending, amounts)
         else:
             bit = state.remove_pending(app, ask)
             if hold.bound:
                 state.shapes.release(bit)
         if not hold.bound:
-            self._take(leaf, app, allocation, hold.node)
+            self._take(leaf, app, allocation, hold.node, amounts)
             return
-        self._use(leaf, app, ask, hold.node)
+        self._use(leaf, app, ask, hold.node, amounts)
         state.begin_bound(app, allocation, hold.node)
         self.seen_states.note(app.identity.key, ask.name, None, (True, hold.node.name))
         self._unlisted[app.identity.key] = app

@@ -110,7 +110,7 @@ def _rooms_in_queues(state: ViewState, app: ViewApp, resources: Resources) -> It
     for queue in state.leaf_of(app).upward():
         for name, most in queue.config.max.amounts:
             if resources[name]:
-                yield max((most - queue.allocated.get(name, 0)) // resources[name], 0)
+                yield max((most - queue.used(name)) // resources[name], 0)
 
 
 def _times(resources: Resources, room: dict[str, int]) -> int:
@@ -140,9 +140,9 @@ def _short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, di
     for key, needed in wanted.items():
         queue = state.queues[key]
         lacks = {
-            name: needed[name] + queue.allocated.get(name, 0) - most
+            name: needed[name] + queue.used(name) - most
             for name, most in queue.config.max.amounts
-            if needed.get(name) and needed[name] + queue.allocated.get(name, 0) > most
+            if needed.get(name) and needed[name] + queue.used(name) > most
         }
         if lacks:
             yield queue.config.path, lacks

@@ -32,7 +32,7 @@ def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
     rooms: dict[str, int] = {}
     for queue in leaf.upward():
         for kind, most in queue.config.max.amounts:
-            wanted, used = ask.resources[kind], queue.allocated.get(kind, 0)
+            wanted, used = ask.resources[kind], queue.used(kind)
             if 0 < wanted <= most < used + wanted:
                 path = queue.config.path
                 rooms[f"{path} {kind}"] = room = max(most - used, 0)

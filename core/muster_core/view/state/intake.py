@@ -99,8 +99,9 @@ class Intake:
                 queue.unlist()
             elif isinstance(queue, ParentView):
                 queue.reorder()
-        queue.pending = dict(summary.values.pending)
-        queue.allocated = dict(summary.values.allocated)
+        types, values = self._state.shapes.types, summary.values
+        queue.pending = types.row(values.pending)
+        queue.allocated = types.row(values.allocated)  # This may lengthen the other one.
         self._state.dirty[queue.key] = queue
 
     def _touch_gangs(self, queue: ViewQueue) -> None:
@@ -115,7 +116,7 @@ class Intake:
         assert parent is None or isinstance(parent, ParentView), "the parent of a queue is a leaf"
         depth = 0 if parent is None else parent.depth + 1
         kind = ParentView if summary.config.is_parent else LeafView
-        queue = kind(summary.key, parent, summary.config, depth)
+        queue = kind(summary.key, parent, summary.config, self._state.shapes.types, depth)
         self._state.queues[queue.key] = queue
         self._state.touched.add(queue.key)
         if parent is not None:

@@ -51,6 +51,7 @@ class ViewState:
         self.nodes = NodeIndex(self.shapes)
         #: Every existing queue and application, by key.
         self.queues: dict[int, ViewQueue] = {}
+        self.shapes.types.call_when_grown(self._lengthen_rows)
         self.apps: dict[int, ViewApp] = {}
         self.gang_shapes = GangShapes(self.shapes, self.nodes)
         # A method, not a local function, so that a copy of the state calls its own.
@@ -104,6 +105,10 @@ class ViewState:
     def _is_blocking(self, app: ViewApp) -> bool:
         return self.leaf_of(app).config.settings.blocking
 
+    def _lengthen_rows(self) -> None:
+        for queue in self.queues.values():
+            queue.lengthen()
+
     def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
         """Iterate over the leaves of a queue, which may be a leaf itself."""
         if isinstance(queue, LeafView):
@@ -121,7 +126,7 @@ class ViewState:
         self.nodes.grown += 1
         self.reconfigured += 1
         for queue in self.queues.values():
-            queue.denominators = None
+            queue.divisors = None
             if isinstance(queue, LeafView) and not queue.is_ordered(self.total):
                 yield from queue.reorder(self.total)
         self.dirty = dict(self.queues)

@@ -304,8 +304,9 @@ class LeafView(ViewQueue):
         apps = list(self.apps.values())
         assert not self.blocked
         assert self.tally.top() == highest(app.counted for app in apps)
-        assert self.pending == sum_of(app.pending_total for app in apps)
-        assert self.allocated == sum_of(app.allocated for app in apps)
+        amounts = self.types.amounts
+        assert amounts(self.pending) == sum_of(app.pending_total for app in apps)
+        assert amounts(self.allocated) == sum_of(app.allocated for app in apps)
         assert self.starting == sum(app.state is AppState.STARTING for app in apps)
         assert self.running == sum(app.running for app in apps)
         for app in apps:

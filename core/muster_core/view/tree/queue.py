@@ -23,14 +23,16 @@ from typing_extensions import override
 from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
-from muster_core.structures.shares import Denominators, fair_share, queue_shares
-from muster_core.structures.totals import sum_of
+from muster_core.structures.shares import largest_share, queue_divisors, total_divisors
 from muster_core.values.configuration import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.view.tree.sort_keys import QueueKey, queue_key
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
+
+    from muster_core.structures.rows import Row, Types
+    from muster_core.structures.shares import Divisors
 
 
 VISIT: Final = 1 << VISIT_BIT
@@ -45,6 +47,7 @@ class ViewQueue(ABC):
         key: Its number.
         parent: Its parent, or None for the root.
         config: Its settings.
+        types: The resource types of the partition.
         depth: The number of its ancestors.
         pending: The resources of its pending asks.
         allocated: The resources allocated in it.
@@ -57,15 +60,17 @@ class ViewQueue(ABC):
         admits: The shapes that fit in the headroom left by its own ``max``.
         claims: The shapes for which its ``guaranteed`` lets it reclaim.
         order: Its position among its siblings, while it could place an ask or must be visited.
-        denominators: What its usage is divided by; None if not computed yet.
+        divisors: What its usage, and its pending asks, are divided by for its shares; None if not
+            computed yet.
     """
 
     key: int
     parent: ParentView | None
     config: QueueConfig
+    types: Types
     depth: int = 0
-    pending: dict[str, int] = attrs.field(factory=dict[str, int])
-    allocated: dict[str, int] = attrs.field(factory=dict[str, int])
+    pending: Row = attrs.field(factory=list[int])
+    allocated: Row = attrs.field(factory=list[int])
     tally: PriorityTally = attrs.field(factory=PriorityTally)
     priority: int | None = None
     counted: int | None = None
@@ -75,7 +80,7 @@ class ViewQueue(ABC):
     admits: int = EVERY_SHAPE
     claims: int = 0
     order: QueueKey = ()
-    denominators: Denominators | None = None
+    divisors: tuple[Divisors, Divisors] | None = None
     #: The children that are, or contain, a leaf that must be visited; a leaf has none.
     _visited: dict[int, ViewQueue] = attrs.field(factory=dict[int, "ViewQueue"], init=False)
     #: The queue and its ancestors, nearest first.
@@ -90,12 +95,28 @@ class ViewQueue(ABC):
     _has_guaranteed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Find the ancestors."""
+        """Find the ancestors, and make rows of zeros."""
         self.line = (self,) if self.parent is None else (self, *self.parent.line)
+        self.lengthen()
 
     def upward(self) -> Sequence[ViewQueue]:
         """Return the queue and its ancestors, nearest first."""
         return self.line
+
+    def lengthen(self) -> None:
+        """Make the rows as long as there are types now."""
+        self.types.lengthen(self.pending)
+        self.types.lengthen(self.allocated)
+        self.divisors = None
+
+    def used(self, name: str) -> int:
+        """Return how much of a type is allocated in the queue."""
+        number = self.types.find(name)
+        return 0 if number is None else self.allocated[number]
+
+    def usage(self) -> dict[str, int]:
+        """Return what is allocated in the queue, without zeros."""
+        return self.types.amounts(self.allocated)
 
     # QUEUE-7, QUEUE-9, QUEUE-10
     def gates(self) -> tuple[bool, bool]:
@@ -127,16 +148,15 @@ class ViewQueue(ABC):
     # CONFIG-25
     def admits_more(self, ask: Ask) -> bool:
         """Return whether an ask fits in the headroom left by the queue's own ``max``."""
-        resources, allocated = ask.resources, self.allocated
         for name, most in self.config.max.amounts:
-            amount = resources[name]
-            if amount and allocated.get(name, 0) + amount > most:
+            amount = ask.resources[name]
+            if amount and self.used(name) + amount > most:
                 return False
         return True
 
     def values(self) -> Values:
         """Return the values of the queue that its parent counts."""
-        return Values(self.counted, dict(self.pending), dict(self.allocated))
+        return Values(self.counted, self.types.amounts(self.pending), self.usage())
 
     # ORDER-2, CONFIG-25
     def admitted(self, shapes: ShapeTable) -> int:
@@ -144,9 +164,7 @@ class ViewQueue(ABC):
         limits = self.config.max.amounts
         if not limits:
             return EVERY_SHAPE
-        allocated = self.allocated
-        headroom = {name: most - allocated.get(name, 0) for name, most in limits}
-        return shapes.fitting_headroom(headroom)
+        return shapes.fitting_headroom({name: most - self.used(name) for name, most in limits})
 
     # RECLAIM-1, RECLAIM-2
     def claimed(self, shapes: ShapeTable) -> int:
@@ -154,22 +172,22 @@ class ViewQueue(ABC):
         guaranteed = self.config.guaranteed
         if not guaranteed or self.parent is None:
             return 0
-        room = {name: most - self.allocated.get(name, 0) for name, most in guaranteed.items()}
+        room = {name: most - self.used(name) for name, most in guaranteed.items()}
         return shapes.naming(guaranteed) & shapes.fitting_headroom(room)
 
     def fair_share(self, total: Mapping[str, int]) -> float:
         """Return the fair share if the partition has ``total``."""
         return self.share_of(self.allocated, total)
 
-    def share_of(self, amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
+    def share_of(self, row: Row, total: Mapping[str, int]) -> float:
         """Return the fair share that the queue would have with these amounts allocated."""
-        return fair_share(amounts, self.denominators or self.wholes(total))
+        own, _ = self.divisors or self._find_divisors(total)
+        return largest_share(row, own)
 
-    def wholes(self, total: Mapping[str, int]) -> Denominators:
-        """Return what the usage of the queue is divided by if the partition has ``total``."""
-        if self.denominators is None:
-            self.denominators = Denominators([queue.config for queue in self.line], total)
-        return self.denominators
+    def _find_divisors(self, total: Mapping[str, int]) -> tuple[Divisors, Divisors]:
+        path, names = [queue.config for queue in self.line], self.types.names
+        self.divisors = queue_divisors(path, total, names), total_divisors(total, names)
+        return self.divisors
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
         """Update all computed attributes, and tell the parent."""
@@ -203,9 +221,14 @@ class ViewQueue(ABC):
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's position among its siblings."""
         # ORDER-8, ORDER-10
-        denominators = self.denominators or self.wholes(total)
-        share, pending = queue_shares(self.allocated, denominators, self.pending, total)
-        return queue_key(parent.config.settings, self.config, self.counted, share, pending)
+        own, whole = self.divisors or self._find_divisors(total)
+        return queue_key(
+            parent.config.settings,
+            self.config,
+            self.counted,
+            largest_share(self.allocated, own),
+            largest_share(self.pending, whole),
+        )
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
         """Assert the invariants of a queue that is up to date; for tests."""
@@ -217,14 +240,15 @@ class ViewQueue(ABC):
         below, admitted = self.below(), self.admitted(shapes)
         assert self.open == below & admitted & ~VISIT
         assert self.visiting == self.visits(below, exact=False) & admitted
-        assert self.fair_share(total) == fair_share(
-            self.allocated, Denominators([queue.config for queue in self.upward()], total)
-        )
+        path = [queue.config for queue in self.upward()]
+        divisors = queue_divisors(path, total, self.types.names)
+        assert self.fair_share(total) == largest_share(self.allocated, divisors)
+        assert len(self.pending) == len(self.allocated) == len(self.types.names)
         assert self.line == (self, *(() if self.parent is None else self.parent.line))
         # The parent has it as a child, and counts its priority only while an ask is pending.
         if self.parent is not None:
             assert self.parent.children[self.key] is self
-            assert self.counted == (self.priority if self.pending else None)
+            assert self.counted == (self.priority if any(self.pending) else None)
         self.tally.check()
 
 
@@ -261,7 +285,7 @@ class ParentView(ViewQueue):
     def child_changed(self, child: ViewQueue, before: int, total: Mapping[str, int]) -> None:
         """Update what this parent records of a child: its shapes, its priority and its position."""
         # PRIORITY-14
-        counted = child.priority if child.pending else None
+        counted = child.priority if any(child.pending) else None
         if counted != child.counted:
             self.tally.replace(child.counted, counted)
             child.counted = counted
@@ -327,8 +351,9 @@ class ParentView(ViewQueue):
         ViewQueue.check(self, shapes, total)
         children = list(self.children.values())
         assert self.tally.top() == highest(child.counted for child in children)
-        assert self.pending == sum_of(child.pending for child in children)
-        assert self.allocated == sum_of(child.allocated for child in children)
+        for number in range(len(self.types.names)):
+            assert self.pending[number] == sum(child.pending[number] for child in children)
+            assert self.allocated[number] == sum(child.allocated[number] for child in children)
         assert self.running == sum(child.running for child in children)
         # All and only the children that could place an ask or must be visited are listed, in order.
         listed = [child for child in children if child.open or child.visiting]

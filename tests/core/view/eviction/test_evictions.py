@@ -13,6 +13,7 @@ from muster_core.gangs.states import GangState
 from muster_core.values.application_states import AppState
 from muster_core.view.eviction.evictions import Evictions, leave_out_detours
 from muster_core.view.placement.placements import Placements
+from muster_core.view.tree.queue import ViewQueue
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import wish
 from tests.core.view.eviction.contest import SIX, Contest, at_once, contest, share
@@ -44,8 +45,7 @@ def shown(made: Contest) -> Mapping[str, object]:
     return {
         "places": [set(app.pending), set(app.parked), set(app.waiting), set(app.bound)],
         "app": (dict(app.allocated), dict(app.pending_total), app.state),
-        "pending": dict(leaf.pending),
-        "queues": [(dict(one.pending), dict(one.allocated)) for one in leaf.upward()],
+        "queues": [one.values() for one in leaf.upward()],
         "node": (dict(node.used), set(node.held)),
         "gangs": [
             (set(one.waiting), set(one.bound), set(one.parked), one.pending, one.state)
@@ -53,6 +53,10 @@ def shown(made: Contest) -> Mapping[str, object]:
         ],
         "since": dict(leaf.since),
     }
+
+
+def pending(queue: ViewQueue) -> int:
+    return queue.values().pending.get("vcore", 0)
 
 
 VICTIMS = ("plain", "m-0", "w-0")
@@ -64,7 +68,7 @@ def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
     victim, app = made.victim(f"b/{name}"), made.app("b")
     amount = victim.allocation.ask.resources["vcore"]
     used = victim.node.used["vcore"]
-    pending = [one.pending.get("vcore", 0) for one in made.leaf("p.b").upward()]
+    before = [pending(one) for one in made.leaf("p.b").upward()]
     evictions(made)[1].release(victim.hold())
 
     assert name in app.pending
@@ -72,8 +76,8 @@ def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
     assert victim.node.used["vcore"] == used - amount
     assert (app.identity.key, name) not in victim.node.held
     leaf = made.leaf("p.b")
-    assert [one.allocated["vcore"] for one in leaf.upward()] == [used - amount] * 3
-    assert [one.pending["vcore"] for one in leaf.upward()] == [one + amount for one in pending]
+    assert [one.used("vcore") for one in leaf.upward()] == [used - amount] * 3
+    assert [pending(one) for one in leaf.upward()] == [one + amount for one in before]
 
 
 @pytest.mark.parametrize("names", [*((name,) for name in VICTIMS), ("m-0", "m-1"), VICTIMS])

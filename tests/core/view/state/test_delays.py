@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from muster_core.config.model import PreemptionPolicy, Settings
 from muster_core.owners.messages.asks import AppIdentity, Ask
 from muster_core.resources import Resources
+from muster_core.structures.rows import Types
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import all_at_once
 from muster_core.view.state.delays import Delays
@@ -28,13 +29,14 @@ class Waits:
     """Delays, two leaves below a parent, and one application in each."""
 
     def __init__(self) -> None:
-        root = ParentView(1, None, queue_config("root", is_parent=True))
-        self.parent = ParentView(2, root, queue_config("root.q", is_parent=True), 1)
+        types = Types()
+        root = ParentView(1, None, queue_config("root", is_parent=True), types)
+        self.parent = ParentView(2, root, queue_config("root.q", is_parent=True), types, 1)
         self.queues: dict[int, ViewQueue] = {1: root, 2: self.parent}
         self.delays = Delays(self.queues)
         self.apps: dict[int, ViewApp] = {}
         for key in (3, 4):
-            leaf = LeafView(key, self.parent, queue_config(f"root.q.l{key}"), 2)
+            leaf = LeafView(key, self.parent, queue_config(f"root.q.l{key}"), types, 2)
             self.queues[key] = leaf
             identity = AppIdentity(key, "p", key, leaf.config.path)
             self.apps[key] = leaf.apps[key] = ViewApp(identity)

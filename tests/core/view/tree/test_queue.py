@@ -8,7 +8,6 @@ import pytest
 
 from muster_core.owners.messages.asks import Allocation
 from muster_core.structures.shapes import EVERY_SHAPE, bits_of
-from muster_core.structures.totals import add_to
 from muster_core.view.tree.queue import VISIT
 from muster_core.view.tree.slots import Offer, Slot
 from tests.core.building import ask, configuration, queue
@@ -179,8 +178,7 @@ def with_member(world: World, path: str, vcore: int = 1) -> None:
     leaf.slots += 1
     leaf.count_shape(bit, 1)
     app.add(one, bit)
-    for above in leaf.upward():
-        add_to(above.pending, one.resources)
+    world.count(leaf, pending=one.resources)
 
 
 def test_a_leaf_with_a_member_to_visit_is_visited_all_the_way() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.nodes.node import Node
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask
+from muster_core.structures.rows import add_to_row
 from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable
 from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to
@@ -26,12 +29,17 @@ class World:
         self.shapes = ShapeTable()
         self.total = total
         self.queues: dict[str, ViewQueue] = {}
+        self.shapes.types.call_when_grown(self._lengthen_rows)
         self._enter(config.root, None)
+
+    def _lengthen_rows(self) -> None:
+        for one in self.queues.values():
+            one.lengthen()
 
     def _enter(self, config: QueueConfig, parent: ParentView | None) -> None:
         kind = ParentView if config.is_parent else LeafView
         depth = 0 if parent is None else parent.depth + 1
-        made = kind(len(self.queues) + 1, parent, config, depth)
+        made = kind(len(self.queues) + 1, parent, config, self.shapes.types, depth)
         self.queues[config.path] = made
         if parent is not None:
             parent.children[made.key] = made
@@ -71,11 +79,24 @@ class World:
             app.add(one, bit)
             leaf.count_shape(bit, 1)
         for above in leaf.upward():
-            add_to(above.allocated, allocated)
             above.running += app.running
-            for one in asks:
-                add_to(above.pending, one.resources)
+        self.count(leaf, allocated=allocated)
+        for one in asks:
+            self.count(leaf, pending=one.resources)
         return app
+
+    def count(
+        self,
+        leaf: LeafView,
+        *,
+        pending: Mapping[str, int] | None = None,
+        allocated: Mapping[str, int] | None = None,
+    ) -> None:
+        """Add amounts to the sums of a leaf and its ancestors."""
+        types = self.shapes.types
+        for above in leaf.upward():
+            add_to_row(above.pending, types.numbered(pending or {}))
+            add_to_row(above.allocated, types.numbered(allocated or {}))
 
     def refresh(self) -> World:
         for one in self.queues.values():
