@@ -201,7 +201,7 @@ class CoordinatorMachine:
 
     def _say(self, said: Say) -> None:
         self._said.setdefault(said.order[0], []).append(said)
-        if said.decision.kind is Kind.REJECTED:
+        if said.decision.kind is _REJECTED:
             self._refused_at[said.order[0]] = said.decision.message or ""
 
     def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:

@@ -55,8 +55,14 @@ class Types:
 
     def row(self, amounts: Mapping[str, int]) -> Row:
         """Return the row of some amounts; new types get numbers."""
-        self.learn(amounts)
-        return [amounts.get(name, 0) for name in self.names]
+        row, numbers = [0] * len(self.names), self._numbers
+        try:
+            for name, amount in amounts.items():
+                row[numbers[name]] = amount
+        except KeyError:
+            self.learn(amounts)
+            return self.row(amounts)
+        return row
 
     def numbered(self, amounts: Mapping[str, int]) -> Numbered:
         """Return some amounts with the numbers of their types; new types get numbers."""
@@ -65,7 +71,7 @@ class Types:
 
     def amounts(self, row: Row) -> dict[str, int]:
         """Return the amounts in a row by name, without zeros."""
-        return {name: amount for name, amount in zip(self.names, row, strict=True) if amount}
+        return {name: amount for name, amount in zip(self.names, row) if amount}  # noqa: B905 - quicker
 
     def lengthen(self, row: Row) -> None:
         """Make an older row as long as there are types now."""

@@ -30,8 +30,11 @@ def take_from(total: dict[str, int], amounts: Mapping[str, int], times: int = 1)
 def replace_in(total: dict[str, int], before: Mapping[str, int], after: Mapping[str, int]) -> None:
     """Replace amounts without zeros, which were added to a running sum before, by others."""
     for name, amount in after.items():
-        change = amount - before[name] if name in before else amount
-        total[name] = total[name] + change if name in total else change
+        was = before.get(name, 0)
+        if amount != was:
+            total[name] = total.get(name, 0) + amount - was
+    if before.keys() <= after.keys():
+        return
     for name, amount in before.items():
         if name not in after:
             left = total[name] - amount

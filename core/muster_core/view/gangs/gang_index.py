@@ -42,7 +42,7 @@ class GangIndex:
         #: Those of them that have no gang shape and must be judged one by one.
         self.judged: dict[str, ViewGang] = {}
         #: The gangs whose groups have changed since the last refresh.
-        self._stale: dict[str, ViewGang] = {}
+        self.stale: dict[str, ViewGang] = {}
         #: The gangs that waited at the end of the last batch.
         self._timed: dict[str, ViewGang] = {}
         #: Increases whenever a gang may have changed.
@@ -58,7 +58,7 @@ class GangIndex:
         if gang is None:
             gang = self.gangs[name] = ViewGang(name)
             self._dissolve(self._links.group_of(name))
-        self._stale[name] = gang
+        self.stale[name] = gang
         return gang
 
     def remove(self, gang: ViewGang) -> None:
@@ -66,7 +66,7 @@ class GangIndex:
         self._dissolve(self._links.group_of(gang.name))
         self._link(gang, ())
         self._links.forget(gang.name)
-        for known in (self.gangs, self._stale, self.strict, self.judged, self.invalid):
+        for known in (self.gangs, self.stale, self.strict, self.judged, self.invalid):
             known.pop(gang.name, None)
         self._told_invalid.discard(gang.name)
 
@@ -98,7 +98,7 @@ class GangIndex:
         self._groups.pop(names, None)
         for name in names:
             if name in self.gangs:
-                self._stale[name] = self.gangs[name]
+                self.stale[name] = self.gangs[name]
 
     def group_of(self, gang: ViewGang) -> ViewGroup:
         """Return the group of a gang."""
@@ -117,15 +117,10 @@ class GangIndex:
 
     def take_changed(self) -> list[ViewGroup]:
         """Return the groups that have changed, and mark them as not hopeless."""
-        groups = self.groups_of(self._stale)
+        groups = self.groups_of(self.stale)
         for group in groups:
             group.hopeless = False
         return groups
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether there is anything to refresh."""
-        return bool(self._stale)
 
     def refresh(self) -> dict[int, ViewApp]:
         """Offer the members of changed groups as these groups now say.
@@ -134,10 +129,10 @@ class GangIndex:
             The applications whose offered asks have changed, by key.
         """
         apps: dict[int, ViewApp] = {}
-        if not self._stale:
+        if not self.stale:
             return apps
-        groups = self.groups_of(self._stale)
-        self._stale.clear()
+        groups = self.groups_of(self.stale)
+        self.stale.clear()
         for group in groups:
             self.offer(group, apps)
         return apps
@@ -229,7 +224,7 @@ class GangIndex:
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""
-        assert not self._stale
+        assert not self.stale
         users: dict[int, int] = {}
         for gang in self.gangs.values():
             for slot in gang.slots.values():

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # Looking up a member of an enum takes ten times as long.
 _ASSIGNED: Final = Kind.ASSIGNED
 _BOUND: Final = Kind.BOUND
+_ASK_BOUND: Final = Trigger.ASK_BOUND
 _STATES_THAT_BINDS_END: Final = frozenset(
     state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_BOUND
 )
@@ -82,16 +83,14 @@ class Placements:
 
     def list_apps(self) -> None:
         """Update the positions of the applications that have changed."""
-        state = self._state
-        if state.gang_index.is_stale:
-            self._unlisted.update(state.gang_index.refresh())
-        unlisted = self._unlisted
-        if unlisted:
-            for app in unlisted.values():
-                leaf = state.leaf_of(app)
-                leaf.list_app(app, state.total)
-                state.dirty[leaf.key] = leaf
-            unlisted.clear()
+        state, unlisted = self._state, self._unlisted
+        if state.gang_index.stale:
+            unlisted.update(state.gang_index.refresh())
+        while unlisted:
+            _, app = unlisted.popitem()
+            leaf = state.leaf_of(app)
+            leaf.list_app(app, state.total)
+            state.dirty[leaf.key] = leaf
 
     # Plain asks
 
@@ -161,7 +160,7 @@ class Placements:
             self.commits.bound(app, allocation, UNCHANGED)
             return decisions
         # APP-8
-        after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
+        after = next_state(before, _ASK_BOUND, skip_starting=app.identity.skip_starting)
         state.enter(app, leaf, after, now_us)
         said = decision_on_app(app.identity.name, leaf.config.path, after.value)
         decisions.append(said)

@@ -220,8 +220,7 @@ class ViewApp(Listed):
         pending, tried = self.pending, self._tried
         while heap:
             ask = heap[0]
-            name = ask.name
-            if name in pending and pending[name] is ask and name not in tried:
+            if pending.get(ask.name) is ask and ask.name not in tried:
                 break
             heappop(heap)
         if len(heap) > 2 * len(pending) + 16:

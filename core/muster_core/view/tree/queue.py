@@ -91,8 +91,7 @@ class ViewQueue(ABC):
     repriced: bool = attrs.field(default=True, init=False)
     _priced_with: QueueConfig | None = attrs.field(default=None, init=False)
     _priced_at: int | None = attrs.field(default=None, init=False)
-    _has_limits: bool = attrs.field(default=False, init=False)
-    _has_guaranteed: bool = attrs.field(default=False, init=False)
+    _has_quotas: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Find the ancestors, and make rows of zeros."""
@@ -189,34 +188,46 @@ class ViewQueue(ABC):
         self.divisors = queue_divisors(path, total, names), total_divisors(total, names)
         return self.divisors
 
-    def refresh(self, shapes: ShapeTable, total: Mapping[str, int], *, exact: bool = False) -> None:
-        """Update all computed attributes, and tell the parent."""
+    def refresh(self, shapes: ShapeTable, total: Mapping[str, int], exact: bool) -> bool:
+        """Update all computed attributes, and tell the parent.
+
+        Args:
+            shapes: The table of shapes.
+            total: The capacity of all nodes.
+            exact: Whether every leaf with an ask to try must be visited.
+
+        Returns:
+            Whether the priority has changed.
+        """
         # PRIORITY-19
-        if self.repriced or self.config is not self._priced_with:
-            self._reprice()
+        is_repriced = (self.repriced or self.config is not self._priced_with) and self._reprice()
         before, below = self.open, self.below()
-        admits = self.admits = self.admitted(shapes) if self._has_limits else EVERY_SHAPE
-        self.claims = self.claimed(shapes) if self._has_guaranteed else 0
+        if self._has_quotas:
+            self.admits, self.claims = self.admitted(shapes), self.claimed(shapes)
         # ORDER-2
-        self.open = below & admits & ~VISIT
+        self.open = below & self.admits & ~VISIT
         if exact or below & VISIT or self._visited:
-            self.visiting = self.visits(below, exact=exact) & admits
+            self.visiting = self.visits(below, exact=exact) & self.admits
         else:
             self.visiting = 0
         if self.parent is not None:
             self.parent.child_changed(self, before, total)
+        return is_repriced
 
-    def _reprice(self) -> None:
+    def _reprice(self) -> bool:
+        """Compute the priority again, if need be; return whether it has changed."""
         config = self.config
         self.repriced = False
         top = self.tally.top()
         if top == self._priced_at and config is self._priced_with:
-            return
+            return False
+        if config is not self._priced_with:
+            self._has_quotas = bool(config.max.amounts or config.guaranteed)
+            self.admits, self.claims = EVERY_SHAPE, 0
         self._priced_with, self._priced_at = config, top
-        is_root = self.parent is None
+        is_root, before = self.parent is None, self.priority
         self.priority = current_priority(config.settings, top, is_root=is_root)
-        self._has_limits = bool(config.max.amounts)
-        self._has_guaranteed = bool(config.guaranteed)
+        return self.priority != before
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's position among its siblings."""

@@ -103,10 +103,11 @@ def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
     assert victim.gang is not None
     victim.gang.state = GangState.TIMED_OUT
     placements, before = evictions(made)[1], shown(made)
+    asked_for = [one.values().pending for one in made.leaf("p.b").upward()]
     placements.release(victim.hold())
     assert set(made.app("b").parked) == {"m-0"}
     assert list(victim.gang.parked) == [(made.app("b").identity.key, "m-0")]
-    assert shown(made)["pending"] == before["pending"]
+    assert [one.values().pending for one in made.leaf("p.b").upward()] == asked_for
     placements.restore(victim.hold())
 
     assert shown(made) == before

@@ -147,7 +147,7 @@ def test_a_blocked_leaf_offers_nothing() -> None:
     leaf = world.leaf("a")
     leaf.blocked = True
     for above in leaf.upward():
-        above.refresh(world.shapes, world.total)
+        above.refresh(world.shapes, world.total, False)
 
     assert leaf.open == 0
     assert world.parent().open == 0
@@ -182,7 +182,7 @@ def test_an_application_that_leaves_takes_its_priority_along() -> None:
     leaf = world.leaf("a")
     leaf.remove(leaving)
     for above in leaf.upward():
-        above.refresh(world.shapes, world.total)
+        above.refresh(world.shapes, world.total, False)
 
     assert (leaf.priority, world.parent().priority) == (1, 1)
 

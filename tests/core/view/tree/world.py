@@ -103,7 +103,7 @@ class World:
             if isinstance(one, LeafView):
                 all_at_once(one.reorder(self.total))
         for one in sorted(self.queues.values(), key=lambda queue: -queue.depth):
-            one.refresh(self.shapes, self.total)
+            one.refresh(self.shapes, self.total, False)
         for one in self.queues.values():
             one.check(self.shapes, self.total)
         return self
