@@ -119,8 +119,8 @@ class Intake:
         queue = kind(summary.key, parent, summary.config, self._state.shapes.types, depth)
         self._state.queues[queue.key] = queue
         self._state.touched.add(queue.key)
-        if parent is not None:
-            parent.children[queue.key] = queue
+        if parent is not None and (only := parent.add(queue)) is not None:
+            self._state.dirty[only.key] = only
         if isinstance(queue, LeafView):
             # The leaf is still empty.
             all_at_once(queue.reorder(self._state.total))

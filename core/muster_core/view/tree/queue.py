@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from muster_core.structures.shares import Divisors
 
 
+_ONLY: Final[QueueKey] = ("the only child",)
+"""The position of a child without siblings, whose key would be compared with no other."""
+
 VISIT: Final = 1 << VISIT_BIT
 """The mask of the asks that must be tried though they may fit nowhere."""
 
@@ -231,15 +234,10 @@ class ViewQueue(ABC):
 
     def key_in(self, parent: ParentView, total: Mapping[str, int]) -> QueueKey:
         """Compute the queue's position among its siblings."""
-        # ORDER-8, ORDER-10
         own, whole = self.divisors or self._find_divisors(total)
-        return queue_key(
-            parent.config.settings,
-            self.config,
-            self.counted,
-            largest_share(self.allocated, own),
-            largest_share(self.pending, whole),
-        )
+        # ORDER-8, ORDER-10
+        share, pending = largest_share(self.allocated, own), largest_share(self.pending, whole)
+        return queue_key(parent.config.settings, self.config, self.counted, share, pending)
 
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
         """Assert the invariants of a queue that is up to date; for tests."""
@@ -301,21 +299,32 @@ class ParentView(ViewQueue):
             self.tally.replace(child.counted, counted)
             child.counted = counted
             self.repriced = True
+        now, visiting, listed, was = child.open, child.visiting, self._order, child.order
         # ORDER-1
-        wanted = child.open or child.visiting
-        order = child.key_in(self, total) if wanted else ()
-        if order != child.order:
-            if child.order:
-                del self._order[bisect_left(self._order, (child.order,))]
+        order = self._key_of(child, total) if now or visiting else ()
+        if order != was:
+            if was:
+                del listed[bisect_left(listed, (was,))]
             child.order = order
-            if wanted:
-                insort(self._order, (order, child))
-        if before != child.open:
-            self._counts.replace(before, child.open)
-        if child.visiting:
+            if order:
+                insort(listed, (order, child))
+        if before != now:
+            self._counts.replace(before, now)
+        if visiting:
             self._visited[child.key] = child
         elif self._visited:
             self._visited.pop(child.key, None)
+
+    def _key_of(self, child: ViewQueue, total: Mapping[str, int]) -> QueueKey:
+        return child.key_in(self, total) if len(self.children) > 1 else _ONLY
+
+    def add(self, child: ViewQueue) -> ViewQueue | None:
+        """Add a new child; return the one that must be refreshed, as it was the only child."""
+        only = next(iter(self.children.values())) if len(self.children) == 1 else None
+        self.children[child.key] = child
+        if only is not None:
+            self.reorder()
+        return only
 
     def reorder(self) -> None:
         """Remove all children from the order until each is refreshed; the settings have changed."""
@@ -368,7 +377,7 @@ class ParentView(ViewQueue):
         assert self.running == sum(child.running for child in children)
         # All and only the children that could place an ask or must be visited are listed, in order.
         listed = [child for child in children if child.open or child.visiting]
-        order = sorted((child.key_in(self, total), child.key) for child in listed)
+        order = sorted((self._key_of(child, total), child.key) for child in listed)
         assert [(key, child.key) for key, child in self._order] == order
         self._counts.check(child.open for child in children)
         assert set(self._visited) == {child.key for child in children if child.visiting}

@@ -42,7 +42,7 @@ class World:
         made = kind(len(self.queues) + 1, parent, config, self.shapes.types, depth)
         self.queues[config.path] = made
         if parent is not None:
-            parent.children[made.key] = made
+            parent.add(made)
         if isinstance(made, ParentView):
             for child in config.children:
                 self._enter(child, made)
