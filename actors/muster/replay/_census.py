@@ -62,6 +62,17 @@ class LiveAsk:
     bound_us: int | None = None
 
 
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_BOUND: Final = Kind.BOUND
+_WAITING: Final = Kind.WAITING
+_RELEASED: Final = Kind.RELEASED
+_REJECTED: Final = Kind.REJECTED
+_APP_STATE: Final = Kind.APP_STATE
+_QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
+_NEW: Final = AppState.NEW.value
+_COMPLETED: Final = AppState.COMPLETED.value
+
+
 class Listener(Protocol):
     """Receives every change; instants are in microseconds and never go back."""
 
@@ -137,14 +148,14 @@ class Census:
         new = {
             decision.app: decision.queue
             for decision in decisions
-            if decision.state == AppState.NEW and decision.app and decision.queue
+            if decision.state == _NEW and decision.app and decision.queue
         }
         self._queues |= new
-        refused = {decision.index for decision in decisions if decision.kind is Kind.REJECTED}
+        refused = {decision.index for decision in decisions if decision.kind is _REJECTED}
         self.catch_up(at_us, refused)
         for decision in decisions:
             self._follow(decision, at_us)
-            if decision.state == AppState.COMPLETED and decision.app not in new:
+            if decision.state == _COMPLETED and decision.app not in new:
                 self._queues.pop(decision.app or "", None)
 
     def catch_up(self, until_us: int, refused: AbstractSet[int | None] = frozenset()) -> None:
@@ -212,17 +223,17 @@ class Census:
 
     def _follow(self, decision: Decision, at_us: int) -> None:
         listener = self._listener
-        match decision:
-            case Decision(kind=Kind.BOUND | Kind.WAITING, app=str(app), ask=str(name)):
+        kind, app, name, queue = decision.kind, decision.app, decision.ask, decision.queue
+        if app is not None and name is not None:
+            if kind is _BOUND or kind is _WAITING:
                 self._hold((app, name), decision, at_us)
-            case Decision(kind=Kind.RELEASED, app=str(app), ask=str(name), reason=reason):
-                self._release((app, name), reason, at_us)
-            case Decision(kind=Kind.QUEUE_PRIORITY, queue=str(queue), priority=priority):
-                listener.priority(at_us, queue, priority)
-            case Decision(kind=Kind.APP_STATE, state=AppState.NEW, queue=str(queue)):
+            elif kind is _RELEASED:
+                self._release((app, name), decision.reason, at_us)
+        elif queue is not None:
+            if kind is _QUEUE_PRIORITY:
+                listener.priority(at_us, queue, decision.priority)
+            elif kind is _APP_STATE and decision.state == _NEW:
                 listener.job(queue)
-            case _:
-                pass
 
     def _hold(self, key: Key, decision: Decision, at_us: int) -> None:
         ask = self.holding.get(key)
@@ -236,7 +247,7 @@ class Census:
             ask.node, ask.held_us, ask.bound_us = decision.node, at_us, None
             ask.gang = decision.gang or ask.gang
             self._listener.held(at_us, ask)
-        if decision.kind is Kind.BOUND:
+        if decision.kind is _BOUND:
             wait_us = None if ask.came_us is None else at_us - ask.came_us
             ask.came_us, ask.bound_us = None, at_us
             self._listener.bound(at_us, ask, wait_us)

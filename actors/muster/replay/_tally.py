@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from time import perf_counter
-from typing import final
+from typing import Final, final
 
 from muster.feeds import FeedItem
 from muster.replay._census import Census, LiveAsk
@@ -18,6 +18,11 @@ from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Announced, Kind, Reason
 from muster_core.resources import Resources
 from muster_core.structures.totals import add_to, take_from
+
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_RELEASED: Final = Kind.RELEASED
+_REJECTED: Final = Kind.REJECTED
+_WARNING: Final = Kind.WARNING
 
 
 @final
@@ -147,8 +152,6 @@ class Tally:
         self.events = 0
         self.at_us = 0
         self.decisions = 0
-        self.refused = 0
-        self.warnings = 0
         self._first_refusals: list[Remark] = []
         self._first_warnings: list[Remark] = []
         self._began_s = perf_counter()
@@ -156,7 +159,17 @@ class Tally:
         self._counts = _Counts()
         self._census = Census(self._counts)
         self._releases: Counter[Reason | None] = Counter()
-        self._gangs: Counter[Kind] = Counter()
+        self._kinds: Counter[Kind] = Counter()
+
+    @property
+    def refused(self) -> int:
+        """How many events were refused."""
+        return self._kinds[Kind.REJECTED]
+
+    @property
+    def warnings(self) -> int:
+        """How many warnings there were."""
+        return self._kinds[Kind.WARNING]
 
     @property
     def asks_bound(self) -> int:
@@ -180,19 +193,18 @@ class Tally:
         """Count the decisions of a batch."""
         at_us = batch[0].at_us
         self._census.write(batch)
+        kinds = self._kinds
         for announced in batch:
             decision = announced.decision
-            if decision.kind is Kind.RELEASED:
+            kind = decision.kind
+            kinds[kind] += 1
+            if kind is _RELEASED:
                 self._releases[decision.reason] += 1
-            elif decision.kind is Kind.GANG_SATISFIED or decision.kind is Kind.GANG_TIMED_OUT:
-                self._gangs[decision.kind] += 1
-        refusals = _remarks(batch, Kind.REJECTED)
-        warnings = _remarks(batch, Kind.WARNING)
+            elif kind is _REJECTED and len(self._first_refusals) < MOST_REMARKS:
+                self._first_refusals.append(Remark.of(decision))
+            elif kind is _WARNING and len(self._first_warnings) < MOST_REMARKS:
+                self._first_warnings.append(Remark.of(decision))
         self.decisions += len(batch)
-        self.refused += len(refusals)
-        self._first_refusals += refusals[: MOST_REMARKS - len(self._first_refusals)]
-        self.warnings += len(warnings)
-        self._first_warnings += warnings[: MOST_REMARKS - len(self._first_warnings)]
         self.at_us = max(self.at_us, at_us)
 
     def end(self, until_us: int | None = None) -> None:
@@ -230,8 +242,8 @@ class Tally:
             asks_pending=len(self._census.unbound),
             asks_reclaimed=self._releases[Reason.RECLAIMED],
             asks_preempted=self._releases[Reason.PREEMPTED],
-            gangs_satisfied=self._gangs[Kind.GANG_SATISFIED],
-            gangs_timed_out=self._gangs[Kind.GANG_TIMED_OUT],
+            gangs_satisfied=self._kinds[Kind.GANG_SATISFIED],
+            gangs_timed_out=self._kinds[Kind.GANG_TIMED_OUT],
             decisions=self.decisions,
             virtual_s=self.at_us / MICROSECONDS,
             real_s=self.took_s,
@@ -242,7 +254,3 @@ class Tally:
             ),
             utilisation=counts.usage.utilisation(),
         )
-
-
-def _remarks(batch: Sequence[Announced], kind: Kind) -> list[Remark]:
-    return [Remark.of(announced.decision) for announced in batch if announced.decision.kind is kind]

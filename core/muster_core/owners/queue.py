@@ -64,6 +64,8 @@ class QueueMachine:
     #: The reports of children in the present epoch so far.
     _app_reports: list[AppReport] = attrs.field(factory=list[AppReport], init=False)
     _queue_reports: list[QueueReport] = attrs.field(factory=list[QueueReport], init=False)
+    #: The credits in these reports.
+    _credits: int = attrs.field(default=0, init=False)
     #: The epoch to report, once its :class:`Expect` has arrived.
     _expected: Expect | None = attrs.field(default=None, init=False)
 
@@ -87,6 +89,7 @@ class QueueMachine:
                     self._set_child(key, values)
             case AppReport():
                 self._app_reports.append(message)
+                self._credits += message.credits
                 self._hear(message.identity.key, message.values, gone=message.gone)
                 return self._report_if_complete()
             case Expect():
@@ -94,6 +97,7 @@ class QueueMachine:
                 return self._report_if_complete()
             case QueueReport():
                 self._queue_reports.append(message)
+                self._credits += message.credits
                 summary = message.queues[0]
                 self._hear(summary.key, summary.values, gone=summary.gone)
                 return self._report_if_complete()
@@ -124,28 +128,23 @@ class QueueMachine:
 
     def _report_if_complete(self) -> QueueReport | None:
         expected = self._expected
-        come = len(self._app_reports) + len(self._queue_reports)
-        if expected is None or come < expected.children:
+        if expected is None:
+            return None
+        if len(self._app_reports) + len(self._queue_reports) < expected.children:
             return None
         # ROUND-8
         # The order must not depend on the order of arrival. The parts are sorted already, so that
         # sorting is cheap.
-        apps = list(self._app_reports)
-        below = sorted(self._queue_reports, key=_KEY)
-        for report in below:
-            apps.extend(report.apps)
+        queues, apps = [self.summary()], self._app_reports
+        self._queue_reports.sort(key=_KEY)
+        for below in self._queue_reports:
+            queues += below.queues
+            apps += below.apps
         apps.sort(key=_APP_KEY)
-        report = QueueReport(
-            key=self.key,
-            epoch=expected.epoch,
-            credits=sum([report.credits for report in self._app_reports])
-            + sum([report.credits for report in below]),
-            queues=(self.summary(), *(queue for report in below for queue in report.queues)),
-            apps=tuple(apps),
-        )
+        report = QueueReport(self.key, expected.epoch, self._credits, tuple(queues), tuple(apps))
         self._app_reports.clear()
         self._queue_reports.clear()
-        self._expected = None
+        self._expected, self._credits = None, 0
         return report
 
     # PRIORITY-19

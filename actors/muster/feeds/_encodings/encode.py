@@ -24,12 +24,13 @@ _LONGEST_KEY: Final = 1000
 """In YAML a key of more than 1024 characters must start with ``?``."""
 
 
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def to_json_line(value: object) -> bytes:
     """Write a value as one line of JSON."""
     # Lone surrogates (from a file name in a message) are written as JSON escapes.
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(
-        errors="backslashreplace"
-    ) + (b"\n")
+    return _JSON.encode(value).encode(errors="backslashreplace") + b"\n"
 
 
 def to_msgpack(value: object) -> bytes:

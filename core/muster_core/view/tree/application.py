@@ -48,6 +48,7 @@ class ViewApp(Listed):
         counted: The priority with which it counts in its leaf.
         since_us: The instant from which an ask counts as pending that was bound and lost its
             node, in microseconds; other asks count from their submission.
+        to_relist: The slots whose first member may be another one now, by gang.
         failed_on: The node of the last failed bind of each ask that has held none since, by
             name; entries may be of former asks with the same name.
     """
@@ -70,6 +71,7 @@ class ViewApp(Listed):
     allocated: dict[str, int] = attrs.field(factory=dict[str, int])
     counted: int | None = None
     since_us: dict[str, int] = attrs.field(factory=dict[str, int])
+    to_relist: dict[str, Slot[ViewApp]] = attrs.field(factory=dict[str, "Slot[ViewApp]"])
     failed_on: dict[str, tuple[Ask, str]] = attrs.field(factory=dict[str, "tuple[Ask, str]"])
     #: All untried plain asks, as a heap whose top is always untried; and the same by shape,
     #: or None until first needed.
@@ -194,8 +196,21 @@ class ViewApp(Listed):
         slot = self.slots[ask.gang]
         slot.remove(ask)
         if slot.offer is FIRST:
-            slot.relist()
+            self.to_relist[ask.gang] = slot
+            if not slot.members:  # The slot ends, and its bit may become that of another slot.
+                self.relist()
         self._clean(bit)
+
+    def relist(self) -> None:
+        """Offer the first members of the slots that have lost members, before a round reads them.
+
+        A group takes the nodes for its members one after the other, and no round looks at the
+        application in between.
+        """
+        for slot in self.to_relist.values():
+            if slot.offer is FIRST:
+                slot.relist()
+        self.to_relist.clear()
 
     def _withdraw_plain(self, bit: int, *, counted: bool) -> None:
         """Stop offering a plain ask; ``counted`` is whether it was untried until now."""
@@ -362,6 +377,8 @@ class ViewApp(Listed):
         assert all(self.spoilt.values())
         # Nothing is kept for asks that are gone or hold a node.
         assert all(self.has_no_node(name) for name in self.failed_on)
+        # No slot has to be listed again.
+        assert not self.to_relist
         # The cached maximum and sums equal newly computed ones.
         assert self.tally.top() == max(
             (ask.priority for ask in self.pending.values()), default=None

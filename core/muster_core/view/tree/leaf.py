@@ -123,6 +123,8 @@ class LeafView(ViewQueue):
 
     def list_app(self, app: ViewApp, total: Mapping[str, int]) -> None:
         """Update an application's position, and the priority with which it counts in the leaf."""
+        if app.to_relist:
+            app.relist()
         # PRIORITY-9
         priority = app.tally.top()
         if priority != app.counted:

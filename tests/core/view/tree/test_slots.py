@@ -154,7 +154,9 @@ class Slots(RuleBasedStateMachine):
         gang=st.sampled_from([None, "g", "h", "i"]),
     )
     def add(self, name: int, priority: int, bit: int, gang: str | None) -> None:
-        new = ask(f"x{name}", priority) if gang is None else member(f"x{name}", gang, priority)
+        new = ask(f"x{name}", priority, vcore=bit)  # Each bit stands for a shape of its own.
+        if gang is not None:
+            new = new._replace(gang=gang, group=gang)
         if new.name not in self.pending:
             self.app.add(new, bit)
             self.pending[new.name] = (new, bit)
@@ -165,6 +167,19 @@ class Slots(RuleBasedStateMachine):
         gone, bit = self.pending.pop(data.draw(st.sampled_from(sorted(self.pending))))
         self.tried.discard(gone.name)
         self.app.remove(gone, bit)
+
+    @precondition(lambda self: len(self.pending) > 1)
+    @rule(data=st.data())
+    def remove_several(self, data: st.DataObject) -> None:
+        """Remove asks and add some of them again, before a round reads what is offered."""
+        names = data.draw(st.lists(st.sampled_from(sorted(self.pending)), unique=True))
+        gone = {name: self.pending.pop(name) for name in names}
+        for one, bit in gone.values():
+            self.tried.discard(one.name)
+            self.app.remove(one, bit)
+        for name in data.draw(st.lists(st.sampled_from(names), unique=True)) if names else ():
+            self.pending[name] = gone[name]
+            self.app.add(*gone[name])
 
     @precondition(lambda self: self.untried())
     @rule(data=st.data())
@@ -199,6 +214,7 @@ class Slots(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
+        self.app.relist()
         self.app.check()
         for name, slot in self.app.slots.items():
             slot.check()
