@@ -23,7 +23,7 @@ from muster_core.view.eviction.units import UnitTracker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from muster_core.nodes.node import Node
+    from muster_core.nodes.node import Holder, Node
     from muster_core.structures.steps import Steps
     from muster_core.view.eviction.eligibility import Key, Side
     from muster_core.view.eviction.search import Search
@@ -173,9 +173,9 @@ class VictimChoice:
         search = self._search
         members: dict[Victim, None] = {}
         if search.in_one_order:
-            plain, others = search.victim_index.on(self._node).parts()
-            members.update((one, None) for one in others if one.leaf in search.sides)
-            self._enter_candidates(_Candidates(None, plain, anywhere=False))
+            there = search.victim_index.on(self._node)
+            members.update((one, None) for one in there.members if one.leaf in search.sides)
+            self._enter_candidates(_Candidates(None, there.plain, anywhere=False))
         for side, on_node in self._sides() if self._lacking else ():
             members.update(dict.fromkeys(on_node.members))
             if side.leaf.key not in search.helping:
@@ -183,12 +183,12 @@ class VictimChoice:
         for key in search.helping:
             self._enter_leaf(search.sides[key], anywhere=True)
             members.update(search.rows[key].members)
-        seen: set[tuple[int, str]] = set()
+        seen: set[Holder] = set()
         for number, member in enumerate(members, 1):
             if number % SIZE == 0:
                 yield
-            if self._units.name(member) not in seen:
-                seen.update(map(self._units.name, self._enter(member)))
+            if member.holder not in seen:
+                seen.update(victim.holder for victim in self._enter(member))
 
     def _sides(self) -> Iterable[tuple[Side, LeafOnNode]]:
         """Return the leaves whose victims are ordered leaf by leaf, with these victims."""

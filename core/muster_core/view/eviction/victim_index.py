@@ -2,8 +2,8 @@
 
 A search for victims first needs bounds: the most that any node has free, the lowest priority
 in a leaf, the largest victim. They are updated from one search to the next, node by node.
-The victims on a node are listed only when the node is a candidate, and again only if it has
-changed; victims that have not changed are kept.
+The victims on a node are listed only when the node is a candidate. After that only the
+allocations that have changed are looked at.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class VictimIndex:
         self.capacity.forget(node)
         on_node = self._by_node.pop(node, None)
         if on_node is not None:
-            for victim in on_node.victims:
+            for victim in on_node.held.values():
                 self._remove(victim)
             self._set_level(node, None)
 
@@ -157,35 +157,41 @@ class VictimIndex:
     def _look_at(self, node: Node) -> Steps[None]:
         on_node = self._by_node.get(node)
         if on_node is None:
-            on_node = self._by_node[node] = NodeVictims()
-        before, apps = on_node.held, self._state.apps
-        now: dict[tuple[int, str], Victim] = {}
+            on_node, changed = NodeVictims(), None
+            self._by_node[node] = on_node
+        else:
+            changed = node.changed
+        gone: list[Victim] = []
         come: list[Victim] = []
-        for holder in node.held:
-            victim = before.get(holder)
-            key, name = holder
+        for holder in {**on_node.held, **node.held} if changed is None else changed:
+            victim = on_node.held.get(holder)
             if victim is not None:
-                held = apps[key].bound if victim.bound else apps[key].waiting
-                there = held.get(name)
-                if there is None or there[0] is not victim.allocation or there[1] is not node:
-                    victim = None
-            if victim is None:
-                victim = victim_of(self._state, key, name)
-                come.append(victim)
+                if self._is_still(victim):
+                    continue
+                gone.append(victim)
+            if holder in node.held:
+                come.append(victim_of(self._state, *holder))
                 if len(come) % SIZE == 0:
                     yield
-            now[holder] = victim
-        gone = [victim for holder, victim in before.items() if now.get(holder) is not victim]
-        on_node.held = now
+        node.changed = {}
         if gone or come:
             on_node.change(gone, come)
             for victim in gone:
                 self._remove(victim)
             for victim in come:
                 self._add(victim)
-            self._set_level(node, on_node.victims[0].place[0] if on_node.victims else None)
+            self._set_level(node, on_node.lowest())
         del self._unseen[node]
         yield
+
+    def _is_still(self, victim: Victim) -> bool:
+        """Return whether a victim has the same allocation, and is bound only if it was."""
+        app = victim.app
+        if self._state.apps.get(app.identity.key) is not app:
+            return False
+        held = app.bound if victim.bound else app.waiting
+        there = held.get(victim.allocation.ask.name)
+        return there is not None and there[0] is victim.allocation and there[1] is victim.node
 
     def _set_level(self, node: Node, priority: int | None) -> None:
         """Record the lowest priority on a node, or None if it has no victims."""
@@ -263,6 +269,17 @@ class VictimIndex:
             for held in (app.bound, app.waiting):
                 for name, (_, node) in held.items():
                     yield by_node[node].held[key, name]
+
+    def check(self) -> None:
+        """Assert that allocations are as they were if no change is recorded; for tests."""
+        for node, on_node in self._by_node.items():
+            on_node.check()
+            assert self._lowest.get(node) == on_node.lowest()
+            if node.changed is not None:
+                for holder in on_node.held.keys() | node.held.keys():
+                    if holder not in node.changed:
+                        assert holder in node.held
+                        assert self._is_still(on_node.held[holder])
 
 
 def _level(level: tuple[int, Collection[Node]]) -> int:

@@ -140,7 +140,7 @@ def test_how_much_there_is_and_the_most_of_one() -> None:
     made = standing(victim("a", vcore=3, memory=1), victim("b", member=True, vcore=2))
 
     assert made.amounts == {"vcore": 5, "memory": 1}
-    assert made.largest == {"vcore": 3, "memory": 1}
+    assert [made.largest(name) for name in ("vcore", "memory", "gpu")] == [3, 1, 0]
 
 
 # What stands on all nodes
@@ -232,9 +232,11 @@ Shown = Mapping[tuple[str, int], tuple[list[str], list[str], list[str], int]]
 class Histories(RuleBasedStateMachine):
     """What is kept of the nodes beside a fresh look at every application."""
 
+    room = 4
+
     def __init__(self) -> None:
         super().__init__()
-        self.made: Contest = contest(share("a"), share("b"), l=3, m=4)
+        self.made: Contest = contest(share("a"), share("b"), l=3, m=self.room)
         self.victim_index = VictimIndex(self.made.state)
         self.numbers = 0
 
@@ -273,6 +275,7 @@ class Histories(RuleBasedStateMachine):
     def check(self) -> None:
         state = self.made.state
         look(self.victim_index)
+        self.victim_index.check()
         everything = [
             victim_of(state, key, name)
             for key, app in state.apps.items()
@@ -305,7 +308,7 @@ class Histories(RuleBasedStateMachine):
 
     def check_ladder(self, node: Node, there: list[Victim]) -> None:
         """Compare what a node could give with sums that are made anew."""
-        for wanted in range(1, 8):
+        for wanted in (*range(1, 8), *range(8, 64, 5)):
             sums = self.victim_index.on(node).sums()
             level = sums.level_for({"vcore": wanted})
             found = None
@@ -352,8 +355,23 @@ class Histories(RuleBasedStateMachine):
         }
 
 
+class Crowded(Histories):
+    """The same with so many victims on a node that few of them change at a time."""
+
+    room = 60
+
+    def __init__(self) -> None:
+        super().__init__()
+        for at in range(30):
+            self.add("ab"[at % 2], at % 4 - 1, 1 + at % 3 // 2, "m")
+        self.add_gang("a", 0, 2, 2)
+        self.add_gang("b", 0, 3, 2)
+
+
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=30, stateful_step_count=30)
+TestCrowded = Crowded.TestCase
+TestCrowded.settings = settings(max_examples=20, stateful_step_count=20)
 
 
 def test_nodes_that_are_gone_are_forgotten() -> None:
