@@ -11,6 +11,8 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, final
 
+import attrs
+
 from muster_core.structures.steps import SIZE, all_at_once, in_order
 from muster_core.view.eviction.extremes import Counts, Peaks
 from muster_core.view.eviction.victims import NodeVictims, Victim, order, take_out, victim_of
@@ -156,24 +158,22 @@ class VictimIndex:
 
     def _look_at(self, node: Node) -> Steps[None]:
         on_node = self._by_node.get(node)
+        changed = None if on_node is None else node.changed
         if on_node is None:
-            on_node, changed = NodeVictims(), None
-            self._by_node[node] = on_node
-        else:
-            changed = node.changed
+            on_node = NodeVictims()
         gone: list[Victim] = []
         come: list[Victim] = []
         for holder in {**on_node.held, **node.held} if changed is None else changed:
             victim = on_node.held.get(holder)
             if victim is not None:
-                if self._is_still(victim):
+                if victim.is_current():
                     continue
                 gone.append(victim)
             if holder in node.held:
                 come.append(victim_of(self._state, *holder))
                 if len(come) % SIZE == 0:
                     yield
-        node.changed = {}
+        self._by_node[node], node.changed = on_node, {}
         if gone or come:
             on_node.change(gone, come)
             for victim in gone:
@@ -183,15 +183,6 @@ class VictimIndex:
             self._set_level(node, on_node.lowest())
         del self._unseen[node]
         yield
-
-    def _is_still(self, victim: Victim) -> bool:
-        """Return whether a victim has the same allocation, and is bound only if it was."""
-        app = victim.app
-        if self._state.apps.get(app.identity.key) is not app:
-            return False
-        held = app.bound if victim.bound else app.waiting
-        there = held.get(victim.allocation.ask.name)
-        return there is not None and there[0] is victim.allocation and there[1] is victim.node
 
     def _set_level(self, node: Node, priority: int | None) -> None:
         """Record the lowest priority on a node, or None if it has no victims."""
@@ -276,10 +267,12 @@ class VictimIndex:
             on_node.check()
             assert self._lowest.get(node) == on_node.lowest()
             if node.changed is not None:
-                for holder in on_node.held.keys() | node.held.keys():
-                    if holder not in node.changed:
-                        assert holder in node.held
-                        assert self._is_still(on_node.held[holder])
+                assert on_node.held.keys() ^ node.held.keys() <= node.changed.keys()
+                for holder, victim in on_node.held.items():
+                    fresh = None if holder in node.changed else victim_of(self._state, *holder)
+                    assert fresh is None or attrs.astuple(fresh, recurse=False) == attrs.astuple(
+                        victim, recurse=False
+                    )
 
 
 def _level(level: tuple[int, Collection[Node]]) -> int:

@@ -71,6 +71,12 @@ class Victim:
         """The key of its application, and its name."""
         return (self.app.identity.key, self.allocation.ask.name)
 
+    def is_current(self) -> bool:
+        """Return whether it still has its allocation, and is bound if it was."""
+        held = self.app.bound if self.bound else self.app.waiting
+        there = held.get(self.allocation.ask.name)
+        return there is not None and there[0] is self.allocation and there[1] is self.node
+
     def hold(self) -> Hold:
         """Return it as a hold."""
         return Hold(self.app, self.allocation, self.node, self.allocation.number, self.bound)
@@ -216,12 +222,12 @@ class PrioritySums:
         #: For each type, the sum of all victims up to each priority, and their largest amount.
         self._sums: dict[str, list[int]] = {}
         self._largest: dict[str, list[int]] = {}
-        for name in {name for name, _ in self._counts}:
+        for name in sorted({name for name, _ in self._counts}):
             levels = [self._counts.get((name, priority)) for priority in self.priorities]
-            self._sums[name] = list(accumulate(one.total if one else 0 for one in levels))
-            self._largest[name] = list(
-                accumulate((one.ends()[1] if one else 0 for one in levels), max)
-            )
+            sums = [0 if counts is None else counts.total for counts in levels]
+            largest = [0 if counts is None else counts.ends()[1] for counts in levels]
+            self._sums[name] = list(accumulate(sums))
+            self._largest[name] = list(accumulate(largest, max))
 
     def level_for(self, lack: Mapping[str, int]) -> int | None:
         """Return the index of the lowest priority up to which the victims suffice.

@@ -209,6 +209,27 @@ def test_a_member_that_waited_and_is_bound_now() -> None:
     assert [one.bound for one in victim_index.on(node).by_leaf()[key].members] == [True]
 
 
+def test_if_changes_are_not_recorded_all_are_compared() -> None:
+    made = contest(share("b"), m=5)
+    made.tell(wish("b", "v"), wish("b", "w"), wish("b", "x"))
+    victim_index, node = VictimIndex(made.state), made.state.nodes.nodes["m"]
+    look(victim_index)
+    kept = victim_index.on(node).held[made.app("b").identity.key, "v"]
+    made.tell(Release("b", "w"), Release("b", "x"), wish("b", "x", 1), wish("b", "y"))
+    assert node.changed
+    node.changed = None
+    look(victim_index)
+
+    there = victim_index.on(node)
+    assert {name: one.place[0] for (_, name), one in there.held.items()} == {
+        "v": 0,
+        "x": 1,
+        "y": 0,
+    }
+    assert kept in there.plain
+    victim_index.check()
+
+
 def test_a_node_that_is_lost_is_forgotten() -> None:
     made = contest(share("b"), n=1)
     made.tell(wish("b"))
