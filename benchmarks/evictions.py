@@ -293,9 +293,7 @@ def _growth(
         costs = [known[one][app, SIZES[0]] for one in sizes]
         ratio = max(after / before for before, after in pairwise(costs))
         raw = ", ".join(f"{1e3 * cost:.2f} ms" for cost in costs)
-        crowded = max(asks for _, asks in sizes) > SLOTS and what.startswith("allocations")
-        note = "with a thousand on a node, whose sums are made anew" if crowded else ""
-        yield Figure("evictions", f"{means}, {what}", ratio, "×", target=2, raw=raw, note=note)
+        yield Figure("evictions", f"{means}, {what}", ratio, "×", target=2, raw=raw)
 
 
 def main(arguments: Sequence[str]) -> None:

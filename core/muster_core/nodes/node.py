@@ -36,6 +36,8 @@ class Node(Ranked):
         weighing: Computes its utilisation.
         matching: The shapes that may use it, regardless of free resources; ``mask`` has those of
             them that fit now.
+        changed: The holders whose allocations have begun, ended or been bound since the reader of
+            this cleared it; None if nobody reads it, or if they are too many.
         present: Whether it is still in the index.
         version: A number that changes whenever anything about the node changes.
     """
@@ -48,5 +50,6 @@ class Node(Ranked):
     held: dict[Holder, int] = attrs.field(factory=dict["Holder", int])
     weighing: Weighing = attrs.field(factory=lambda: Weighing({}, ()), repr=False)
     matching: int = 0
+    changed: dict[Holder, None] | None = None
     present: bool = True
     version: int = 0

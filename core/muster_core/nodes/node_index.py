@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, final
 from muster_core.structures.ranking import Ranking
 from muster_core.structures.shapes import MaskCounts, Shape, ShapeTable, bits_of
 from muster_core.structures.shares import Weighing
-from muster_core.structures.steps import in_pieces
+from muster_core.structures.steps import SIZE, in_pieces
 from muster_core.values.configuration import NodeSortPolicy
 
 if TYPE_CHECKING:
@@ -129,10 +129,16 @@ class NodeIndex:
         return node
 
     def touch(self, node: Node) -> None:
-        """Record that the allocations on a node have changed."""
+        """Record that a node has changed."""
         node.version += 1
         self.changes += 1
         self.touched[node] = None
+
+    def touch_allocation(self, node: Node, holder: Holder) -> None:
+        """Record that an allocation on a node has changed, but not its resources."""
+        self.touch(node)
+        if node.changed is not None:
+            _note_change(node, node.changed, holder)
 
     def save(self, name: str) -> Callable[[], None]:
         """Return a function that restores the present fields of a node."""
@@ -192,6 +198,8 @@ class NodeIndex:
         held[holder] = held[holder] + 1 if holder in held else 1
         for name, amount in resources.amounts.items():
             used[name] = used[name] + amount if name in used else amount
+        if node.changed is not None:
+            _note_change(node, node.changed, holder)
         self._moved(node)
 
     def give_back(self, node: Node, resources: Resources, holder: Holder) -> None:
@@ -207,6 +215,8 @@ class NodeIndex:
                 node.used[name] = left
             else:
                 del node.used[name]
+        if node.changed is not None:
+            _note_change(node, node.changed, holder)
         if node.present:
             self._moved(node)
 
@@ -335,6 +345,13 @@ class NodeIndex:
             for name, amount in node.capacity.items():
                 total[name] = total.get(name, 0) + amount
         assert total == self.total
+
+
+def _note_change(node: Node, changed: dict[Holder, None], holder: Holder) -> None:
+    """Record which allocation has changed, unless it is as well to compare all of them."""
+    changed[holder] = None
+    if len(changed) > len(node.held) + SIZE:  # Perhaps nobody reads this any more.
+        node.changed = None
 
 
 def _how_many(resources: Resources, room: Mapping[str, int]) -> int:

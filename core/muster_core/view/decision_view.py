@@ -242,6 +242,7 @@ class DecisionView:
         assert not self._state.placing
         assert not self._state.exact
         self._check_nodes()
+        self._rounds.check()
         # The announced priorities are the present ones.
         priorities = {queue.config.path: queue.priority for queue in self.queues.values()}
         assert self._announced == {

@@ -233,3 +233,7 @@ class Rounds:
         yield from self._placements.seen_states.start_anew()
         yield from self._state.timers.tidy()
         return commits
+
+    def check(self) -> None:
+        """Assert the invariants between two batches; for tests."""
+        self._evictor.check()

@@ -8,6 +8,7 @@ from muster_core.config.model import NodeSortPolicy
 from muster_core.resources import Resources
 from muster_core.structures.ranking import BLOCK_SIZE
 from muster_core.structures.shapes import KEPT_IDLE
+from muster_core.structures.steps import SIZE
 from tests.core.building import shape
 from tests.core.nodes.node_index import Nodes
 
@@ -205,6 +206,36 @@ def test_which_nodes_have_changed_is_known_until_somebody_takes_note() -> None:
     nodes.index.put_back(lost)
 
     assert list(nodes.index.touched) == [lost]
+
+
+def test_which_allocations_have_changed_is_known_to_who_asks() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=100)
+    node = nodes.take("a", vcore=1)
+    assert node.changed is None
+    node.changed = {}
+    nodes.update("a", schedulable=False)
+    assert node.changed == {}
+    nodes.index.take(node, ONE, (2, "x"))
+    nodes.index.give_back(node, ONE, (2, "x"))
+    nodes.index.take(node, ONE, (2, "y"))
+    nodes.index.touch_allocation(node, (1, "x"))
+
+    assert node.changed == dict.fromkeys([(2, "x"), (2, "y"), (1, "x")])
+    assert nodes.index.touched == {node: None}
+
+
+def test_changes_of_allocations_do_not_pile_up_if_nobody_reads_them() -> None:
+    nodes = Nodes()
+    nodes.add("a", vcore=1)
+    node = nodes.index.nodes["a"]
+    node.changed = {}
+    for number in range(SIZE + 1):
+        assert node.changed is not None
+        nodes.index.take(node, ONE, (1, f"{number}"))
+        nodes.index.give_back(node, ONE, (1, f"{number}"))
+
+    assert node.changed is None
 
 
 def test_every_change_is_counted() -> None:

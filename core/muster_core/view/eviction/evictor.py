@@ -245,3 +245,7 @@ class Evictor:
             return None
         plan = yield from self._plan_for(action, slot.app, ask)
         return None if plan is None else _Step(slot.app, ask, plan.node, plan)
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        self._victim_index.check()

@@ -54,11 +54,13 @@ class Peaks:
 
 @final
 class Counts:
-    """Numbers, each with its count, and the lowest and the highest of them."""
+    """Numbers, each with its count; their total, and the lowest and the highest of them."""
 
-    __slots__ = ("_counts", "_ends")
+    __slots__ = ("_counts", "_ends", "total")
 
     def __init__(self) -> None:
+        #: The sum of all numbers.
+        self.total = 0
         self._counts: dict[int, int] = {}
         #: The lowest and the highest; None if they must be computed again.
         self._ends: tuple[int, int] | None = None
@@ -69,6 +71,7 @@ class Counts:
 
     def add(self, number: int) -> None:
         """Add a number."""
+        self.total += number
         count = self._counts.get(number, 0)
         self._counts[number] = count + 1
         if not count and self._ends is not None:
@@ -77,6 +80,7 @@ class Counts:
 
     def remove(self, number: int) -> None:
         """Remove a number once."""
+        self.total -= number
         count = self._counts[number] - 1
         if count:
             self._counts[number] = count

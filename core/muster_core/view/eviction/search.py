@@ -244,7 +244,7 @@ class Search:
                 there = on_node.amounts.get(name, 0)
                 if there:
                     most += min(there, self._most[side.leaf.key].get(name, 0))
-                    largest = max(largest, on_node.largest[name])
+                    largest = max(largest, on_node.largest(name))
             if most < amount:
                 return None
             count = max(count, -(-amount // largest))

@@ -28,23 +28,18 @@ class UnitTracker:
         #: How many bound members of each gang are taken.
         self._counts: dict[str, int] = {}
 
-    @staticmethod
-    def name(victim: Victim) -> tuple[int, str]:
-        """Return the application key and the name of a victim's ask."""
-        return (victim.app.identity.key, victim.allocation.ask.name)
-
     def is_taken(self, victim: Victim) -> bool:
         """Return whether a victim is taken."""
-        return self.name(victim) in self._taken
+        return victim.holder in self._taken
 
     def take(self, unit: Unit) -> None:
         """Record that a unit is taken."""
-        self._taken.update(map(self.name, unit))
+        self._taken.update(victim.holder for victim in unit)
         self._count(unit, 1)
 
     def spare(self, unit: Unit) -> None:
         """Record that a unit is spared."""
-        self._taken.difference_update(map(self.name, unit))
+        self._taken.difference_update(victim.holder for victim in unit)
         self._count(unit, -1)
 
     def _count(self, unit: Unit, change: int) -> None:
@@ -83,11 +78,11 @@ class UnitTracker:
 
         Such a gang would have fewer bound members than it needs, while others are still taken.
         """
-        names = set(map(self.name, unit))
+        holders = {victim.holder for victim in unit}
         for gang in {id(victim.gang): victim.gang for victim in unit if victim.bound}.values():
             if gang is None:
                 continue
-            left = [key for key in gang.bound if key not in self._taken or key in names]
+            left = [key for key in gang.bound if key not in self._taken or key in holders]
             if len(left) < len(gang.bound) and len(left) < _required(gang):
                 return True
         return False

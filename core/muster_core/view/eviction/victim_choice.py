@@ -23,7 +23,7 @@ from muster_core.view.eviction.units import UnitTracker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from muster_core.nodes.node import Node
+    from muster_core.nodes.node import Holder, Node
     from muster_core.structures.steps import Steps
     from muster_core.view.eviction.eligibility import Key, Side
     from muster_core.view.eviction.search import Search
@@ -173,37 +173,34 @@ class VictimChoice:
         search = self._search
         members: dict[Victim, None] = {}
         if search.in_one_order:
-            plain, others = search.victim_index.on(self._node).parts()
-            members.update((one, None) for one in others if one.leaf in search.sides)
-            self._enter_candidates(_Candidates(None, plain, anywhere=False))
+            there = search.victim_index.on(self._node)
+            members.update((one, None) for one in there.members if one.leaf in search.sides)
+            self._enter_candidates(_Candidates(None, there.plain, anywhere=False))
         for side, on_node in self._sides() if self._lacking else ():
-            members.update(dict.fromkeys(on_node.members))
+            if on_node.members:
+                members.update(dict.fromkeys(on_node.members))
             if side.leaf.key not in search.helping:
-                self._enter_leaf(side, anywhere=False)
+                self._enter_leaf(side, on_node)
         for key in search.helping:
-            self._enter_leaf(search.sides[key], anywhere=True)
+            self._enter_leaf(search.sides[key], None)
             members.update(search.rows[key].members)
-        seen: set[tuple[int, str]] = set()
+        seen: set[Holder] = set()
         for number, member in enumerate(members, 1):
             if number % SIZE == 0:
                 yield
-            if self._units.name(member) not in seen:
-                seen.update(map(self._units.name, self._enter(member)))
+            if member.holder not in seen:
+                seen.update(victim.holder for victim in self._enter(member))
 
     def _sides(self) -> Iterable[tuple[Side, LeafOnNode]]:
         """Return the leaves whose victims are ordered leaf by leaf, with these victims."""
         return () if self._search.in_one_order else self._search.sides_on(self._node)
 
-    def _enter_leaf(self, side: Side, *, anywhere: bool) -> None:
-        """Add the plain victims of a leaf to the heap."""
-        search, key = self._search, side.leaf.key
-        by_priority = self._eligibility.sorts_by_priority(side)
-        if anywhere:
-            victims = search.rows[key].in_order(by_priority=by_priority)
-        else:
-            on_node = search.victim_index.on(self._node).by_leaf().get(key)
-            victims = () if on_node is None else on_node.in_order(by_priority=by_priority)
-        self._enter_candidates(_Candidates(side, victims, anywhere))
+    def _enter_leaf(self, side: Side, on_node: LeafOnNode | None) -> None:
+        """Add the plain victims of a leaf to the heap: those on the node, or if None on any."""
+        there = self._search.rows[side.leaf.key] if on_node is None else on_node
+        victims = there.in_order(by_priority=self._eligibility.sorts_by_priority(side))
+        if victims:
+            self._push(self._key(side, victims[0]), _Candidates(side, victims, on_node is None))
 
     def _enter_candidates(self, candidates: _Candidates) -> None:
         """Add candidates to the heap, at the position of the first possible one."""
@@ -250,8 +247,9 @@ class VictimChoice:
     def _first_candidate(self, before: Key, candidates: _Candidates) -> Unit | None:
         own = candidates.side
         if candidates.anywhere and own is not None and not self._helps(own.leaf.key):
-            if self._lacking:  # From now on only victims on the node are useful.
-                self._enter_leaf(own, anywhere=False)
+            on_node = self._search.victim_index.on(self._node).by_leaf().get(own.leaf.key)
+            if self._lacking and on_node is not None:  # Only victims on the node are useful now.
+                self._enter_leaf(own, on_node)
             return None
         for _ in range(SIZE):
             head = self._head(candidates)

@@ -2,14 +2,16 @@
 
 A search for victims first needs bounds: the most that any node has free, the lowest priority
 in a leaf, the largest victim. They are updated from one search to the next, node by node.
-The victims on a node are listed only when the node is a candidate, and again only if it has
-changed; victims that have not changed are kept.
+The victims on a node are listed only when the node is a candidate. After that only the
+allocations that have changed are looked at.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from typing import TYPE_CHECKING, final
+
+import attrs
 
 from muster_core.structures.steps import SIZE, all_at_once, in_order
 from muster_core.view.eviction.extremes import Counts, Peaks
@@ -134,7 +136,7 @@ class VictimIndex:
         self.capacity.forget(node)
         on_node = self._by_node.pop(node, None)
         if on_node is not None:
-            for victim in on_node.victims:
+            for victim in on_node.held.values():
                 self._remove(victim)
             self._set_level(node, None)
 
@@ -156,34 +158,29 @@ class VictimIndex:
 
     def _look_at(self, node: Node) -> Steps[None]:
         on_node = self._by_node.get(node)
+        changed = None if on_node is None else node.changed
         if on_node is None:
-            on_node = self._by_node[node] = NodeVictims()
-        before, apps = on_node.held, self._state.apps
-        now: dict[tuple[int, str], Victim] = {}
+            on_node = NodeVictims()
+        gone: list[Victim] = []
         come: list[Victim] = []
-        for holder in node.held:
-            victim = before.get(holder)
-            key, name = holder
+        for holder in {**on_node.held, **node.held} if changed is None else changed:
+            victim = on_node.held.get(holder)
             if victim is not None:
-                held = apps[key].bound if victim.bound else apps[key].waiting
-                there = held.get(name)
-                if there is None or there[0] is not victim.allocation or there[1] is not node:
-                    victim = None
-            if victim is None:
-                victim = victim_of(self._state, key, name)
-                come.append(victim)
+                if victim.is_current():
+                    continue
+                gone.append(victim)
+            if holder in node.held:
+                come.append(victim_of(self._state, *holder))
                 if len(come) % SIZE == 0:
                     yield
-            now[holder] = victim
-        gone = [victim for holder, victim in before.items() if now.get(holder) is not victim]
-        on_node.held = now
+        self._by_node[node], node.changed = on_node, {}
         if gone or come:
             on_node.change(gone, come)
             for victim in gone:
                 self._remove(victim)
             for victim in come:
                 self._add(victim)
-            self._set_level(node, on_node.victims[0].place[0] if on_node.victims else None)
+            self._set_level(node, on_node.lowest())
         del self._unseen[node]
         yield
 
@@ -263,6 +260,19 @@ class VictimIndex:
             for held in (app.bound, app.waiting):
                 for name, (_, node) in held.items():
                     yield by_node[node].held[key, name]
+
+    def check(self) -> None:
+        """Assert that allocations are as they were if no change is recorded; for tests."""
+        for node, on_node in self._by_node.items():
+            on_node.check()
+            assert self._lowest.get(node) == on_node.lowest()
+            if node.changed is not None:
+                assert on_node.held.keys() ^ node.held.keys() <= node.changed.keys()
+                for holder, victim in on_node.held.items():
+                    fresh = None if holder in node.changed else victim_of(self._state, *holder)
+                    assert fresh is None or attrs.astuple(fresh, recurse=False) == attrs.astuple(
+                        victim, recurse=False
+                    )
 
 
 def _level(level: tuple[int, Collection[Node]]) -> int:

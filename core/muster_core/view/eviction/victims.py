@@ -1,16 +1,21 @@
 """The possible victims on a node: its allocations, in the order of victims.
 
 EVICTION-13. The victims on a node are sorted once and kept; sums over them are computed when
-first needed, and kept until the node changes.
+first needed. If few victims change, the order and the sums are updated; otherwise they are
+made anew.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.structures.totals import add_to, take_from
+from muster_core.view.eviction.extremes import Counts
 from muster_core.view.gangs.gang import Hold
 
 if TYPE_CHECKING:
@@ -61,6 +66,17 @@ class Victim:
         """The key of its leaf."""
         return self.app.identity.leaf
 
+    @property
+    def holder(self) -> Holder:
+        """The key of its application, and its name."""
+        return (self.app.identity.key, self.allocation.ask.name)
+
+    def is_current(self) -> bool:
+        """Return whether it still has its allocation, and is bound if it was."""
+        held = self.app.bound if self.bound else self.app.waiting
+        there = held.get(self.allocation.ask.name)
+        return there is not None and there[0] is self.allocation and there[1] is self.node
+
     def hold(self) -> Hold:
         """Return it as a hold."""
         return Hold(self.app, self.allocation, self.node, self.allocation.number, self.bound)
@@ -91,25 +107,43 @@ class LeafOnNode:
 
     Attributes:
         amounts: Their resources in total.
-        largest: The most that one of them has of each type.
         plain: The victims without a gang, by priority, then the newest first.
         members: The gang members, in the same order.
     """
 
     amounts: dict[str, int] = attrs.field(factory=dict[str, int])
-    largest: dict[str, int] = attrs.field(factory=dict[str, int])
     plain: list[Victim] = attrs.field(factory=list[Victim])
     members: list[Victim] = attrs.field(factory=list[Victim])
+    #: The amounts of each type of which the largest one was asked for.
+    _counts: dict[str, Counts] = attrs.field(factory=dict[str, Counts], init=False)
     _newest: list[Victim] | None = attrs.field(default=None, init=False)
 
     def put(self, victim: Victim) -> None:
-        """Add a victim that is after all others in order."""
-        amounts, largest = self.amounts, self.largest
-        for name, amount in victim.allocation.ask.resources.items():
-            amounts[name] = amounts.get(name, 0) + amount
-            if amount > largest.get(name, 0):
-                largest[name] = amount
+        """Add a victim that is after all others in order, before anything is asked."""
+        add_to(self.amounts, victim.allocation.ask.resources.amounts)
         (self.plain if victim.gang is None else self.members).append(victim)
+
+    def add(self, victim: Victim) -> None:
+        """Add a victim."""
+        resources = victim.allocation.ask.resources
+        add_to(self.amounts, resources.amounts)
+        for name, counts in self._counts.items():
+            if resources[name]:
+                counts.add(resources[name])
+        insort(self.plain if victim.gang is None else self.members, victim, key=_place)
+        if self._newest is not None and victim.gang is None:
+            insort(self._newest, victim, key=_age)
+
+    def remove(self, victim: Victim) -> None:
+        """Remove a victim."""
+        resources = victim.allocation.ask.resources
+        take_from(self.amounts, resources.amounts)
+        for name, counts in self._counts.items():
+            if resources[name]:
+                counts.remove(resources[name])
+        take_out(self.plain if victim.gang is None else self.members, victim)
+        if self._newest is not None and victim.gang is None:
+            take_out(self._newest, victim, by_priority=False)
 
     def in_order(self, *, by_priority: bool) -> list[Victim]:
         """Return the victims without a gang, by priority or only the newest first."""
@@ -123,36 +157,77 @@ class LeafOnNode:
         """Return the lowest priority."""
         return min(victims[0].place[0] for victims in (self.plain, self.members) if victims)
 
+    def largest(self, name: str) -> int:
+        """Return the most of a type that one of them has, or 0."""
+        counts = self._counts.get(name)
+        if counts is None:
+            counts = self._counts[name] = Counts()
+            for victim in chain(self.plain, self.members):
+                amount = victim.allocation.ask.resources[name]
+                if amount:
+                    counts.add(amount)
+        return counts.ends()[1] if counts else 0
+
+    def check(self, fresh: LeafOnNode) -> None:
+        """Assert that it is as if made anew; for tests."""
+        assert (self.plain, self.members) == (fresh.plain, fresh.members)
+        assert self.amounts == fresh.amounts
+        if self._newest is not None:
+            assert self._newest == fresh.in_order(by_priority=False)
+        for name in self._counts:
+            assert self.largest(name) == fresh.largest(name)
+
 
 @final
 class PrioritySums:
     """How much could be taken from a node, up to each priority, from any leaf.
 
     Args:
-        victims: All victims on the node, by priority.
+        victims: All victims on the node.
     """
 
-    __slots__ = ("_largest", "_sums", "priorities")
+    __slots__ = ("_counts", "_largest", "_sums", "priorities")
 
     def __init__(self, victims: Iterable[Victim]) -> None:
+        #: The amounts of each type that the victims of each priority have.
+        self._counts: defaultdict[tuple[str, int], Counts] = defaultdict(Counts)
+        for victim in victims:
+            self._add(victim)
+        self._add_up()
+
+    def change(self, gone: Iterable[Victim], come: Iterable[Victim]) -> None:
+        """Record which victims have left and which have come."""
+        for victim in gone:
+            self._remove(victim)
+        for victim in come:
+            self._add(victim)
+        self._add_up()
+
+    def _add(self, victim: Victim) -> None:
+        counts, priority = self._counts, victim.place[0]
+        for name, amount in victim.allocation.ask.resources.amounts.items():
+            counts[name, priority].add(amount)
+
+    def _remove(self, victim: Victim) -> None:
+        counts, priority = self._counts, victim.place[0]
+        for name, amount in victim.allocation.ask.resources.amounts.items():
+            counts[name, priority].remove(amount)
+            if not counts[name, priority]:
+                del counts[name, priority]
+
+    def _add_up(self) -> None:
+        """Add up the amounts of all priorities, from the lowest."""
         #: All priorities, the lowest first.
-        self.priorities: list[int] = []
+        self.priorities = sorted({priority for _, priority in self._counts})
         #: For each type, the sum of all victims up to each priority, and their largest amount.
         self._sums: dict[str, list[int]] = {}
         self._largest: dict[str, list[int]] = {}
-        for victim in victims:
-            priority = victim.place[0]
-            if not self.priorities or self.priorities[-1] != priority:
-                self.priorities.append(priority)
-                for levels in (*self._sums.values(), *self._largest.values()):
-                    levels.append(levels[-1])
-            for name, amount in victim.allocation.ask.resources.items():
-                sums = self._sums.get(name)
-                if sums is None:
-                    zeros = [0] * len(self.priorities)
-                    sums, self._largest[name] = self._sums.setdefault(name, zeros), list(zeros)
-                sums[-1] += amount
-                self._largest[name][-1] = max(self._largest[name][-1], amount)
+        for name in sorted({name for name, _ in self._counts}):
+            levels = [self._counts.get((name, priority)) for priority in self.priorities]
+            sums = [0 if counts is None else counts.total for counts in levels]
+            largest = [0 if counts is None else counts.ends()[1] for counts in levels]
+            self._sums[name] = list(accumulate(sums))
+            self._largest[name] = list(accumulate(largest, max))
 
     def level_for(self, lack: Mapping[str, int]) -> int | None:
         """Return the index of the lowest priority up to which the victims suffice.
@@ -175,35 +250,38 @@ class PrioritySums:
         """Return a lower bound of the number of victims, with priorities up to a level."""
         return max(-(-amount // self._largest[name][level]) for name, amount in lack.items())
 
+    def check(self, fresh: PrioritySums) -> None:
+        """Assert that they are as if made anew; for tests."""
+        assert self.priorities == fresh.priorities
+        assert (self._sums, self._largest) == (fresh._sums, fresh._largest)
+
 
 @final
 class NodeVictims:
     """All victims on one node."""
 
-    __slots__ = ("_by_leaf", "_parts", "_priority_sums", "held", "victims")
+    __slots__ = ("_by_leaf", "_sums", "held", "members", "plain")
 
     def __init__(self) -> None:
         #: The victims, by application and name, as of the last look at the node.
         self.held: dict[Holder, Victim] = {}
-        #: The same by priority, then the newest first.
-        self.victims: list[Victim] = []
+        #: Those without a gang, by priority, then the newest first.
+        self.plain: list[Victim] = []
+        #: The gang members, in the same order.
+        self.members: list[Victim] = []
         self._by_leaf: dict[int, LeafOnNode] | None = None
-        self._priority_sums: PrioritySums | None = None
-        self._parts: tuple[list[Victim], list[Victim]] | None = None
+        self._sums: PrioritySums | None = None
 
-    def parts(self) -> tuple[list[Victim], list[Victim]]:
-        """Return the victims without a gang, and the gang members, both in order."""
-        if self._parts is None:
-            plain = [victim for victim in self.victims if victim.gang is None]
-            members = [victim for victim in self.victims if victim.gang is not None]
-            self._parts = plain, members
-        return self._parts
+    def lowest(self) -> int | None:
+        """Return the lowest priority, or None if there are no victims."""
+        firsts = [victims[0].place[0] for victims in (self.plain, self.members) if victims]
+        return min(firsts, default=None)
 
     def by_leaf(self) -> dict[int, LeafOnNode]:
         """Return the victims of each leaf, by the leaf's key."""
         if self._by_leaf is None:
             self._by_leaf = {}
-            for victim in self.victims:
+            for victim in chain(self.plain, self.members):
                 leaf = victim.leaf
                 on_node = self._by_leaf.get(leaf)
                 if on_node is None:
@@ -213,9 +291,9 @@ class NodeVictims:
 
     def sums(self) -> PrioritySums:
         """Return how much could be taken, by priority."""
-        if self._priority_sums is None:
-            self._priority_sums = PrioritySums(self.victims)
-        return self._priority_sums
+        if self._sums is None:
+            self._sums = PrioritySums(self.held.values())
+        return self._sums
 
     def change(self, gone: Sequence[Victim], come: Sequence[Victim]) -> None:
         """Record which victims have left and which have come.
@@ -224,14 +302,48 @@ class NodeVictims:
             gone: The victims that have left.
             come: The victims that have come.
         """
-        self._by_leaf = self._priority_sums = self._parts = None
+        for victim in gone:
+            del self.held[victim.holder]
+        for victim in come:
+            self.held[victim.holder] = victim
         if len(gone) + len(come) > len(self.held) // _FEW:
-            self.victims = sorted(self.held.values(), key=_place)
+            in_order = sorted(self.held.values(), key=_place)
+            self.plain = [victim for victim in in_order if victim.gang is None]
+            self.members = [victim for victim in in_order if victim.gang is not None]
+            self._by_leaf = self._sums = None
             return
         for victim in gone:
-            take_out(self.victims, victim)
+            take_out(self.plain if victim.gang is None else self.members, victim)
         for victim in come:
-            insort(self.victims, victim, key=_place)
+            insort(self.plain if victim.gang is None else self.members, victim, key=_place)
+        if self._by_leaf is not None:
+            self._change_leaves(self._by_leaf, gone, come)
+        if self._sums is not None:
+            self._sums.change(gone, come)
+
+    @staticmethod
+    def _change_leaves(
+        by_leaf: dict[int, LeafOnNode], gone: Iterable[Victim], come: Iterable[Victim]
+    ) -> None:
+        for victim in gone:
+            on_node = by_leaf[victim.leaf]
+            on_node.remove(victim)
+            if not (on_node.plain or on_node.members):
+                del by_leaf[victim.leaf]
+        for victim in come:
+            by_leaf.setdefault(victim.leaf, LeafOnNode()).add(victim)
+
+    def check(self) -> None:
+        """Assert that everything is as if made anew; for tests."""
+        fresh = NodeVictims()
+        fresh.change((), list(self.held.values()))
+        assert (self.plain, self.members) == (fresh.plain, fresh.members)
+        if self._sums is not None:
+            self._sums.check(fresh.sums())
+        if self._by_leaf is not None:
+            assert self._by_leaf.keys() == fresh.by_leaf().keys()
+            for leaf, on_node in self._by_leaf.items():
+                on_node.check(fresh.by_leaf()[leaf])
 
 
 _FEW = 8

@@ -228,7 +228,7 @@ class Placements:
         self.commits.touch(app, ask, hold.allocation)
         self._state.end_wait(app, ask)
         self._state.release_shape(ask)
-        self._state.nodes.touch(node)
+        self._state.nodes.touch_allocation(node, (app.identity.key, ask.name))
         self.seen_states.note(app.identity.key, ask.name, (False, node.name), (True, node.name))
         assigned = hold.allocation.age
         return self._enter_bound(leaf, app, ask, node, now_us, assigned=assigned)

@@ -135,13 +135,15 @@ class Contest(Tree):
 
     def victim_index(self) -> VictimIndex:
         """Look at all nodes, and leave no trace of that."""
-        touched = self.state.nodes.touched
-        before = dict(touched)
-        touched.update(dict.fromkeys(self.state.nodes.nodes.values()))
+        touched, nodes = self.state.nodes.touched, self.state.nodes.nodes.values()
+        before, changed = dict(touched), [(node, node.changed) for node in nodes]
+        touched.update(dict.fromkeys(nodes))
         victim_index = VictimIndex(self.state)
         all_at_once(victim_index.refresh())
         all_at_once(victim_index.look())
         touched.update(before)
+        for node, holders in changed:
+            node.changed = holders
         return victim_index
 
     def plan(self, eligibility: Eligibility) -> Plan | None:

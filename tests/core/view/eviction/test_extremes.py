@@ -50,5 +50,6 @@ def test_the_ends_are_those_of_what_is_there(changes: list[tuple[bool, int]]) ->
             now.remove(number)
 
         assert bool(counts) is bool(now)
+        assert counts.total == sum(now)
         if now:
             assert counts.ends() == (min(now), max(now))

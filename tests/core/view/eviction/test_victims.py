@@ -140,7 +140,7 @@ def test_how_much_there_is_and_the_most_of_one() -> None:
     made = standing(victim("a", vcore=3, memory=1), victim("b", member=True, vcore=2))
 
     assert made.amounts == {"vcore": 5, "memory": 1}
-    assert made.largest == {"vcore": 3, "memory": 1}
+    assert [made.largest(name) for name in ("vcore", "memory", "gpu")] == [3, 1, 0]
 
 
 # What stands on all nodes
@@ -209,6 +209,27 @@ def test_a_member_that_waited_and_is_bound_now() -> None:
     assert [one.bound for one in victim_index.on(node).by_leaf()[key].members] == [True]
 
 
+def test_if_changes_are_not_recorded_all_are_compared() -> None:
+    made = contest(share("b"), m=5)
+    made.tell(wish("b", "v"), wish("b", "w"), wish("b", "x"))
+    victim_index, node = VictimIndex(made.state), made.state.nodes.nodes["m"]
+    look(victim_index)
+    kept = victim_index.on(node).held[made.app("b").identity.key, "v"]
+    made.tell(Release("b", "w"), Release("b", "x"), wish("b", "x", 1), wish("b", "y"))
+    assert node.changed
+    node.changed = None
+    look(victim_index)
+
+    there = victim_index.on(node)
+    assert {name: one.place[0] for (_, name), one in there.held.items()} == {
+        "v": 0,
+        "x": 1,
+        "y": 0,
+    }
+    assert kept in there.plain
+    victim_index.check()
+
+
 def test_a_node_that_is_lost_is_forgotten() -> None:
     made = contest(share("b"), n=1)
     made.tell(wish("b"))
@@ -232,9 +253,11 @@ Shown = Mapping[tuple[str, int], tuple[list[str], list[str], list[str], int]]
 class Histories(RuleBasedStateMachine):
     """What is kept of the nodes beside a fresh look at every application."""
 
+    room = 4
+
     def __init__(self) -> None:
         super().__init__()
-        self.made: Contest = contest(share("a"), share("b"), l=3, m=4)
+        self.made: Contest = contest(share("a"), share("b"), l=3, m=self.room)
         self.victim_index = VictimIndex(self.made.state)
         self.numbers = 0
 
@@ -273,6 +296,7 @@ class Histories(RuleBasedStateMachine):
     def check(self) -> None:
         state = self.made.state
         look(self.victim_index)
+        self.victim_index.check()
         everything = [
             victim_of(state, key, name)
             for key, app in state.apps.items()
@@ -305,7 +329,7 @@ class Histories(RuleBasedStateMachine):
 
     def check_ladder(self, node: Node, there: list[Victim]) -> None:
         """Compare what a node could give with sums that are made anew."""
-        for wanted in range(1, 8):
+        for wanted in (*range(1, 8), *range(8, 64, 5)):
             sums = self.victim_index.on(node).sums()
             level = sums.level_for({"vcore": wanted})
             found = None
@@ -352,8 +376,23 @@ class Histories(RuleBasedStateMachine):
         }
 
 
+class Crowded(Histories):
+    """The same with so many victims on a node that few of them change at a time."""
+
+    room = 60
+
+    def __init__(self) -> None:
+        super().__init__()
+        for at in range(30):
+            self.add("ab"[at % 2], at % 4 - 1, 1 + at % 3 // 2, "m")
+        self.add_gang("a", 0, 2, 2)
+        self.add_gang("b", 0, 3, 2)
+
+
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=30, stateful_step_count=30)
+TestCrowded = Crowded.TestCase
+TestCrowded.settings = settings(max_examples=20, stateful_step_count=20)
 
 
 def test_nodes_that_are_gone_are_forgotten() -> None:
