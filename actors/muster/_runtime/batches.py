@@ -13,7 +13,7 @@ import trio
 
 from muster._runtime.mailbox import Interleave, Mailbox
 from muster._runtime.owners import ApplicationOwner, GangOwner, Leave, Owner, QueueOwner, Survey
-from muster._runtime.pace import PORTION, Pace
+from muster._runtime.pace import PIECE, PORTION, Pace, slices
 from muster._runtime.requests import Examined
 from muster_core.admission.routes import (
     AnyRoute,
@@ -34,7 +34,7 @@ from muster_core.owners.messages.gangs import GangReport
 from muster_core.owners.messages.queues import QueueReport
 from muster_core.owners.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
-from muster_core.structures.steps import all_at_once, in_pieces
+from muster_core.structures.steps import all_at_once, freed, in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -166,7 +166,7 @@ class Batches:
             await self.end()
 
     async def close(self) -> None:
-        """End the task of every owner; no batch may follow."""
+        """End the task of every owner, and free the memory in pieces; no batch may follow."""
         owners: list[ApplicationOwner | QueueOwner | GangOwner] = [
             *self._apps.values(),
             *self._queues.values(),
@@ -177,6 +177,11 @@ class Batches:
             owner.mailbox.put(Leave())
             if not number % PORTION:
                 await self._pace.rest()
+        # Each owner frees its own memory.
+        del owners
+        await self._pace.take(self.machine.free(), shield=True)
+        for known in (self._apps, self._queues, self._gangs):
+            await self._pace.take(freed(known), shield=True)
 
     # Steps
 
@@ -239,7 +244,11 @@ class Batches:
             changed = {self._gangs[key].machine.name for key in outcome.gangs}
             await pace.take(self._after(outcome.announced, changed | self._heard), shield=True)
         self._heard.clear()
-        announced = list(outcome.announced)
+        announced: list[Announced] = []
+        for piece in slices(outcome.announced):  # The journal may keep the sequence itself.
+            announced += piece
+            if pace.is_up():
+                await pace.rest(shield=True)
         del outcome
         await pace.let_go(announced, shield=True)
 
@@ -263,13 +272,15 @@ class Batches:
                 case TellApp():
                     self._apps[route.key].mailbox.put(route.message, wake=False)
                 case StartApp(identity):
+                    machine = ApplicationMachine(identity)
                     app: ApplicationOwner = Owner(
                         "application",
                         identity.name,
-                        ApplicationMachine(identity),
+                        machine,
                         self._queues[identity.leaf].mailbox,
                         Mailbox(self._interleave),
                         self._pace,
+                        machine.in_steps,
                     )
                     self._apps[identity.key] = app
                     self._nursery.start_soon(app.run)
@@ -329,9 +340,14 @@ class Batches:
             del self._apps[key]
         for key in [queue.key for queue in report.queues if queue.gone]:
             del self._queues[key]
+        # A report with very many actions is freed in pieces as well.
+        long = [app for app in report.apps if len(app.actions) > PIECE]
+        actions = [action for app in long for action in app.actions]
+        del long
         apps = list(report.apps)
         del report
         await self._pace.let_go(apps)
+        await self._pace.let_go(actions)
 
     async def _tell(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
         """Send messages to owners, and let them read whenever a portion of messages waits."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import attrs
 
@@ -17,6 +18,9 @@ from muster_core.owners.messages.queues import QueueReport, ToQueue
 from muster_core.owners.messages.to_applications import ToApplication
 from muster_core.owners.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot
+
+if TYPE_CHECKING:
+    from muster_core.structures.steps import Steps
 
 K_co = TypeVar("K_co", covariant=True)
 M = TypeVar("M", bound=ToApplication | ToQueue | ToGang)
@@ -47,6 +51,10 @@ class Machine(Protocol[M_contra, R_co, S_co]):
         """Return a snapshot of the state."""
         ...
 
+    def free(self) -> Steps[None]:
+        """Free the memory in steps; nothing may follow."""
+        ...
+
 
 class Above(Protocol[R_contra]):
     """A mailbox that takes reports, and perhaps other messages."""
@@ -69,6 +77,10 @@ class Leave:
     """Tells an owner to end its task, because the scheduler ends."""
 
 
+def _never_in_steps(_: object) -> None:
+    """Return no steps: the machine handles each message at once."""
+
+
 @final
 @attrs.frozen(eq=False)
 class Owner(Generic[K_co, M, R, S]):
@@ -81,6 +93,8 @@ class Owner(Generic[K_co, M, R, S]):
         above: The mailbox for its reports.
         mailbox: The mailbox that it reads.
         pace: The pace of all tasks of the scheduler.
+        in_steps: Returns the steps of a message that takes long, and to which there is no report.
+            For all others it returns None.
     """
 
     kind: str
@@ -89,6 +103,7 @@ class Owner(Generic[K_co, M, R, S]):
     above: Above[R]
     mailbox: Mailbox[M | Survey[S] | Leave]
     pace: Pace
+    in_steps: Callable[[M], Steps[None] | None] = _never_in_steps
 
     async def run(self: Owner[Machine[M, R, S], M, R, S]) -> None:
         """Process messages until the owned object does not exist any more."""
@@ -105,11 +120,16 @@ class Owner(Generic[K_co, M, R, S]):
             if pace.is_up():
                 await pace.rest()
             if isinstance(message, Leave):
+                await pace.take(machine.free(), shield=True)
                 gone = True
             elif isinstance(message, Survey):
                 message.reply.put(machine.snapshot())
             else:
                 try:
+                    steps = self.in_steps(message)
+                    if steps is not None:
+                        await pace.take(steps)
+                        continue
                     report = machine.handle(message)
                 except Exception as error:
                     raise broken(self.kind, self.name, message) from error

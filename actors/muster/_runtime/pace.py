@@ -32,7 +32,7 @@ PORTION: Final = 64
 PIECE: Final = 256
 """How many small steps are done between two checks of the clock."""
 
-A_FEW: Final = 32
+A_FEW: Final = 8
 """How many events are created from maps between two checks of the clock."""
 
 

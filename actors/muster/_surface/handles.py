@@ -17,6 +17,7 @@ from muster._errors import (
 from muster._runtime.clients.calls import TrackAsk, TrackGang, Why, WithdrawAsk
 from muster._runtime.clients.client import Client, raise_closed
 from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
+from muster._runtime.pace import PIECE, slices
 from muster._surface.allocation import Allocation
 from muster._surface.ask_options import check_options
 from muster._surface.conversion import Amounts, event_of, gang_name
@@ -67,7 +68,13 @@ class Application:
     async def _ask(self, **fields: object) -> tuple[Ask, ...]:
         event = event_of("add_ask", app=self.name, **fields)
         entered = await self._client.enter(event, track=True)
-        return tuple(Ask(self._client, one.app, one.name, one) for one in entered.asks)
+        made: list[Ask] = []
+        pace = self._client.pace
+        for piece in slices(entered.asks):
+            made += [Ask(self._client, one.app, one.name, one) for one in piece]
+            if len(made) > PIECE and pace.is_up():  # The asks exist: the caller must get them.
+                await pace.rest(shield=True)
+        return tuple(made)
 
     def ask(self, name: str) -> Ask:
         """Return the handle of one of its asks."""

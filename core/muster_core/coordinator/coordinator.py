@@ -12,6 +12,7 @@ A batch has five steps; the actor that drives the machine only carries messages 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, assert_never, final
@@ -35,7 +36,7 @@ from muster_core.owners.messages.from_applications import Moved, Say, rejected
 from muster_core.owners.messages.gangs import CommitGang, GangReport, MemberKey, MoveMember
 from muster_core.owners.messages.queues import CommitQueue, QueueReport
 from muster_core.owners.messages.to_applications import Close, CommitApp, Complete, TimeUp
-from muster_core.structures.steps import Steps, in_pieces
+from muster_core.structures.steps import SIZE, Steps, in_order, in_pieces, taken
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Configuration
 from muster_core.values.decisions import Announced, Decision, Kind, announce
@@ -111,7 +112,7 @@ class CoordinatorMachine:
         #: The messages of refused events of this batch, by position in the input.
         self._refused_at: dict[int, str] = {}
         #: The decisions of the rounds of this batch.
-        self._decided: list[Decision] = []
+        self._decided: deque[Decision] = deque()
 
     def start(self) -> list[AnyRoute]:
         """Return the messages that start the queues of the first configuration."""
@@ -257,13 +258,14 @@ class CoordinatorMachine:
         yield from self.view.apply(report, self.now_us)
         moves: list[tuple[MemberKey, Moved]] = []
         for app in report.apps:
-            yield
-            for action in app.actions:
-                if isinstance(action, Say):
-                    self._say(action)
-                elif isinstance(action, Moved):
-                    identity = app.identity
-                    moves.append((MemberKey(identity.key, identity.name, action.ask.name), action))
+            for piece in in_pieces(app.actions):
+                yield
+                for action in piece:
+                    if isinstance(action, Say):
+                        self._say(action)
+                    elif isinstance(action, Moved):
+                        key, name = app.identity.key, app.identity.name
+                        moves.append((MemberKey(key, name, action.ask.name), action))
         self._epoch.forget(report)
         moves.sort(key=lambda move: (move[1].order, move[0].key))
         return self._note([route for move in moves for route in self._move(*move)])
@@ -309,38 +311,44 @@ class CoordinatorMachine:
     def decide(self) -> Iterator[None]:
         """Run the rounds in steps; the caller may pause between two steps."""
         for decisions in self.view.decide(self.now_us, is_new=self._is_new):
-            self._decided.extend(decisions or ())
+            self._decided += decisions or ()
             yield
 
     def finish(self) -> Steps[Outcome]:
         """End the batch, and return its result."""
-        decisions = yield from self._in_order()
-        decisions += self.view.without_detours(self._decided)
-        decisions += self.view.changed_priorities()
-        self._decided = []
+        said = yield from self._in_order()
+        decided = self.view.without_detours(self._decided)
+        self._decided = deque()
         announced: list[Announced] = []
-        for piece in in_pieces(decisions):
-            yield
-            # DECISION-2
-            announced += announce(piece, self._announced + 1, self.now_us)
-            self._announced += len(piece)
-            for decision in piece:
-                kind = decision.kind
-                if kind is _BOUND:
-                    self._bound += 1
-                elif kind is _REJECTED:
-                    self._refusals += 1
+        for decisions in (said, decided, deque(self.view.changed_priorities())):
+            for piece in taken(decisions):
+                yield
+                # DECISION-2
+                announced += announce(piece, self._announced + 1, self.now_us)
+                self._announced += len(piece)
+                for decision in piece:
+                    kind = decision.kind
+                    if kind is _BOUND:
+                        self._bound += 1
+                    elif kind is _REJECTED:
+                        self._refusals += 1
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
-    def _in_order(self) -> Steps[list[Decision]]:
+    def _in_order(self) -> Steps[deque[Decision]]:
         """Return and clear the decisions about the input, in the order of the input."""
-        decisions: list[Decision] = []
+        decisions: deque[Decision] = deque()
         for piece in in_pieces(sorted(self._said)):
             yield
             for seq in piece:
                 said = self._said.pop(seq)
+                if len(said) > SIZE:
+                    said = yield from in_order(said, attrgetter("order"))
+                    for few in taken(deque(said)):
+                        yield
+                        decisions.extend(one.decision for one in few)
+                    continue
                 if len(said) > 1:
                     said.sort(key=attrgetter("order"))
                 decisions.extend(one.decision for one in said)
@@ -413,6 +421,13 @@ class CoordinatorMachine:
             refused=self._refusals,
             decisions=self._announced,
         )
+
+    def free(self) -> Steps[None]:
+        """Free the memory in steps, when the scheduler ends.
+
+        Nothing may follow, except :meth:`statistics` and reading the settings of queues.
+        """
+        return self.view.free()
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never, final
 
 from muster_core.owners.ask_places import AskPlaces
-from muster_core.owners.ask_rows import asks_of
+from muster_core.owners.ask_rows import asks_in_steps, asks_of
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
 from muster_core.owners.messages.from_applications import (
     AppAction,
@@ -50,13 +50,15 @@ from muster_core.owners.messages.to_applications import (
     WideRequest,
     WithdrawAsk,
 )
-from muster_core.structures.steps import SIZE, all_at_once
+from muster_core.structures.steps import PART, all_at_once, freed, in_pieces
 from muster_core.values.application_states import TRANSITIONS, AppState, Trigger, next_state
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.errors import RefusedError
 from muster_core.values.snapshots import AppSnapshot, AskPlace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from muster_core.structures.steps import Steps
 
 SPOILT_LIMIT: Final = 1_000_000
@@ -66,9 +68,6 @@ _CAME: Final = -3
 _BEFORE: Final = -2
 """Places in the log among the decisions of one event: the application is new; it has an ask that
 is bound already. Both come before its gang is satisfied, which is -1."""
-
-_LONG: Final = 16 * SIZE
-"""With more asks than this, removing all of them takes milliseconds."""
 
 _STATES_THAT_ASKS_END: Final = frozenset(
     state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_ADDED
@@ -130,7 +129,7 @@ class ApplicationMachine:
             case Close():
                 return self._report(message.epoch)
             case CommitApp():
-                self._commit(message)
+                all_at_once(self._commit(message))
             case _:
                 self._credits += 1
                 # FEED-16
@@ -140,20 +139,40 @@ class ApplicationMachine:
                     self._act(rejected(message.origin, str(refusal)))
         return None
 
-    def is_long(self, message: ToApplication) -> bool:
-        """Return whether a message concerns so many asks that :meth:`steps` should handle it."""
-        asks = len(self._places.pending) + len(self._places.bound)
-        return isinstance(message, Dismiss) and asks > _LONG
+    def in_steps(self, message: ToApplication) -> Steps[None] | None:
+        """Return the steps of a message that takes long; None for all others.
 
-    def steps(self, message: ToApplication) -> Steps[AppReport | None]:
-        """Handle a message in steps; the state must not be read before the last step."""
-        if not isinstance(message, Dismiss):
-            return self.handle(message)
+        The steps do the same as :meth:`handle`. Nobody may read the state before the last one.
+
+        Args:
+            message: The next message, in the order of sending.
+        """
+        match message:
+            case AddAsks():
+                is_long = (message.event.count or 1) > PART
+            case CommitApp():
+                is_long = len(message.bound) > PART
+            case Dismiss():
+                is_long = len(self._places) > PART
+            case _:
+                return None
+        return self._handle_in_steps(message) if is_long else None
+
+    def _handle_in_steps(self, message: AddAsks | CommitApp | Dismiss) -> Steps[None]:
         if self._came:
             self._end_row()
+        if isinstance(message, CommitApp):
+            yield from self._commit(message)
+            return
         self._credits += 1
-        yield from self._dismiss(message)
-        return None
+        # FEED-16
+        try:
+            if isinstance(message, AddAsks):
+                yield from self._add_many(message)
+            else:
+                yield from self._dismiss(message)
+        except RefusedError as refusal:
+            self._act(rejected(message.origin, str(refusal)))
 
     def _act(self, action: AppAction) -> None:
         """Record an action, after the asks that were added before."""
@@ -211,22 +230,40 @@ class ApplicationMachine:
             case _:
                 assert_never(request)
 
-    # FEED-25, FEED-26
     def _add(self, request: AddAsks) -> None:
-        asks, places = asks_of(request), self._places
+        asks = asks_of(request)
+        self._begin_to_add(asks, request.origin)
+        self._add_some(asks, park=request.parked)
+
+    def _add_many(self, request: AddAsks) -> Steps[None]:
+        """Do the same as :meth:`_add`, in steps."""
+        asks = yield from asks_in_steps(request)
+        self._begin_to_add(asks, request.origin)
+        for piece in in_pieces(asks.items()):
+            yield
+            self._add_some(dict(piece), park=request.parked)
+
+    # FEED-25, FEED-26
+    def _begin_to_add(self, asks: Mapping[str, Ask], origin: Origin) -> None:
+        """Check that asks are new, and let the application know that there are some."""
+        places = self._places
         for place in (places.pending, places.bound, places.parked, places.waiting):
             if place and not place.keys().isdisjoint(asks):
                 name = next(name for name in asks if places.knows(name))
                 msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
                 raise RefusedError(msg)
         if self._state in _STATES_THAT_ASKS_END:
-            self._trigger(Trigger.ASK_ADDED, request.origin)
-        if request.parked:
+            self._trigger(Trigger.ASK_ADDED, origin)
+
+    def _add_some(self, asks: Mapping[str, Ask], *, park: bool) -> None:
+        if park:
             for ask in asks.values():
                 self._park_one(ask)
-        else:
-            places.pending.update(asks)
-            self._came.extend(asks.values())
+            return
+        self._places.pending.update(asks)
+        self._came.extend(asks.values())
+        if len(self._came) > PART:  # To count very many at once takes long.
+            self._end_row()
 
     def _place(self, request: AddPlaced) -> None:
         (ask,) = asks_of(request).values()
@@ -374,14 +411,14 @@ class ApplicationMachine:
 
     # FEED-24
     def _dismiss(self, request: Dismiss) -> Steps[None]:
-        asks = self._places.in_order_of_arrival()
-        for number, ask in enumerate(asks):
-            self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
-            if not number % SIZE:
-                yield
+        asks = yield from self._places.in_order_of_arrival()
+        for piece in in_pieces(enumerate(asks)):
+            yield
+            for number, ask in piece:
+                self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
         self._gone = True
 
-    def _commit(self, commit: CommitApp) -> None:
+    def _commit(self, commit: CommitApp) -> Steps[None]:
         places = self._places
         for name in commit.released:
             allocation = places.waiting.get(name) or places.bound[name]
@@ -392,9 +429,10 @@ class ApplicationMachine:
                 places.enter_pending(allocation.ask)
         for allocation in commit.waiting:
             places.enter_waiting(allocation)
-        if commit.bound:
-            places.bind(commit.bound)
-            self._count_binds(len(commit.bound))
+        for first in range(0, len(commit.bound), PART):
+            yield
+            places.bind(commit.bound[first : first + PART])
+        self._count_binds(len(commit.bound))
         for name in commit.failed:
             left = self._spoilt[name] - 1
             if left:
@@ -496,6 +534,11 @@ class ApplicationMachine:
             priority=self._places.tally.top(),
             asks=tuple(self._places.snapshots()),
         )
+
+    def free(self) -> Steps[None]:
+        """Free the memory in steps, when the scheduler ends; nothing may follow."""
+        places = self._places
+        yield from freed(places.pending, places.parked, places.waiting, places.bound)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from muster_core.owners.ask_rows import counted
+from muster_core.structures.steps import in_order
 from muster_core.structures.totals import add_to, take_from
 from muster_core.values.priority import PriorityTally
 from muster_core.values.snapshots import AskPlace, AskSnapshot
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.structures.steps import Steps
 
 
 @final
@@ -66,12 +68,16 @@ class AskPlaces:
         """Return the allocation of a bound or waiting ask, or None."""
         return self.bound.get(name) or self.waiting.get(name)
 
-    def in_order_of_arrival(self) -> list[Ask]:
+    def __len__(self) -> int:
+        """Return how many asks there are."""
+        return len(self.pending) + len(self.parked) + len(self.waiting) + len(self.bound)
+
+    def in_order_of_arrival(self) -> Steps[list[Ask]]:
         """Return all asks in the order in which they were added."""
         holding = (*self.waiting.values(), *self.bound.values())
         free = (*self.pending.values(), *self.parked.values())
         asks = [*free, *(allocation.ask for allocation in holding)]
-        return sorted(asks, key=lambda ask: (ask.seq, ask.number))
+        return (yield from in_order(asks, lambda ask: (ask.seq, ask.number)))
 
     def count_pending(self, asks: Sequence[Ask]) -> None:
         """Add asks that are in ``pending`` already to the sums, all at once."""

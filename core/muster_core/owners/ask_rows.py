@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from muster_core.owners.messages.asks import Ask
 from muster_core.structures.shapes import Shape
+from muster_core.structures.steps import PART
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from muster_core.owners.messages.to_applications import AddAsks, AddPlaced
+    from muster_core.structures.steps import Steps
     from muster_core.values.resources import Resources
 
 T = TypeVar("T")
@@ -31,6 +33,22 @@ def _shape(resources: Resources, selector: tuple[tuple[str, str], ...], node: st
 
 def asks_of(request: AddAsks | AddPlaced) -> dict[str, Ask]:
     """Create the asks of a request; return them by name, in order."""
+    event = request.event
+    return _create(request, (event.ask,) if event.count is None else event.names(), 0)
+
+
+def asks_in_steps(request: AddAsks) -> Steps[dict[str, Ask]]:
+    """Create the asks of a request like :func:`asks_of`, in steps."""
+    event = request.event
+    asks: dict[str, Ask] = {}
+    for first in range(0, event.count or 1, PART):
+        yield
+        asks.update(_create(request, event.names(first, first + PART), first))
+    return asks
+
+
+def _create(request: AddAsks | AddPlaced, names: Sequence[str], first: int) -> dict[str, Ask]:
+    """Create the asks with these names, of which the first has the number ``first``."""
     event, origin, priority = request.event, request.origin, request.priority
     selector = tuple(sorted(event.selector.items())) if event.selector else ()
     shape = _shape(event.resources, selector, event.node)
@@ -40,7 +58,7 @@ def asks_of(request: AddAsks | AddPlaced) -> dict[str, Ask]:
     # All asks of one shape share one object with their resources.
     more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
     asks: dict[str, Ask] = {}
-    for number, name in enumerate((event.ask,) if event.count is None else event.names()):
+    for number, name in enumerate(names, first):
         # The ``__new__`` of a NamedTuple is Python code and would double the time. The ``__new__``
         # of a bare tuple has no type of items, so pyright does not know it.
         ask = (*place, number, name, *more)

@@ -7,7 +7,7 @@ follows the table in :mod:`muster_core.gangs.states`.
 
 from __future__ import annotations
 
-from typing import assert_never, final
+from typing import TYPE_CHECKING, assert_never, final
 
 import attrs
 
@@ -26,8 +26,12 @@ from muster_core.owners.messages.gangs import (
     UndefineGang,
 )
 from muster_core.owners.messages.to_applications import Close
+from muster_core.structures.steps import freed
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.snapshots import AskPlace, GangSnapshot
+
+if TYPE_CHECKING:
+    from muster_core.structures.steps import Steps
 
 
 @final
@@ -177,6 +181,10 @@ class GangMachine:
             parked=those(AskPlace.PARKED),
             since_us=self._since_us,
         )
+
+    def free(self) -> Steps[None]:
+        """Free the memory in steps, when the scheduler ends; nothing may follow."""
+        return freed(self._members)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

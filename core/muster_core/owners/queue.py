@@ -10,7 +10,7 @@ one computation.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Final, assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 import attrs
 
@@ -24,10 +24,14 @@ from muster_core.owners.messages.queues import (
     SetQueue,
     ToQueue,
 )
+from muster_core.structures.steps import freed
 from muster_core.structures.totals import replace_in, sum_of
 from muster_core.values.configuration import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.values.snapshots import QueueSnapshot
+
+if TYPE_CHECKING:
+    from muster_core.structures.steps import Steps
 
 _KEY: Final = attrgetter("key")
 _APP_KEY: Final = attrgetter("identity.key")
@@ -188,6 +192,10 @@ class QueueMachine:
             recomputations=self._recomputations,
             children=len(self._children),
         )
+
+    def free(self) -> Steps[None]:
+        """Free the memory in steps, when the scheduler ends; nothing may follow."""
+        return freed(self._children)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

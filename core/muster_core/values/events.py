@@ -165,11 +165,11 @@ class AddAsk:
                     check(self, field, getattr(self, field.name))
 
     # FEED-26
-    def names(self) -> list[str]:
-        """Return the names of the new asks, in order."""
+    def names(self, first: int = 0, end: int | None = None) -> list[str]:
+        """Return the names of the new asks in order, from one position up to another."""
         if self.count is None:
             return [self.ask]
-        return [f"{self.ask}-{number}" for number in range(self.count)]
+        return [f"{self.ask}-{number}" for number in range(self.count)[first:end]]
 
 
 _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {

@@ -13,6 +13,7 @@ from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.nodes.node import Holder
@@ -149,7 +150,7 @@ class DecisionView:
         """Return the commit of the batch for each owner concerned."""
         return self._rounds.commits(now_us)
 
-    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
+    def without_detours(self, decisions: deque[Decision]) -> deque[Decision]:
         """Remove from a batch's decisions what the batch undid and the log need not contain."""
         return self._rounds.without_detours(decisions)
 
@@ -210,6 +211,10 @@ class DecisionView:
         self._intake.left.clear()
         self._state.touched.clear()
         return sorted(changed, key=lambda decision: decision.queue or "")
+
+    def free(self) -> Steps[None]:
+        """Free the memory in steps, when the scheduler ends; nothing may follow."""
+        return self._state.free()
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""

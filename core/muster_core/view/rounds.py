@@ -21,6 +21,7 @@ from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import VISIT, ParentView
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Iterator
 
     from muster_core.owners.messages.asks import Ask
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from muster_core.view.tree.queue import ViewQueue
 
 
-STEPS: Final = 32
+STEPS: Final = 16
 """How many asks are tried before the caller may do other things."""
 
 Decided = list[Decision] | None
@@ -221,7 +222,7 @@ class Rounds:
         self._permits.invalidate_left_out()
         return self._placements.commits.commit_cycles()
 
-    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
+    def without_detours(self, decisions: deque[Decision]) -> deque[Decision]:
         """Remove from a batch's decisions what the batch undid and the log need not contain."""
         return self._evictor.evictions.without_detours(decisions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -19,8 +20,10 @@ from muster._runtime.pace import A_FEW, PIECE, PORTION, Pace, slices
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Event
+from muster_core.owners.application import ApplicationMachine
+from muster_core.owners.messages.asks import Ask as CoreAsk
 from muster_core.resources import Resources
-from muster_core.structures.steps import Steps
+from muster_core.structures.steps import PART, SIZE, Steps
 from tests.actors.program import ONE, bound, watchdog
 
 MANY: Final = 5 * PORTION
@@ -205,6 +208,94 @@ async def test_what_is_decided_does_not_depend_on_the_pace(monkeypatch: pytest.M
 
     assert logs[0] == logs[1]
     assert len(bound(logs[0])) == 150
+
+
+# An application with very many asks
+
+VERY_MANY: Final = 3 * PART
+
+
+@pytest.mark.usefixtures("always_up")
+async def test_others_run_while_an_application_with_very_many_asks_comes_and_goes() -> None:
+    async with muster.open_scheduler() as scheduler:
+        await scheduler.add_node("n", {"vcore": VERY_MANY})
+        await scheduler.add_app("a", "root.q")
+        async with turns_of_others() as turns:
+            asks = await scheduler.add_asks("a", "k", {"vcore": 1}, VERY_MANY)
+        # The owner adds and binds them, the rounds place them, and the caller gets its handles.
+        assert len(turns) > 2 * VERY_MANY / SIZE + VERY_MANY / PIECE
+        assert [ask.name for ask in asks] == [f"k-{number}" for number in range(VERY_MANY)]
+        async with turns_of_others() as turns:
+            await scheduler.remove_app("a")
+        # The owner and the view remove them, their decisions are announced, and all is freed.
+        assert len(turns) > 4 * VERY_MANY / SIZE
+        assert not (await scheduler.snapshot()).apps
+
+
+@pytest.mark.usefixtures("always_up")
+async def test_a_cancelled_caller_gets_handles_of_very_many_asks_that_were_added() -> None:
+    made: list[muster.Ask] = []
+    with watchdog(), trio.CancelScope() as everything:
+        async with muster.open_scheduler() as scheduler, trio.open_nursery() as nursery:
+            await scheduler.add_app("a", "root.q")
+
+            async def ask() -> None:
+                made.extend(await scheduler.add_asks("a", "k", {"vcore": 1}, VERY_MANY))
+
+            nursery.start_soon(ask)
+            async for _ in scheduler.decisions():
+                everything.cancel()
+
+    assert everything.cancelled_caught
+    assert len(made) == VERY_MANY
+
+
+def memory() -> int:
+    """Return how many asks there are in memory, wherever; some of them may be garbage."""
+    return sum(type(one) is CoreAsk for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.usefixtures("always_up")
+async def test_memory_is_freed_in_pieces_when_the_scheduler_is_closed(*, pending: bool) -> None:
+    gc.collect()
+    before = memory()
+    async with turns_of_others() as turns:
+        async with muster.open_scheduler() as scheduler:
+            if not pending:
+                await scheduler.add_node("n", {"vcore": VERY_MANY})
+            await scheduler.add_app("a", "root.q")
+            await scheduler.submit(AddAsk("a", "k", ONE, count=VERY_MANY))
+            assert memory() == before + VERY_MANY
+            turns.clear()
+        # The owner and the view free what they know, in their turns.
+        assert len(turns) > 2 * VERY_MANY / SIZE
+        assert memory() == before
+        assert scheduler.statistics().bound == (0 if pending else VERY_MANY)
+
+
+@pytest.mark.usefixtures("always_up")
+async def test_a_cancellation_does_not_stop_the_freeing(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = ApplicationMachine.free
+    turns_before: list[int] = []
+
+    def cancel_and_free(machine: ApplicationMachine) -> Steps[None]:
+        turns_before.append(len(turns))
+        everything.cancel()
+        return free(machine)
+
+    monkeypatch.setattr(ApplicationMachine, "free", cancel_and_free)
+    gc.collect()
+    before = memory()
+    async with turns_of_others() as turns:
+        with watchdog(), trio.CancelScope() as everything:
+            async with muster.open_simulation() as simulation:
+                for event in (AddApp("a", "root.q"), AddAsk("a", "k", ONE, count=VERY_MANY)):
+                    await simulation.submit(event)
+                await simulation.settle()
+        assert len(turns) - turns_before[0] > VERY_MANY / SIZE
+
+    assert memory() == before
 
 
 # What callers say

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from muster_core.decisions import Decision, Kind, Reason
+from muster_core.events import AddAsk
+from muster_core.owners.messages.asks import Allocation
 from muster_core.owners.messages.from_applications import (
     AppReport,
     Entered,
@@ -18,18 +20,21 @@ from muster_core.owners.messages.from_applications import (
 )
 from muster_core.owners.messages.to_applications import (
     AddAsks,
+    Close,
+    CommitApp,
     Complete,
     Dismiss,
     Enlist,
     LoseNode,
     ReleaseAsk,
     TimeUp,
+    ToApplication,
     WithdrawAsk,
 )
 from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, AskSnapshot
 from muster_core.structures.shapes import Shape
-from muster_core.structures.steps import all_at_once
+from muster_core.structures.steps import PART, SIZE
 from muster_core.values.application_states import AppState
 from muster_core.values.priority import MAX_PRIORITY
 from tests.core.building import wish
@@ -261,27 +266,108 @@ def test_an_ask_that_lost_its_node_keeps_its_place_in_the_order() -> None:
     assert (app.asks["x"], app.was_bound["x"]) == (before, True)
 
 
+MANY = 3 * PART
+
+
+def in_steps(app: Application, message: ToApplication) -> int:
+    """Let an application handle a message in steps; return how often it could be paused."""
+    steps = app.machine.in_steps(message)
+    assert steps is not None
+    return sum(1 for _ in steps)
+
+
+def ungrouped(report: AppReport) -> tuple[AppReport, list[object]]:
+    """Return a report without actions, and its actions with each pending ask by itself."""
+    parts: list[object] = []
+    for action in report.actions:
+        parts.extend(action.asks if isinstance(action, Pending) else [action])
+    return attrs.evolve(report, actions=()), parts
+
+
+def test_very_many_asks_come_in_steps_as_they_would_at_once() -> None:
+    at_once, slowly = Application(), Application()
+    report = at_once.tell(AddAsks(at_once.origin(), wish(count=MANY), 3))
+    pauses = in_steps(slowly, AddAsks(slowly.origin(), wish(count=MANY), 3))
+
+    assert pauses > MANY // SIZE
+    assert ungrouped(slowly.close()) == ungrouped(report)
+    assert slowly.machine.snapshot() == at_once.machine.snapshot()
+    slowly.machine.check()
+
+
+def test_very_many_asks_are_refused_with_all_of_their_count() -> None:
+    app = Application()
+    app.add(wish(name="x-2000"))
+    before = app.machine.snapshot()
+    in_steps(app, AddAsks(app.origin(), wish(name="x", count=MANY), 0))
+
+    report = app.close()
+    assert report.credits == 1
+    assert [decision.message for decision in said(report)] == [
+        "ask: 'x-2000' is already an ask of application 'app'"
+    ]
+    assert app.machine.snapshot() == before
+
+
+def test_very_many_members_that_come_parked_come_in_steps() -> None:
+    app = Application()
+    event = AddAsk("app", "x", Resources({"vcore": 1}), count=MANY, gang="default/g")
+    in_steps(app, AddAsks(app.origin(), event, 0, parked=True))
+
+    assert {ask.place for ask in app.machine.snapshot().asks} == {AskPlace.PARKED}
+    app.machine.check()
+
+
+def test_very_many_asks_are_bound_in_steps_as_they_would_be_at_once() -> None:
+    at_once, slowly = Application(), Application()
+    for app in (at_once, slowly):
+        app.add(wish(count=MANY))
+    bound = tuple(
+        Allocation(ask, "n", number) for number, ask in enumerate(at_once.asks.values(), 1)
+    )
+    commit = CommitApp(bound[:2000])
+    at_once.machine.handle(commit)
+
+    assert in_steps(slowly, commit) == 2
+    assert slowly.machine.snapshot() == at_once.machine.snapshot()
+    assert slowly.state() is AppState.RUNNING
+    slowly.machine.check()
+
+
 def test_very_many_asks_go_in_steps_as_they_would_at_once() -> None:
-    at_once, in_steps = Application(), Application()
-    for app in (at_once, in_steps):
-        app.add(wish(count=2_000))
+    at_once, slowly = Application(), Application()
+    for app in (at_once, slowly):
+        app.add(wish(count=MANY))
         app.commit("x-7", "x-3")
     report = at_once.tell(Dismiss(at_once.origin()))
-    dismiss = Dismiss(in_steps.origin())
 
-    assert in_steps.machine.is_long(dismiss)
-    assert len(list(in_steps.machine.steps(dismiss))) > 20
-    assert in_steps.close() == report
+    assert in_steps(slowly, Dismiss(slowly.origin())) > MANY // SIZE
+    assert slowly.close() == report
 
 
-def test_what_is_not_long_is_done_in_one_step() -> None:
+def test_a_message_about_few_asks_has_no_steps() -> None:
     app = Application()
-    request = AddAsks(app.origin(), wish(), 0)
+    app.add(wish(count=3))
+    (first, *_) = app.asks.values()
+    messages: list[ToApplication] = [
+        AddAsks(app.origin(), wish(name="y"), 0),
+        AddAsks(app.origin(), wish(name="z", count=PART), 0),
+        CommitApp((Allocation(first, "n", 1),)),
+        Dismiss(app.origin()),
+        ReleaseAsk(app.origin(), "x-0"),
+        Close(1),
+    ]
 
-    assert not app.machine.is_long(request)
-    assert all_at_once(app.machine.steps(request)) is None
-    assert [ask.name for ask in app.machine.snapshot().asks] == ["x"]
-    assert not app.machine.is_long(Dismiss(app.origin()))
+    assert all(app.machine.in_steps(message) is None for message in messages)
+
+
+def test_its_memory_is_freed_in_steps() -> None:
+    app = Application()
+    app.add(wish(count=MANY))
+    app.commit("x-7", "x-3")
+
+    assert sum(1 for _ in app.machine.free()) > MANY // SIZE
+    assert not app.machine.snapshot().asks
 
 
 def test_a_node_on_which_it_has_nothing() -> None:

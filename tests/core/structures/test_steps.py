@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import pairwise
+
 import pytest
 
-from muster_core.structures.steps import PART, SIZE, Driven, Steps, all_at_once, in_order, in_pieces
+from muster_core.structures.steps import (
+    PART,
+    SIZE,
+    Driven,
+    Steps,
+    all_at_once,
+    freed,
+    in_order,
+    in_pieces,
+    taken,
+)
 
 
 def test_all_steps_are_taken_and_what_comes_of_them_is_given() -> None:
@@ -46,3 +59,27 @@ def test_things_are_sorted_with_a_pause_now_and_then(number: int) -> None:
 
     assert steps.value == sorted(names)
     assert pauses == -(-number // PART) + -(-number // SIZE)
+
+
+@pytest.mark.parametrize("size", [0, 1, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE])
+def test_what_is_taken_from_a_queue_is_not_in_it_any_more(size: int) -> None:
+    things = deque(range(size))
+    seen: list[int] = []
+    for piece in taken(things):
+        assert 0 < len(piece) <= SIZE
+        seen += piece
+        assert [*seen, *things] == list(range(size))
+
+    assert len(seen) == size
+
+
+@pytest.mark.parametrize("size", [0, 1, SIZE, SIZE + 1, 3 * SIZE])
+def test_maps_and_lists_are_freed_in_pieces(size: int) -> None:
+    numbers = list(range(size))
+    names = {str(number): number for number in numbers}
+    sizes = [2 * size, *(len(names) + len(numbers) for _ in freed(names, numbers)), 0]
+
+    assert not names
+    assert not numbers
+    assert all(0 <= before - after <= SIZE for before, after in pairwise(sizes))
+    assert len(sizes) - 2 == 2 * -(-size // SIZE)

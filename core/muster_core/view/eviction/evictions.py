@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -77,7 +78,7 @@ class Evictions:
             self._state.undo_entry(app, leaf, advance.state, advance.stay)
 
     # DECISION-9
-    def without_detours(self, decisions: list[Decision]) -> list[Decision]:
+    def without_detours(self, decisions: deque[Decision]) -> deque[Decision]:
         """Remove from a batch's decisions what the batch undid and the log need not contain.
 
         DECISION-9: an assignment that is rolled back at the instant at which it was made may be
@@ -89,7 +90,7 @@ class Evictions:
         if not (self._twice or commits.has_unsaid):
             return decisions
         kept = [decision for decision in decisions if not commits.is_unsaid(decision)]
-        return leave_out_detours(kept) if self._twice else kept
+        return deque(leave_out_detours(kept) if self._twice else kept)
 
 
 _EVICTIONS = (Reason.RECLAIMED, Reason.PREEMPTED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from muster_core.gangs.states import GangState, GangTrigger
 from muster_core.nodes.node_index import NodeIndex
 from muster_core.structures.shapes import ShapeTable
-from muster_core.structures.steps import in_pieces
+from muster_core.structures.steps import freed, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.view.gangs.gang import Hold
 from muster_core.view.gangs.gang_index import GangIndex
@@ -351,6 +351,18 @@ class ViewState:
                 claimants[queue.key] = queue
             elif claimants:
                 claimants.pop(queue.key, None)
+
+    def free(self) -> Steps[None]:
+        """Free the memory in steps, when the scheduler ends; nothing may follow."""
+        while self.apps:
+            yield
+            _, app = self.apps.popitem()
+            self.leaf_of(app).remove(app)
+            yield from app.free()
+        for gang in self.gangs.values():
+            yield from freed(gang.waiting, gang.bound, gang.parked)
+        for node in self.nodes.nodes.values():
+            yield from freed(node.held)
 
     @staticmethod
     def _with_ancestors(dirty: dict[int, ViewQueue]) -> Sequence[ViewQueue]:

@@ -11,6 +11,7 @@ import attrs
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, AskOrder
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import bits_of
+from muster_core.structures.steps import freed
 from muster_core.structures.totals import add_to, sum_of
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from muster_core.nodes.node import Node
     from muster_core.structures.shapes import Shape
+    from muster_core.structures.steps import Steps
 
 Entry = tuple[AskOrder, Ask, int]
 """An offered gang member: its position among the asks of the application, the ask, and its bit."""
@@ -323,6 +325,11 @@ class ViewApp(Listed):
     def values(self) -> Values:
         """Return the values of the application that its queue counts."""
         return Values(self.tally.top(), dict(self.pending_total), dict(self.allocated))
+
+    def free(self) -> Steps[None]:
+        """Free the memory in steps, when the scheduler ends; nothing may follow."""
+        yield from freed(self.pending, self.parked, self.waiting, self.bound)
+        yield from freed(self._plain, *(self._by_shape or {}).values(), *self._members.values())
 
     def push(self, order: AskOrder, ask: Ask, bit: int) -> None:
         """Offer a gang member under a bit."""
