@@ -144,8 +144,8 @@ MUTANTS: Final = (
     Mutant(
         "an epoch off by one: a queue does not wait for the last of those below it",
         "muster_core.owners.queue:QueueMachine._report_if_complete",
-        "come < expected.children:",
-        "come < max(1, expected.children - 1):",
+        "< expected.children:",
+        "< max(1, expected.children - 1):",
     ),
     Mutant(
         "an epoch off by one: reports carry that of before",

@@ -77,10 +77,6 @@ class Leave:
     """Tells an owner to end its task, because the scheduler ends."""
 
 
-def _never_in_steps(_: object) -> None:
-    """Return no steps: the machine handles each message at once."""
-
-
 @final
 @attrs.frozen(eq=False)
 class Owner(Generic[K_co, M, R, S]):
@@ -94,7 +90,7 @@ class Owner(Generic[K_co, M, R, S]):
         mailbox: The mailbox that it reads.
         pace: The pace of all tasks of the scheduler.
         in_steps: Returns the steps of a message that takes long, and to which there is no report.
-            For all others it returns None.
+            For all others it returns None. None if the machine handles each message at once.
     """
 
     kind: str
@@ -103,7 +99,7 @@ class Owner(Generic[K_co, M, R, S]):
     above: Above[R]
     mailbox: Mailbox[M | Survey[S] | Leave]
     pace: Pace
-    in_steps: Callable[[M], Steps[None] | None] = _never_in_steps
+    in_steps: Callable[[M], Steps[None] | None] | None = None
 
     async def run(self: Owner[Machine[M, R, S], M, R, S]) -> None:
         """Process messages until the owned object does not exist any more."""
@@ -126,7 +122,7 @@ class Owner(Generic[K_co, M, R, S]):
                 message.reply.put(machine.snapshot())
             else:
                 try:
-                    steps = self.in_steps(message)
+                    steps = None if self.in_steps is None else self.in_steps(message)
                     if steps is not None:
                         await pace.take(steps)
                         continue
