@@ -22,19 +22,19 @@ from tests.share import share
 _ANY = scenarios() | gang_scenarios() | evictions()
 
 
-@share(0.3)
+@share(0.2)
 @given(scenarios())
 def test_invariants_hold_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks().after).run(scenario)
 
 
-@share(0.3)
+@share(0.2)
 @given(gang_scenarios())
 def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
-@share(0.3)
+@share(0.2)
 @given(evictions())
 def test_invariants_hold_with_evictions_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)

@@ -179,10 +179,13 @@ class CoordinatorMachine:
         origin = self._next_origin(index, line)
         # FEED-16
         try:
-            return self._note(self._admit(event, origin))
+            routes = self._admit(event, origin)
         except RefusedError as refusal:
             self._say(rejected(origin, str(refusal)))
             return []
+        self._epoch.note(routes)
+        self.admission.note(routes)
+        return routes
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Refuse an event that could not be read."""
@@ -258,14 +261,15 @@ class CoordinatorMachine:
         yield from self.view.apply(report, self.now_us)
         moves: list[tuple[MemberKey, Moved]] = []
         for app in report.apps:
-            for piece in in_pieces(app.actions):
-                yield
-                for action in piece:
-                    if isinstance(action, Say):
-                        self._say(action)
-                    elif isinstance(action, Moved):
-                        key, name = app.identity.key, app.identity.name
-                        moves.append((MemberKey(key, name, action.ask.name), action))
+            yield
+            for number, action in enumerate(app.actions, 1):
+                if isinstance(action, Say):
+                    self._say(action)
+                elif isinstance(action, Moved):
+                    key, name = app.identity.key, app.identity.name
+                    moves.append((MemberKey(key, name, action.ask.name), action))
+                if not number % SIZE:
+                    yield
         self._epoch.forget(report)
         moves.sort(key=lambda move: (move[1].order, move[0].key))
         return self._note([route for move in moves for route in self._move(*move)])
@@ -317,21 +321,23 @@ class CoordinatorMachine:
     def finish(self) -> Steps[Outcome]:
         """End the batch, and return its result."""
         said = yield from self._in_order()
-        decided = self.view.without_detours(self._decided)
+        decisions = self.view.without_detours(self._decided)
         self._decided = deque()
+        # The decisions of the rounds are by far the most, so they are not copied.
+        decisions.extendleft(reversed(said))
+        decisions.extend(self.view.changed_priorities())
         announced: list[Announced] = []
-        for decisions in (said, decided, deque(self.view.changed_priorities())):
-            for piece in taken(decisions):
-                yield
-                # DECISION-2
-                announced += announce(piece, self._announced + 1, self.now_us)
-                self._announced += len(piece)
-                for decision in piece:
-                    kind = decision.kind
-                    if kind is _BOUND:
-                        self._bound += 1
-                    elif kind is _REJECTED:
-                        self._refusals += 1
+        for piece in taken(decisions):
+            yield
+            # DECISION-2
+            announced += announce(piece, self._announced + 1, self.now_us)
+            self._announced += len(piece)
+            for decision in piece:
+                kind = decision.kind
+                if kind is _BOUND:
+                    self._bound += 1
+                elif kind is _REJECTED:
+                    self._refusals += 1
         apps, queues, gangs = yield from self.view.commits(self.now_us)
         return Outcome(announced=announced, apps=apps, queues=queues, gangs=gangs)
 

@@ -129,7 +129,10 @@ class ApplicationMachine:
             case Close():
                 return self._report(message.epoch)
             case CommitApp():
-                all_at_once(self._commit(message))
+                self._commit_moves(message)
+                if message.bound:
+                    self._places.bind(message.bound)
+                    self._count_binds(len(message.bound))
             case _:
                 self._credits += 1
                 # FEED-16
@@ -162,7 +165,11 @@ class ApplicationMachine:
         if self._came:
             self._end_row()
         if isinstance(message, CommitApp):
-            yield from self._commit(message)
+            self._commit_moves(message)
+            for first in range(0, len(message.bound), PART):
+                yield
+                self._places.bind(message.bound[first : first + PART])
+            self._count_binds(len(message.bound))
             return
         self._credits += 1
         # FEED-16
@@ -233,7 +240,7 @@ class ApplicationMachine:
     def _add(self, request: AddAsks) -> None:
         asks = asks_of(request)
         self._begin_to_add(asks, request.origin)
-        self._add_some(asks, park=request.parked)
+        self._add_some(asks, request)
 
     def _add_many(self, request: AddAsks) -> Steps[None]:
         """Do the same as :meth:`_add`, in steps."""
@@ -241,7 +248,7 @@ class ApplicationMachine:
         self._begin_to_add(asks, request.origin)
         for piece in in_pieces(asks.items()):
             yield
-            self._add_some(dict(piece), park=request.parked)
+            self._add_some(dict(piece), request)
 
     # FEED-25, FEED-26
     def _begin_to_add(self, asks: Mapping[str, Ask], origin: Origin) -> None:
@@ -255,8 +262,8 @@ class ApplicationMachine:
         if self._state in _STATES_THAT_ASKS_END:
             self._trigger(Trigger.ASK_ADDED, origin)
 
-    def _add_some(self, asks: Mapping[str, Ask], *, park: bool) -> None:
-        if park:
+    def _add_some(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
+        if request.parked:
             for ask in asks.values():
                 self._park_one(ask)
             return
@@ -418,7 +425,8 @@ class ApplicationMachine:
                 self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
         self._gone = True
 
-    def _commit(self, commit: CommitApp) -> Steps[None]:
+    def _commit_moves(self, commit: CommitApp) -> None:
+        """Apply everything in a commit but the new binds."""
         places = self._places
         for name in commit.released:
             allocation = places.waiting.get(name) or places.bound[name]
@@ -429,10 +437,6 @@ class ApplicationMachine:
                 places.enter_pending(allocation.ask)
         for allocation in commit.waiting:
             places.enter_waiting(allocation)
-        for first in range(0, len(commit.bound), PART):
-            yield
-            places.bind(commit.bound[first : first + PART])
-        self._count_binds(len(commit.bound))
         for name in commit.failed:
             left = self._spoilt[name] - 1
             if left:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from muster_core.owners.messages.asks import Ask
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import PART
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from muster_core.owners.messages.to_applications import AddAsks, AddPlaced
     from muster_core.structures.steps import Steps
@@ -26,29 +26,18 @@ _MANY: Final = 32
 """With more items than this, counting equal ones saves time."""
 
 
+# The ``__new__`` of a NamedTuple is Python code and would double the time. That of a bare tuple has
+# no type of items, so the type checkers must be told.
+_make: Final = cast("Callable[[type[Ask], tuple[object, ...]], Ask]", vars(tuple)["__new__"])
+
+
 @lru_cache(_SHAPES)
 def _shape(resources: Resources, selector: tuple[tuple[str, str], ...], node: str | None) -> Shape:
     return Shape(resources, selector, node)
 
 
-def asks_of(request: AddAsks | AddPlaced) -> dict[str, Ask]:
-    """Create the asks of a request; return them by name, in order."""
-    event = request.event
-    return _create(request, (event.ask,) if event.count is None else event.names(), 0)
-
-
-def asks_in_steps(request: AddAsks) -> Steps[dict[str, Ask]]:
-    """Create the asks of a request like :func:`asks_of`, in steps."""
-    event = request.event
-    asks: dict[str, Ask] = {}
-    for first in range(0, event.count or 1, PART):
-        yield
-        asks.update(_create(request, event.names(first, first + PART), first))
-    return asks
-
-
-def _create(request: AddAsks | AddPlaced, names: Sequence[str], first: int) -> dict[str, Ask]:
-    """Create the asks with these names, of which the first has the number ``first``."""
+def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None) -> dict[str, Ask]:
+    """Create the asks of a request, from one number up to another; return them by name, in order."""
     event, origin, priority = request.event, request.origin, request.priority
     selector = tuple(sorted(event.selector.items())) if event.selector else ()
     shape = _shape(event.resources, selector, event.node)
@@ -57,12 +46,19 @@ def _create(request: AddAsks | AddPlaced, names: Sequence[str], first: int) -> d
     place = (-priority, origin.creation, gang or "", origin.seq)
     # All asks of one shape share one object with their resources.
     more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
+    if event.count is None:
+        return {event.ask: _make(Ask, (*place, 0, event.ask, *more))}
+    numbered = enumerate(event.names(first, end), first)
+    return {name: _make(Ask, (*place, number, name, *more)) for number, name in numbered}
+
+
+def asks_in_steps(request: AddAsks) -> Steps[dict[str, Ask]]:
+    """Create the asks of a request like :func:`asks_of`, in steps."""
+    event = request.event
     asks: dict[str, Ask] = {}
-    for number, name in enumerate(names, first):
-        # The ``__new__`` of a NamedTuple is Python code and would double the time. The ``__new__``
-        # of a bare tuple has no type of items, so pyright does not know it.
-        ask = (*place, number, name, *more)
-        asks[name] = tuple.__new__(Ask, ask)  # pyright: ignore[reportUnknownMemberType] - see above
+    for first in range(0, event.count or 1, PART):
+        yield
+        asks.update(asks_of(request, first, first + PART))
     return asks
 
 

@@ -68,8 +68,12 @@ def taken(things: deque[T]) -> Iterator[list[T]]:
     So the queue is freed in pieces as well: to free a list of a hundred thousand items takes
     milliseconds, even if each item has other users.
     """
-    while things:
-        yield [things.popleft() for _ in range(min(SIZE, len(things)))]
+    while len(things) > SIZE:
+        yield [things.popleft() for _ in range(SIZE)]
+    if things:
+        rest = list(things)
+        things.clear()
+        yield rest
 
 
 def freed(*collections: dict[Any, Any] | list[Any]) -> Steps[None]:
