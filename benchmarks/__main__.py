@@ -52,8 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     show(outcomes, turns, time.perf_counter() - start)
     found = gather(outcomes, turns, scale)
     if options.json is not None:
-        empty = Results(results.this_machine())
-        results.save(_with(empty, found), options.json)
+        results.save(_with(Results(), found), options.json)
     if options.save or (scale == 1 and not options.no_save):
         results.save(_with(results.load(), found))
         page.update()
@@ -76,10 +75,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def gather(outcomes: Sequence[Outcome], turns: int, scale: float) -> dict[str, PartResult]:
     """Convert the outcomes of parts to results that can be saved."""
-    date, commit = results.today(), results.commit()
+    machine, date, commit = results.this_machine(), results.today(), results.commit()
     return {
         one.part.name: PartResult(
-            one.part.about, date, commit, min(turns, one.part.most), scale, one.figures
+            one.part.about, machine, date, commit, min(turns, one.part.most), scale, one.figures
         )
         for one in outcomes
         if one.error is None
@@ -87,7 +86,7 @@ def gather(outcomes: Sequence[Outcome], turns: int, scale: float) -> dict[str, P
 
 
 def _with(kept: Results, found: dict[str, PartResult]) -> Results:
-    together = kept.with_parts(results.this_machine(), found)
+    together = kept.with_parts(found)
     counted = found.get("instructions")
     if counted is None:
         return together

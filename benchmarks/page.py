@@ -62,10 +62,8 @@ def _table_of(part: str) -> str:
 
 
 def _machine(kept: Results) -> Iterator[str]:
-    one = kept.machine
-    yield f"{one.processor}, {one.cores} cores, {one.system}, {one.python}."
-    yield ""
-    yield from _rows(("measured", "on", "of commit", "turns", "share of the full size"))
+    titles = ("measured", "on", "of commit", "turns", "share of the full size", "computer")
+    yield from _rows(titles)
     runs: dict[tuple[str, ...], list[str]] = {}
     for name, part in kept.parts.items():
         runs.setdefault(_run(part), []).append(name)
@@ -74,8 +72,10 @@ def _machine(kept: Results) -> Iterator[str]:
         yield _row(("everything" if is_all else ", ".join(names), *run))
 
 
-def _run(part: PartResult) -> tuple[str, str, str, str]:
-    return part.date, part.commit, str(part.turns), f"{part.scale:g}"
+def _run(part: PartResult) -> tuple[str, ...]:
+    one = part.machine
+    computer = f"{one.processor}, {one.cores} cores, {one.system}, {one.python}"
+    return part.date, part.commit, str(part.turns), f"{part.scale:g}", computer
 
 
 def _costs(kept: Results) -> Iterator[str]:

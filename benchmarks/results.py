@@ -1,4 +1,4 @@
-"""The last figures, saved in ``benchmarks/results.json`` with the computer that measured them.
+"""The last figures, saved in ``benchmarks/results.json`` with the computers that measured them.
 
 Each part of the suite has its own date and commit, since a single part can be measured again. A new
 part drops all parts of another computer, as figures of two computers cannot be compared. The
@@ -51,6 +51,7 @@ class PartResult:
 
     Attributes:
         about: Its description.
+        machine: The computer.
         date: The day of the measurement, in UTC: `2026-01-31`.
         commit: The measured commit; with a `+` if files were changed after it.
         turns: The number of turns; the figures are medians.
@@ -59,6 +60,7 @@ class PartResult:
     """
 
     about: str
+    machine: Machine
     date: str
     commit: str
     turns: int
@@ -89,14 +91,12 @@ class Count:
 class Results:
     """The content of ``benchmarks/results.json``."""
 
-    machine: Machine
     parts: dict[str, PartResult] = attrs.field(factory=dict[str, PartResult])
     history: Sequence[Count] = ()
 
-    def with_parts(self, machine: Machine, parts: dict[str, PartResult]) -> Results:
+    def with_parts(self, parts: dict[str, PartResult]) -> Results:
         """Return the results with new parts, without those that they replace."""
-        kept = self.parts if machine == self.machine else {}
-        return attrs.evolve(self, machine=machine, parts={**kept, **parts})
+        return attrs.evolve(self, parts={**self.parts, **parts})
 
     def with_count(self, count: Count) -> Results:
         """Return the results with a count; it replaces one of the same commit and Python."""
@@ -106,17 +106,17 @@ class Results:
 
 
 def load(file: Path = FILE) -> Results:
-    """Read the saved results; without a file, return empty ones for this computer."""
+    """Read the saved results; without a file, return empty ones."""
     if not file.exists():
-        return Results(this_machine())
+        return Results()
     said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     parts = {name: _part(part) for name, part in said["parts"].items()}
-    return Results(Machine(**said["machine"]), parts, [Count(**one) for one in said["history"]])
+    return Results(parts, [Count(**one) for one in said["history"]])
 
 
 def _part(said: dict[str, Any]) -> PartResult:
     figures = [Figure(**one) for one in said.pop("figures")]
-    return PartResult(figures=figures, **said)
+    return PartResult(machine=Machine(**said.pop("machine")), figures=figures, **said)
 
 
 def save(results: Results, file: Path = FILE) -> None:

@@ -24,8 +24,8 @@ MACHINE = Machine("a processor", 2, "CPython 3.11.0", "Linux x86_64")
 OTHER = Machine("another processor", 2, "CPython 3.11.0", "Linux x86_64")
 
 
-def result(*figures: Figure) -> PartResult:
-    return PartResult("what it is", "2026-01-31", "abcdef0", 3, 1.0, list(figures))
+def result(*figures: Figure, machine: Machine = MACHINE) -> PartResult:
+    return PartResult("what it is", machine, "2026-01-31", "abcdef0", 3, 1.0, list(figures))
 
 
 def test_benchmarks_run_and_write_what_they_find(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_part_that_fails_does_not_keep_the_others() -> None:
 
 
 def test_results_survive_the_file(tmp_path: Path) -> None:
-    kept = Results(MACHINE, {"W1": result(Figure("W1", "cost", 7.2, "× LB", target=7))})
+    kept = Results({"W1": result(Figure("W1", "cost", 7.2, "× LB", target=7))})
     kept = kept.with_count(Count("2026-01-31", "abcdef0", "CPython 3.11.0", {"plain": 1}))
     file = tmp_path / "results.json"
 
@@ -168,16 +168,19 @@ def test_results_survive_the_file(tmp_path: Path) -> None:
     assert results.load(file) == kept
 
 
-def test_part_replaces_itself_and_what_another_machine_has_measured() -> None:
-    kept = Results(MACHINE, {"W1": result(), "W2": result()})
-    new = result(Figure("W1", "cost", 1, "s"))
+def test_part_replaces_itself_and_has_the_machine_that_measured_it() -> None:
+    kept = Results({"W1": result(), "W2": result()})
+    new = result(Figure("W1", "cost", 1, "s"), machine=OTHER)
+    together = kept.with_parts({"W1": new})
 
-    assert kept.with_parts(MACHINE, {"W1": new}).parts == {"W1": new, "W2": result()}
-    assert kept.with_parts(OTHER, {"W1": new}).parts == {"W1": new}
+    assert together.parts == {"W1": new, "W2": result()}
+    shown = page.render("<!-- benchmarks: machine -->\n<!-- end -->\n", together)
+    assert "| W1 | 2026-01-31 | abcdef0 | 3 | 1 | another processor, 2 cores," in shown
+    assert "| W2 | 2026-01-31 | abcdef0 | 3 | 1 | a processor, 2 cores," in shown
 
 
 def test_history_has_each_commit_once_for_each_python() -> None:
-    kept = Results(MACHINE)
+    kept = Results()
     for commit, python, number in (("a", "3.11", 1), ("b", "3.11", 2), ("b", "3.13", 3)):
         kept = kept.with_count(Count("2026-01-31", commit, python, {"plain": number}))
 
@@ -187,7 +190,7 @@ def test_history_has_each_commit_once_for_each_python() -> None:
 
 
 def test_page_is_filled_between_its_marks() -> None:
-    kept = Results(MACHINE, {"W1": result(Figure("W1", "cost", 7.2, "× LB", target=7))})
+    kept = Results({"W1": result(Figure("W1", "cost", 7.2, "× LB", target=7))})
     text = "before\n<!-- benchmarks: workloads -->\nold\n<!-- end -->\nafter\n"
 
     shown = page.render(text, kept)
