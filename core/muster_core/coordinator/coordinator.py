@@ -79,6 +79,7 @@ class Outcome:
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _BOUND: Final = Kind.BOUND
 _REJECTED: Final = Kind.REJECTED
+_COMPLETING: Final = AppState.COMPLETING
 
 
 @final
@@ -152,7 +153,7 @@ class CoordinatorMachine:
                     routes.extend(self.admission.time_out(due.gang, origin))
                 case StateEnd():
                     routes.append(TellApp(due.app, TimeUp(origin, due.state)))
-                    if due.state is AppState.COMPLETING:
+                    if due.state is _COMPLETING:
                         routes.extend(self.registry.complete(due.app))
                 case _:
                     assert_never(due)

@@ -6,7 +6,7 @@ highest priority of the pending asks and the totals of pending and allocated res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from muster_core.owners.ask_rows import counted
 from muster_core.structures.steps import in_order
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.structures.steps import Steps
+
+
+# Looking up a member of an enum takes ten times as long.
+_PENDING: Final = AskPlace.PENDING
+_PARKED: Final = AskPlace.PARKED
+_WAITING: Final = AskPlace.WAITING
+_BOUND: Final = AskPlace.BOUND
 
 
 @final
@@ -136,10 +143,10 @@ class AskPlaces:
     def snapshots(self) -> Iterator[AskSnapshot]:
         """Yield a snapshot of each ask."""
         asks = [
-            *((ask, AskPlace.PENDING, None) for ask in self.pending.values()),
-            *((ask, AskPlace.PARKED, None) for ask in self.parked.values()),
-            *((held.ask, AskPlace.WAITING, held.node) for held in self.waiting.values()),
-            *((held.ask, AskPlace.BOUND, held.node) for held in self.bound.values()),
+            *((ask, _PENDING, None) for ask in self.pending.values()),
+            *((ask, _PARKED, None) for ask in self.parked.values()),
+            *((held.ask, _WAITING, held.node) for held in self.waiting.values()),
+            *((held.ask, _BOUND, held.node) for held in self.bound.values()),
         ]
         for ask, place, node in asks:
             yield AskSnapshot(ask.name, place, ask.priority, ask.resources, node, ask.gang)

@@ -61,7 +61,7 @@ class Evictions:
             victim.gang.trigger(GangTrigger.ALL_LOST)
             self._placements.commits.lost(victim.gang.name)
         leaf = self._state.leaf_of(app)
-        decision = say(Kind.RELEASED, leaf, app, ask, victim.node.name, reason)
+        decision = say(_RELEASED, leaf, app, ask, victim.node.name, reason)
         return attrs.evolve(decision, message=why)
 
     def _note_loss(self, victim: Victim, now_us: int) -> None:
@@ -93,6 +93,7 @@ class Evictions:
         return deque(leave_out_detours(kept) if self._twice else kept)
 
 
+_RELEASED = Kind.RELEASED
 _EVICTIONS = (Reason.RECLAIMED, Reason.PREEMPTED)
 _TAKES = (Kind.ASSIGNED, Kind.WAITING, Kind.BOUND)
 
@@ -112,7 +113,7 @@ def leave_out_detours(decisions: list[Decision]) -> list[Decision]:
         key = (decision.app, decision.ask)
         if decision.kind in _TAKES:
             since.setdefault(key, []).append(position)
-        elif decision.kind is Kind.RELEASED:
+        elif decision.kind is _RELEASED:
             taken = since.pop(key, [])
             if decision.reason in _EVICTIONS:
                 if key in evicted:

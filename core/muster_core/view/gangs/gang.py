@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # Looking up a member of an enum takes ten times as long, and this is done for each member.
 _SATISFIED: Final = GangState.SATISFIED
 _TIMED_OUT: Final = GangState.TIMED_OUT
+_NONE: Final = Offer.NONE
+_EACH: Final = Offer.EACH
+_FIRST: Final = Offer.FIRST
+_STRICT: Final = GangMode.STRICT
 
 
 @final
@@ -108,7 +112,7 @@ class ViewGang:
     @property
     def strict(self) -> bool:
         """Whether it makes its group Strict."""
-        return self.definition is not None and self.definition.mode is GangMode.STRICT
+        return self.definition is not None and self.definition.mode is _STRICT
 
     def admits(self) -> bool:
         """Return whether the gang itself lets a member through PreFilter."""
@@ -217,18 +221,18 @@ class ViewGroup:
         """Return how the pending members of one of its gangs are to be offered."""
         # GANG-26
         if not gang.admits():
-            return Offer.NONE
+            return _NONE
         if gang.satisfied:
-            return Offer.EACH
+            return _EACH
         # GANG-25, GANG-28
         if self.barred:
-            return Offer.NONE
+            return _NONE
         # GANG-24
         if not gang.missing:
-            return Offer.FIRST if self.may_complete() and not self.hopeless else Offer.NONE
+            return _FIRST if self.may_complete() and not self.hopeless else _NONE
         if self.strict:
-            return Offer.NONE if self.hopeless else Offer.FIRST
-        return Offer.EACH
+            return _NONE if self.hopeless else _FIRST
+        return _EACH
 
 
 def holds_of(gangs: Iterable[ViewGang]) -> list[Hold]:

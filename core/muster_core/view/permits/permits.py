@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # Looking up a member of an enum takes ten times as long, and this is done for each member.
 _ASSIGNED: Final = Kind.ASSIGNED
 _WAITING: Final = Kind.WAITING
+_GANG_ROLLBACK: Final = Reason.GANG_ROLLBACK
 
 
 @final
@@ -313,7 +314,7 @@ class Permits:
             self._placements.release(hold)
         # What was taken and released in this attempt is not logged.
         self._placements.seen_states.go_back(attempt.mark)
-        attempt.decisions = [self._placements.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
+        attempt.decisions = [self._placements.give_up(hold, _GANG_ROLLBACK) for hold in older]
         if not older:
             state.nodes.grown = attempt.grown
         group.barred = True

@@ -38,6 +38,8 @@ COMPETING: Final = (AppState.RUNNING, AppState.STARTING, AppState.ACCEPTED)
 
 # Looking up a member of an enum takes ten times as long.
 _ACCEPTED: Final = AppState.ACCEPTED
+_STARTING: Final = AppState.STARTING
+_RUNNING: Final = AppState.RUNNING
 _STATE_AWARE: Final = SortPolicy.STATE_AWARE
 
 _HOLDING: Final = (AppState.ACCEPTED, True)
@@ -276,20 +278,20 @@ class LeafView(ViewQueue):
         orders, state_aware = self._orders, self._state_aware
         found: list[AppOrder[ViewApp]] = []
         if not running_closed:
-            found.append(orders[AppState.RUNNING, False])
+            found.append(orders[_RUNNING, False])
             if not state_aware:
-                found += (orders[AppState.STARTING, False], orders[_HOLDING])
+                found += (orders[_STARTING, False], orders[_HOLDING])
         if not others_closed and not state_aware:
-            found.append(orders[AppState.ACCEPTED, False])
+            found.append(orders[_ACCEPTED, False])
         return found
 
     # ORDER-15, ORDER-16
     def next_to_start(self) -> ViewApp | None:
         """Return the application that is the next to start, if the leaf is state-aware."""
         # ORDER-17
-        state = AppState.STARTING if self.starting else AppState.ACCEPTED
+        state = _STARTING if self.starting else _ACCEPTED
         orders = [self._orders[state, False]]
-        if state is AppState.ACCEPTED:
+        if state is _ACCEPTED:
             orders.append(self._orders[_HOLDING])
         found = [app for order in orders for app in islice(order, 1)]
         return min(found, key=lambda app: app.rank, default=None)
@@ -309,7 +311,7 @@ class LeafView(ViewQueue):
         amounts = self.types.amounts
         assert amounts(self.pending) == sum_of(app.pending_total for app in apps)
         assert amounts(self.allocated) == sum_of(app.allocated for app in apps)
-        assert self.starting == sum(app.state is AppState.STARTING for app in apps)
+        assert self.starting == sum(app.state is _STARTING for app in apps)
         assert self.running == sum(app.running for app in apps)
         for app in apps:
             assert app.counted == app.tally.top()
