@@ -9,7 +9,7 @@ import attrs
 from muster_core.gangs.definition import GangDefinition, GangMode
 from muster_core.gangs.states import GangState, GangTrigger, next_gang_state
 from muster_core.view.tree.application import ViewApp
-from muster_core.view.tree.slots import Offer, Slot
+from muster_core.view.tree.slots import EACH, FIRST, NONE, Offer, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 # Looking up a member of an enum takes ten times as long, and this is done for each member.
 _SATISFIED: Final = GangState.SATISFIED
 _TIMED_OUT: Final = GangState.TIMED_OUT
-_NONE: Final = Offer.NONE
-_EACH: Final = Offer.EACH
-_FIRST: Final = Offer.FIRST
 _STRICT: Final = GangMode.STRICT
 
 
@@ -221,18 +218,18 @@ class ViewGroup:
         """Return how the pending members of one of its gangs are to be offered."""
         # GANG-26
         if not gang.admits():
-            return _NONE
+            return NONE
         if gang.satisfied:
-            return _EACH
+            return EACH
         # GANG-25, GANG-28
         if self.barred:
-            return _NONE
+            return NONE
         # GANG-24
         if not gang.missing:
-            return _FIRST if self.may_complete() and not self.hopeless else _NONE
+            return FIRST if self.may_complete() and not self.hopeless else NONE
         if self.strict:
-            return _NONE if self.hopeless else _FIRST
-        return _EACH
+            return NONE if self.hopeless else FIRST
+        return EACH
 
 
 def holds_of(gangs: Iterable[ViewGang]) -> list[Hold]:

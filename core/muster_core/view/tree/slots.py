@@ -55,6 +55,7 @@ class Offer(Enum):
 
 
 # Looking up a member of an enum takes ten times as long, and this is done for each member.
+NONE: Final = Offer.NONE
 EACH: Final = Offer.EACH
 FIRST: Final = Offer.FIRST
 
