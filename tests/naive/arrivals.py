@@ -154,7 +154,8 @@ def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
 def _add_app(world: World, event: AddApp) -> None:
     known = world.apps.get(event.app)
     _refuse_if(known and known.state != "Completed", f"app: {event.app!r} is there already")
-    path = directory.canonical(event.queue)
+    _refuse_if(event.queue is None, "queue: missing")
+    path = directory.canonical(event.queue or "")
     directory.check_place(world, path)
     directory.check_admitted(world, path, event.user, event.groups)
     directory.make_missing(world, path)

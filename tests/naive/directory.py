@@ -65,7 +65,7 @@ def check_place(world: World, path: str) -> None:
         if nearest.is_parent:
             msg = f"queue: {path!r} is no leaf"
             raise RefusedError(msg)
-    elif not nearest.is_parent or not nearest.settings.create:
+    elif not nearest.is_parent or nearest.settings.create is False:
         msg = f"queue: {path!r} does not exist and cannot be made below {nearest.path!r}"
         raise RefusedError(msg)
 

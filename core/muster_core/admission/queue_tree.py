@@ -145,7 +145,7 @@ class QueueTree:
         if not entry.config.is_parent:
             msg = f"queue: {written!r} is unknown, and {entry.config.path!r} above it is a leaf"
             raise RefusedError(msg)
-        if not entry.config.settings.create:
+        if entry.config.settings.create is False:
             msg = (
                 f"queue: {written!r} is unknown, and queue.create is disabled "
                 f"for {entry.config.path!r}"

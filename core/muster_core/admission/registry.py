@@ -192,6 +192,9 @@ class Registry:
         if event.app in self._apps:
             msg = f"app: {event.app!r} is already an application"
             raise RefusedError(msg)
+        if event.queue is None:
+            msg = "queue: it is missing, and no placement rules choose one"
+            raise RefusedError(msg)
         nearest, missing = self.tree.find(event.queue)
         path = [entry.config for entry in nearest.upward()]
         # QUEUE-6

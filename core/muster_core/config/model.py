@@ -6,7 +6,6 @@ from muster_core.values.configuration import (
     Acl,
     Configuration,
     DeadlockPolicy,
-    Limits,
     NodeSortPolicy,
     PreemptionPolicy,
     QueueConfig,
@@ -14,15 +13,22 @@ from muster_core.values.configuration import (
     SortPolicy,
     Template,
 )
+from muster_core.values.limits import Limits
+from muster_core.values.placement_rules import PlacementFilter, PlacementRule, RuleName
+from muster_core.values.user_limits import LimitEntry
 
 __all__ = [
     "Acl",
     "Configuration",
     "DeadlockPolicy",
+    "LimitEntry",
     "Limits",
     "NodeSortPolicy",
+    "PlacementFilter",
+    "PlacementRule",
     "PreemptionPolicy",
     "QueueConfig",
+    "RuleName",
     "Settings",
     "SortPolicy",
     "Template",

@@ -101,7 +101,8 @@ PRIORITY_FENCE: Final = Property("priority.policy", _choice({"default": False, "
 PRIORITY_OFFSET: Final = Property("priority.offset", _offset)
 QUEUE_PRIORITY: Final = Property("queue.priority", _int32)
 QUEUE_RECLAIMABLE: Final = Property("queue.reclaimable", _choice({"true": True, "false": False}))
-QUEUE_CREATE: Final = Property("queue.create", _choice(_ENABLED))
+_MAY_CREATE: Final[Mapping[str, bool | None]] = _ENABLED
+QUEUE_CREATE: Final = Property("queue.create", _choice(_MAY_CREATE))
 PREEMPTION_POLICY: Final = Property(
     "preemption.policy", _choice({policy.value: policy for policy in PreemptionPolicy})
 )

@@ -6,13 +6,15 @@ CONFIG-2, CONFIG-39. The tree of :class:`QueueConfig` holds what was written for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import final
 
 import attrs
 
+from muster_core.values.limits import Limits
+from muster_core.values.placement_rules import PlacementRule
 from muster_core.values.resources import Resources
+from muster_core.values.user_limits import LimitEntry
 
 
 @final
@@ -63,9 +65,11 @@ class Settings:
         offset: ``priority.offset``, an int32.
         queue_priority: ``queue.priority``, 0 … 2147483647.
         reclaimable: ``queue.reclaimable``.
-        create: Whether ``queue.create`` is ``enabled``.
+        create: Whether ``queue.create`` is ``enabled``; None if neither the queue nor one
+            above it says so.
         preemption_policy: ``preemption.policy``.
         preemption_delay_us: ``preemption.delay`` in microseconds.
+        required_node: Whether ``preemption.required.node`` is ``enabled``.
         gang_wait_us: ``gang.wait.time`` in microseconds.
         deadlock_policy: ``gang.deadlock.policy``.
     """
@@ -77,9 +81,10 @@ class Settings:
     offset: int = 0
     queue_priority: int = 0
     reclaimable: bool = True
-    create: bool = True
+    create: bool | None = None
     preemption_policy: PreemptionPolicy = PreemptionPolicy.DEFAULT
     preemption_delay_us: int = 30_000_000
+    required_node: bool = False
     gang_wait_us: int = 600_000_000
     deadlock_policy: DeadlockPolicy = DeadlockPolicy.RESOLVE
 
@@ -115,28 +120,6 @@ class Template:
     properties: tuple[tuple[str, str], ...]
 
 
-# CONFIG-25
-@final
-@attrs.frozen
-class Limits:
-    """A ``max``: types that it does not name have no limit, and types with 0 are not allowed.
-
-    Attributes:
-        amounts: Pairs of a type and its limit in base units, sorted by type.
-    """
-
-    amounts: tuple[tuple[str, int], ...] = ()
-
-    @classmethod
-    def of(cls, amounts: Mapping[str, int]) -> Limits:
-        """Create limits from the amount of each named type; zeros are kept."""
-        return cls(tuple(sorted(amounts.items())))
-
-    def __bool__(self) -> bool:
-        """Return whether it limits any type."""
-        return bool(self.amounts)
-
-
 @final
 @attrs.frozen
 class QueueConfig:
@@ -154,6 +137,7 @@ class QueueConfig:
         template: Its own ``childtemplate``, or None.
         submit_acl: Its ``submitacl``, or None.
         admin_acl: Its ``adminacl``, or None.
+        limits: Its ``limits``; those of the root are those of the partition.
         children: Its children, in the order of the text.
     """
 
@@ -168,6 +152,7 @@ class QueueConfig:
     template: Template | None = None
     submit_acl: Acl | None = None
     admin_acl: Acl | None = None
+    limits: tuple[LimitEntry, ...] = ()
     children: tuple[QueueConfig, ...] = ()
 
 
@@ -182,6 +167,7 @@ class Configuration:
         node_weights: Pairs of a type and its weight, sorted by type.
         preemption_enabled: ``preemption.enabled``.
         root: The queue ``root``.
+        placement_rules: Its ``placementrules``; empty if applications name their queues.
         warnings: Messages for an operator, in the order of the text.
     """
 
@@ -191,4 +177,5 @@ class Configuration:
     # ORDER-25
     node_weights: tuple[tuple[str, float], ...] = (("memory", 1.0), ("vcore", 1.0))
     preemption_enabled: bool = True
+    placement_rules: tuple[PlacementRule, ...] = ()
     warnings: tuple[str, ...] = ()

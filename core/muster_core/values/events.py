@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar, final
 import attrs
 
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
-from muster_core.values.configuration import Configuration, Limits
+from muster_core.values.configuration import Configuration
 from muster_core.values.event_fields import (
     A_PRIORITY,
     A_QUEUE_PRIORITY,
@@ -32,6 +32,7 @@ from muster_core.values.event_fields import (
     that_define,
     that_make_sense,
 )
+from muster_core.values.limits import Limits
 from muster_core.values.resources import Resources
 
 _optional = attrs.validators.optional
@@ -88,10 +89,14 @@ class RemoveNode:
 @final
 @attrs.frozen
 class AddApp:
-    """Submit an application to ``queue``, a path as the user wrote it."""
+    """Submit an application to ``queue``, a path as the user wrote it.
+
+    Attributes:
+        queue: The path, or None where placement rules choose the queue.
+    """
 
     app: str = attrs.field(validator=an_owned_name)
-    queue: str = attrs.field(validator=a_name)
+    queue: str | None = attrs.field(default=None, validator=_optional(a_name))
     user: str | None = None
     groups: tuple[str, ...] = ()
     tags: Mapping[str, str] = attrs.field(factory=no_words)

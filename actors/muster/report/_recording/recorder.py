@@ -85,7 +85,9 @@ class Recorder:
                 # A Pod may add its application, and that a dynamic queue.
                 changes = any(isinstance(found.content, QueueObject) for found in objects)
                 self._is_stale |= changes
-            case AddApp(queue=queue):
+            case AddApp(queue=None):
+                self._is_stale = True
+            case AddApp(queue=str(queue)):
                 path = queue.lower()
                 full = path if path.split(".")[0] == "root" else f"root.{path}"
                 self._is_stale |= not self.queues.knows(full)
