@@ -15,12 +15,14 @@ from muster_core.admission.completed_names import LatestNames
 from muster_core.admission.priority_classes import PriorityClasses
 from muster_core.admission.queue_tree import QueueEntry, QueueTree
 from muster_core.admission.routes import Route, StartApp, TellApp
+from muster_core.admission.user_groups import UserGroups
 from muster_core.config.acl import admits, has_acl
 from muster_core.owners.messages.asks import AppIdentity, Origin
 from muster_core.owners.messages.to_applications import (
     AddAsks,
     Dismiss,
     Enlist,
+    Regroup,
     ReleaseAsk,
     SpoilBinds,
     WithdrawAsk,
@@ -66,6 +68,8 @@ class Registry:
         self._names: dict[int, str] = {}
         #: The names of the latest completed applications, without names that are in use again.
         self.completed = LatestNames(KEPT_COMPLETED)
+        #: For which group each application counts in the limits of groups.
+        self.user_groups = UserGroups()
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
         self._any_acl = has_acl(configuration)
@@ -99,7 +103,8 @@ class Registry:
                 routes = list(self.tree.configure(event))
                 self.configuration = event.config
                 self._any_acl = has_acl(event.config)
-                return routes
+                found = self.user_groups.find_again(self._apps.values())
+                return [*routes, *(TellApp(key, Regroup(origin, group)) for key, group in found)]
             case AddApp():
                 return list(self._add_app(event, origin))
             case RemoveApp():
@@ -218,7 +223,8 @@ class Registry:
         path_there, user = nearest.config.path, (event.user, event.groups)
         identity = AppIdentity(origin.seq, event.app, nearest.key, path_there, skip, user)
         yield StartApp(identity)
-        yield TellApp(origin.seq, Enlist(origin))
+        group = self.user_groups.enter(origin.seq, nearest, event.groups)
+        yield TellApp(origin.seq, Enlist(origin, group))
 
     # FEED-24
     def _remove_app(self, event: RemoveApp, origin: Origin) -> Iterator[Route]:
@@ -234,6 +240,7 @@ class Registry:
     def _leave(self, key: int) -> Iterator[Route]:
         """Remove an application from its queue, and remove queues that only it kept in use."""
         _, entry = self._apps.pop(self._names.pop(key))
+        self.user_groups.leave(key)
         entry.apps -= 1
         yield from self.tree.collect(entry)
 
@@ -243,6 +250,7 @@ class Registry:
         # Every application has one name and one key, and each leaf counts its applications.
         assert self._names == {key: name for name, (key, _) in self._apps.items()}
         assert not self.completed.seen() & self._apps.keys()
+        self.user_groups.check(self._names)
         self.completed.check()
         for entry in self.queues.values():
             assert entry.apps == sum(leaf is entry for _, leaf in self._apps.values())

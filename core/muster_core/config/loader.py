@@ -15,13 +15,13 @@ from muster_core.config.dynamic import DEFAULT_PARTITION
 from muster_core.config.fields import Field, Report
 from muster_core.config.not_obeyed import (
     read_checksum,
-    read_limits,
     read_placement_rules,
     read_quota_preemption,
     read_resolver,
 )
 from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
+from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
 from muster_core.values.configuration import Configuration, NodeSortPolicy
 from muster_core.values.errors import ConfigError
 from muster_core.values.quantities import shown
@@ -153,8 +153,10 @@ def _read_partition(field: Field) -> _Partition:
     node_sort, weights = _read_node_sort(fields.get("nodesortpolicy"))
     root = read_root(field, fields.get("queues"))
     check_quotas(root)
+    limits = limits_of_root(fields.get("limits"), read_limits(fields.get("limits")), root.limits)
+    root = attrs.evolve(root, limits=limits)
+    check_limits(root)
     for ignored, read in (
-        ("limits", read_limits),
         ("placementrules", read_placement_rules),
         ("usergroupresolver", read_resolver),
     ):

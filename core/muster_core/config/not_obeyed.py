@@ -1,6 +1,6 @@
 """Fields that YuniKorn obeys and Muster does not: their form is checked, with one warning each.
 
-CONFIG-15, CONFIG-16: ``limits``, ``placementrules``, ``usergroupresolver``, ``checksum`` and
+CONFIG-15, CONFIG-16: ``placementrules``, ``usergroupresolver``, ``checksum`` and
 ``preemption.quotapreemptionenabled``. An empty field has no warning.
 """
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from muster_core.config.fields import Field
 
 # CONFIG-16
-LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
 RULE_FIELDS: Final = ("name", "create", "filter", "parent", "value")
 FILTER_FIELDS: Final = ("type", "users", "groups")
 RESOLVER_FIELDS: Final = ("type",)
@@ -24,23 +23,6 @@ RESOLVER_FIELDS: Final = ("type",)
 def warn_not_obeyed(field: Field, name: str) -> None:
     """Warn that a field has no effect."""
     field.warn(f"{name}: checked for form, but not obeyed", once=f"field {name}")
-
-
-# CONFIG-16
-def read_limits(field: Field) -> None:
-    """Check the ``limits`` of a partition or a queue."""
-    items = field.items()
-    for item in items:
-        fields = item.fields(LIMIT_FIELDS)
-        _read_text(fields, "limit")
-        _read_texts(fields, "users")
-        _read_texts(fields, "groups")
-        if "maxresources" in fields:
-            fields["maxresources"].amounts()
-        if "maxapplications" in fields:
-            fields["maxapplications"].applications()
-    if items:
-        warn_not_obeyed(field, "limits")
 
 
 def read_placement_rules(field: Field) -> None:

@@ -14,8 +14,8 @@ import attrs
 from muster_core.config.acl import parse_acl
 from muster_core.config.document import Listing, Scalar, Table, describe
 from muster_core.config.names import ROOT, check_queue_name
-from muster_core.config.not_obeyed import read_limits
 from muster_core.config.properties import read_properties, resolve
+from muster_core.config.user_limits import WrittenLimit, read_limits
 from muster_core.values.configuration import Acl, QueueConfig, Settings, Template
 from muster_core.values.limits import Limits
 from muster_core.values.quantities import format_quantity
@@ -71,6 +71,7 @@ class WrittenQueue:
         submit_acl: ``submitacl``, or None.
         admin_acl: ``adminacl``, or None.
         properties: Its properties as written.
+        limits: Its ``limits``.
         children: Its children, in the order of the document.
     """
 
@@ -87,6 +88,7 @@ class WrittenQueue:
     template: Template | None = None
     submit_acl: Acl | None = None
     admin_acl: Acl | None = None
+    limits: tuple[WrittenLimit, ...] = ()
     children: tuple[WrittenQueue, ...] = ()
 
 
@@ -126,8 +128,6 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
     # CONFIG-23
     is_parent = _is_parent(fields) or parent is None
     guaranteed, most = _read_resources(fields.get("resources"), is_root=parent is None)
-    if "limits" in fields:
-        read_limits(fields["limits"])
     return WrittenQueue(
         field=field,
         name_field=fields.get("name", field),
@@ -142,6 +142,7 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
         template=_read_template(fields.get("childtemplate"), path),
         submit_acl=_read_acl(fields.get("submitacl")),
         admin_acl=_read_acl(fields.get("adminacl")),
+        limits=read_limits(fields.get("limits")),
         children=_read_children(fields["queues"].items() if "queues" in fields else [], path),
     )
 
@@ -167,6 +168,7 @@ def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueC
         template=written.template,
         submit_acl=written.submit_acl,
         admin_acl=written.admin_acl,
+        limits=tuple(limit.entry for limit in written.limits),
         children=tuple(build_queue(child, settings) for child in written.children),
     )
 

@@ -17,6 +17,7 @@ from muster_core.owners.messages.from_applications import (
     AppReport,
     Entered,
     Freed,
+    Grouped,
     Moved,
     Parked,
     Pending,
@@ -40,6 +41,7 @@ from muster_core.owners.messages.to_applications import (
     FinishAsk,
     LoseNode,
     ParkAsks,
+    Regroup,
     ReleaseAsk,
     RollBack,
     SpoilBinds,
@@ -95,6 +97,7 @@ class ApplicationMachine:
         "_came",
         "_credits",
         "_gone",
+        "_group",
         "_places",
         "_spoilt",
         "_state",
@@ -104,6 +107,8 @@ class ApplicationMachine:
     def __init__(self, identity: AppIdentity) -> None:
         self.identity = identity
         self._state = AppState.NEW
+        #: The group for which it counts in limits, or None.
+        self._group: str | None = None
         self._places = AskPlaces()
         #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
         self._spoilt: dict[str, int] = {}
@@ -222,6 +227,10 @@ class ApplicationMachine:
             case Enlist():
                 # APP-1
                 self._enter(AppState.NEW, request.origin, _CAME)
+                if request.group is not None:
+                    self._regroup(request.group)
+            case Regroup():
+                self._regroup(request.group)
             case TimeUp():
                 self._time_up(request)
             case Dismiss():
@@ -236,6 +245,11 @@ class ApplicationMachine:
                 self._unpark(request)
             case _:
                 assert_never(request)
+
+    # LIMIT-7
+    def _regroup(self, group: str | None) -> None:
+        self._group = group
+        self._act(Grouped(group))
 
     def _add(self, request: AddAsks) -> None:
         asks = asks_of(request)
@@ -537,6 +551,8 @@ class ApplicationMachine:
             state=self._state,
             priority=self._places.tally.top(),
             asks=tuple(self._places.snapshots()),
+            user=self.identity.user[0],
+            group=self._group,
         )
 
     def free(self) -> Steps[None]:

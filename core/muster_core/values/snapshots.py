@@ -56,6 +56,8 @@ class AppSnapshot:
         state: Its state.
         priority: The highest priority of its pending asks, or None.
         asks: Its asks.
+        user: Its user, or None.
+        group: The group for which it counts in limits, ``*`` for the one of all users, or None.
     """
 
     name: str
@@ -63,6 +65,8 @@ class AppSnapshot:
     state: AppState
     priority: int | None
     asks: tuple[AskSnapshot, ...]
+    user: str | None = None
+    group: str | None = None
 
 
 @final

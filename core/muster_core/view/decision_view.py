@@ -241,6 +241,7 @@ class DecisionView:
         self._state.shapes.check([*shapes, *self._state.gang_index.gang_shapes()])
         self._state.gang_index.check()
         self._state.delays.check()
+        self._state.user_limits.check(self.apps)
         assert self._state.claimants == {
             key: queue for key, queue in self.queues.items() if queue.claims
         }

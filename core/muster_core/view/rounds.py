@@ -165,9 +165,12 @@ class Rounds:
         self._state.refresh()
 
     def _set_exact(self, *, exact: bool) -> None:
-        if exact != self._state.exact:
-            self._state.exact = exact
-            self._state.dirty.update(self._state.queues)
+        state = self._state
+        if exact != state.exact:
+            state.exact = exact
+            state.dirty.update(state.queues)
+            for app in state.user_limits.restrict_all(exact=exact):
+                state.list_app(app)
 
     # ROUND-9
     def _step(self, queue: ViewQueue, mask: int, now_us: int) -> list[Decision]:
@@ -191,15 +194,19 @@ class Rounds:
     def _try_plain(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
     ) -> list[Decision]:
+        exact = self._state.exact
+        # LIMIT-8
+        is_allowed = not exact or app.is_within_limits(ask)
         # ORDER-4
         node = None
-        if not self._state.exact or leaf.has_room(ask):
+        if not exact or (is_allowed and leaf.has_room(ask)):
             node = self._state.nodes.find(bit)
         if node is None:
-            assert self._state.exact, "chose an ask that fits no node"
+            assert exact, "chose an ask that fits no node"
             # ROUND-12
             self._placements.tried(app, ask, bit)
-            if leaf.config.settings.blocking:
+            # LIMIT-9
+            if leaf.config.settings.blocking and is_allowed:
                 self._permits.block(leaf)
             self._placements.list_apps()
             return []

@@ -122,8 +122,26 @@ class Spoilt:
     times: int
 
 
+@final
+@record
+class Grouped:
+    """The application counts for another group in limits, or for none."""
+
+    group: str | None
+
+
 AppAction = (
-    Say | Pending | Withdrawn | Freed | Placed | Parked | Unparked | Entered | Spoilt | Moved
+    Say
+    | Pending
+    | Withdrawn
+    | Freed
+    | Placed
+    | Parked
+    | Unparked
+    | Entered
+    | Spoilt
+    | Moved
+    | Grouped
 )
 """An action of an application in response to a message."""
 

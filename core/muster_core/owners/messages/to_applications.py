@@ -14,9 +14,23 @@ from muster_core.values.records import record
 @final
 @record
 class Enlist:
-    """Start the application."""
+    """Start the application.
+
+    Attributes:
+        group: The group for which it counts in limits, or None.
+    """
 
     origin: Origin
+    group: str | None = None
+
+
+@final
+@record
+class Regroup:
+    """Change the group for which the application counts in limits."""
+
+    origin: Origin
+    group: str | None
 
 
 @final
@@ -218,7 +232,7 @@ AskRequest = (
 """Requests about a single ask, or about the new asks of one event."""
 
 
-WideRequest = Enlist | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss
+WideRequest = Enlist | Regroup | RollBack | ParkAsks | UnparkAsks | LoseNode | TimeUp | Dismiss
 """Requests about the whole application, or about several of its asks."""
 
 

@@ -204,9 +204,10 @@ class EvictionAction(ABC):
 
     # EVICTION-9
     def _first_of_all(self, app: ViewApp) -> Ask | None:
-        """Return the first pending ask that PreFilter does not refuse."""
+        """Return the first pending ask that neither PreFilter nor a limit refuses."""
+        asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))  # LIMIT-9
         return min(
-            (ask for ask in app.pending.values() if not self._is_refused(ask)),
+            (ask for ask in asks if not self._is_refused(ask)),
             key=app.order_of,
             default=None,
         )

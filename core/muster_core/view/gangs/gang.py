@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Node
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.view.tree.queue import ViewQueue
+    from muster_core.view.tree.user_limit import ViewLimit
 
 
 # Looking up a member of an enum takes ten times as long, and this is done for each member.
@@ -152,6 +153,7 @@ class CycleFailure:
         ask: The member.
         blocked: Whether its leaf was blocked.
         full: The nearest queue whose ``max`` had no room for it, or None.
+        limit: The nearest limit of a user or a group that had no room for it, or None.
         held: How many members of the group held nodes at that time.
     """
 
@@ -159,6 +161,7 @@ class CycleFailure:
     ask: Ask
     blocked: bool
     full: ViewQueue | None
+    limit: ViewLimit[ViewApp] | None
     held: int
 
 

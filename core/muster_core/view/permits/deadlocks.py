@@ -173,8 +173,9 @@ class Deadlocks:
             assert slot is not None, "a group that may be complete lacks members"
             assert ask is not None, "a slot without untried members"
             leaf = state.leaf_of(slot.app)
-            # DEADLOCK-9
-            node = state.nodes.find(state.bit_of(ask)) if leaf.has_room(ask) else None
+            # DEADLOCK-9, LIMIT-8
+            fits = leaf.has_room(ask) and slot.app.is_within_limits(ask)
+            node = state.nodes.find(state.bit_of(ask)) if fits else None
             if node is None:
                 for piece in in_pieces(reversed(_since(group, number))):
                     yield

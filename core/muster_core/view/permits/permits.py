@@ -275,14 +275,17 @@ class Permits:
         if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
             placements.tried(app, ask, bit)
             return
+        # LIMIT-8
+        is_allowed = app.is_within_limits(ask)
         # GANG-27, ORDER-4, ROUND-15
         node = None
-        if not leaf.blocked and leaf.has_room(ask):
+        if is_allowed and not leaf.blocked and leaf.has_room(ask):
             node = self._state.nodes.find(bit)
         if node is None:
             if group.strict:
                 self._note_failure(group, leaf, app, ask)
-            if leaf.config.settings.blocking:
+            # LIMIT-9
+            if leaf.config.settings.blocking and is_allowed:
                 self.block(leaf)
             # GANG-28, GANG-29
             if group.strict:
@@ -301,8 +304,9 @@ class Permits:
     def _note_failure(self, group: ViewGroup, leaf: LeafView, app: ViewApp, ask: Ask) -> None:
         """Record the member that fitted nowhere, for explanations."""
         full = next((queue for queue in leaf.line if not queue.admits_more(ask)), None)
+        limit = next((limit for limit in app.limits if not limit.admits_more(ask)), None)
         held = sum(gang.held for gang in group.gangs)
-        self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, held)
+        self.failures[group.names] = CycleFailure(app, ask, leaf.blocked, full, limit, held)
 
     # GANG-28, DECISION-9
     def _roll_back(self, attempt: _Attempt) -> None:

@@ -86,6 +86,10 @@ class Placements:
         state, unlisted = self._state, self._unlisted
         if state.gang_index.stale:
             unlisted.update(state.gang_index.refresh())
+        if state.user_limits.has_stale:
+            unlisted.update(
+                (app.identity.key, app) for app in state.user_limits.refresh(exact=state.exact)
+            )
         while unlisted:
             _, app = unlisted.popitem()
             leaf = state.leaf_of(app)
@@ -169,6 +173,8 @@ class Placements:
 
     def _use(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node, amounts: Numbered) -> None:
         add_to(app.allocated, ask.resources.amounts)
+        if app.limits:
+            self._state.user_limits.take(app, ask.resources.amounts)
         self._state.nodes.take(node, ask.resources, (app.identity.key, ask.name))
         for queue in leaf.line:
             pending, allocated = queue.pending, queue.allocated
@@ -251,6 +257,8 @@ class Placements:
             self.commits.touch(app, ask, hold.allocation)
             state.end_wait(app, ask)
         take_from(app.allocated, ask.resources.amounts)
+        if app.limits:
+            state.user_limits.give_back(app, ask.resources.amounts)
         state.nodes.give_back(node, ask.resources, key)
         for queue in queues:
             take_from_row(queue.allocated, amounts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from muster_core.structures.totals import add_to
 from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.permits.fitting import needs_of
+from muster_core.view.reasons.user_limits import named_limit
 from muster_core.view.reasons.words import amounts, counted, named
 
 if TYPE_CHECKING:
@@ -48,11 +49,14 @@ def why_rolled_back(
 def _why_failed(state: ViewState, failure: CycleFailure) -> str:
     app, ask = failure.app, failure.ask
     path, wanted = app.identity.path, amounts(ask.resources)
-    if failure.blocked:
-        return f"{named(app, ask)} stands in {path}, where an ask before it was not placed"
     beside = ""
     if failure.held:
         beside = f" beside {counted(failure.held, 'member', 'members')} on nodes"
+    if failure.limit is not None:
+        over = named_limit(failure.limit)
+        return f"{named(app, ask)}, which asks for {wanted}, was over {over}{beside}"
+    if failure.blocked:
+        return f"{named(app, ask)} stands in {path}, where an ask before it was not placed"
     if failure.full is not None:
         most = failure.full.config.path
         return f"{named(app, ask)}, which asks for {wanted}, was over the max of {most}{beside}"
@@ -76,6 +80,9 @@ def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) ->
     for path, lacks in _short_of_max(state, needs):
         facts["queue"], facts["lacks"] = path, lacks
         return f"all that it needs is {amounts(lacks)} over the max of {path}{beside}"
+    for limit, lacks in _short_of_limits(state, gangs, needs):
+        facts["limit"], facts["lacks"] = limit, lacks
+        return f"all that it needs is {amounts(lacks)} over {limit}{beside}"
     return "not all of its members that are needed fit"
 
 
@@ -111,6 +118,10 @@ def _rooms_in_queues(state: ViewState, app: ViewApp, resources: Resources) -> It
         for name, most in queue.config.max.amounts:
             if resources[name]:
                 yield max((most - queue.used(name)) // resources[name], 0)
+    for limit in app.limits:
+        for name, most in limit.entry.max.amounts:
+            if resources[name]:
+                yield max((most - limit.used.get(name, 0)) // resources[name], 0)
 
 
 def _times(resources: Resources, room: dict[str, int]) -> int:
@@ -146,3 +157,22 @@ def _short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, di
         }
         if lacks:
             yield queue.config.path, lacks
+
+
+def _short_of_limits(
+    state: ViewState, gangs: list[ViewGang], needs: list[Need]
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Return each limit that leaves too little for the members of one application."""
+    apps = [slot.app for gang in gangs for slot in gang.slots.values()]
+    if len(apps) != 1 or len(needs) != 1:
+        return
+    (_, bit, count), app = needs[0], apps[0]
+    needed = {name: each * count for name, each in state.shapes.shapes[bit].resources.items()}
+    for limit in app.limits:
+        lacks = {
+            name: needed[name] + limit.used.get(name, 0) - most
+            for name, most in limit.entry.max.amounts
+            if needed.get(name) and needed[name] + limit.used.get(name, 0) > most
+        }
+        if lacks:
+            yield named_limit(limit), lacks

@@ -50,10 +50,11 @@ def eviction_reason(
 
 def _is_looked_at(state: ViewState, turns: Turns, turn: Turn) -> bool:
     """Return whether reclaim and preemption consider an ask that does not fit."""
-    if not turns.has(turn):
+    # LIMIT-10
+    if not turns.has(turn) or not turn.app.is_within_limits(turn.ask):
         return False
     if turn.leaf.config.settings.blocking:
-        first = turns.first_in(turn.leaf)
+        first = turns.first_to_block(turn.leaf)
         if first is None or first.ask is not turn.ask:
             return False
     gang = None if turn.ask.gang is None else state.gangs[turn.ask.gang]

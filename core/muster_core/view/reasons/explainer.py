@@ -12,6 +12,7 @@ from muster_core.view.reasons.eviction import eviction_reason
 from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
 from muster_core.view.reasons.turns import Turn, Turns
+from muster_core.view.reasons.user_limits import limit_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +128,7 @@ class Explainer:
             None if ganged is None else gangs.refusal(*ganged),
             room.never_fits(leaf, ask, nodes, state.nodes.nodes),
             queue_max(leaf, ask),
+            *limit_reasons(app, ask),
             queue_max_apps(leaf, app),
             state_aware_turn(leaf, app),
             self._turns.blocked(turn),

@@ -68,9 +68,21 @@ class Turns:
             self._in_leaves[leaf.key] = self._first_in(leaf)
         return self._in_leaves[leaf.key]
 
-    def _first_in(self, leaf: LeafView) -> Turn | None:
+    # LIMIT-9
+    def first_to_block(self, leaf: LeafView) -> Turn | None:
+        """Return the first ask of a blocking leaf that blocks it if it does not fit, or None."""
+        first = self.first_in(leaf)
+        if first is None or first.app.is_within_limits(first.ask):
+            return first
+        return self._first_in(leaf, is_limited=True)
+
+    def _first_in(self, leaf: LeafView, *, is_limited: bool = False) -> Turn | None:
         for app in leaf.competing():
-            asks = (ask for ask in app.pending.values() if not self.is_refused(ask))
+            asks = (
+                ask
+                for ask in app.pending.values()
+                if not self.is_refused(ask) and not (is_limited and not app.is_within_limits(ask))
+            )
             first = min(asks, key=app.order_of, default=None)
             if first is not None:
                 return Turn(leaf, app, first)
@@ -96,7 +108,7 @@ class Turns:
     def blocked(self, turn: Turn) -> PendingReason | None:
         """Return which ask of a blocking leaf comes before another, or None."""
         leaf = turn.leaf
-        first = self.first_in(leaf) if leaf.config.settings.blocking else None
+        first = self.first_to_block(leaf) if leaf.config.settings.blocking else None
         if first is None or first.ask is turn.ask:
             return None
         message = (

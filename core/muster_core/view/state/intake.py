@@ -10,6 +10,7 @@ from muster_core.owners.messages.from_applications import (
     AppReport,
     Entered,
     Freed,
+    Grouped,
     Moved,
     Parked,
     Pending,
@@ -80,6 +81,7 @@ class Intake:
             if not app.gone:
                 yield
                 yield from self._apply_app(app, now_us)
+        yield from self._state.find_limits()
         nodes = self._state.nodes
         yield from nodes.place_shapes()
         forgotten = self._state.shapes.forget_idle()
@@ -94,6 +96,8 @@ class Intake:
             self._remove_queue(queue)
             queue = self._new_queue(summary)
         elif queue.config is not summary.config:
+            if queue.config.limits != summary.config.limits:
+                self._state.user_limits.changed = True
             queue.config = summary.config
             self._state.settings_changed = True
             self._state.delays.stale = True
@@ -149,6 +153,7 @@ class Intake:
         if app is None:
             app = ViewApp(identity)
             self._state.apps[identity.key] = leaf.apps[identity.key] = app
+            self._state.user_limits.enter(app, leaf)
         for number, action in enumerate(report.actions, 1):
             if isinstance(action, Pending):
                 yield from self._become_pending(app, action, now_us)
@@ -182,12 +187,19 @@ class Intake:
                 self._place(app, allocation)
             case Parked() | Unparked():
                 self._park(app, action, now_us)
-            case Spoilt(name, times):
-                app.spoilt[name] = times
-                if not times:
-                    del app.spoilt[name]
+            case Spoilt() | Grouped():
+                self._note(app, leaf, action)
             case _:
                 assert_never(action)
+
+    def _note(self, app: ViewApp, leaf: LeafView, action: Spoilt | Grouped) -> None:
+        if isinstance(action, Grouped):
+            app.group = action.group
+            self._state.user_limits.enter_again(app, leaf)
+        elif action.times:
+            app.spoilt[action.ask] = action.times
+        else:
+            del app.spoilt[action.ask]
 
     def _note_failure(self, app: ViewApp, action: Say | Moved) -> None:
         """Record if the work of a bound ask, freed right before, could not be started.
@@ -199,8 +211,9 @@ class Intake:
             app.failed_on[self._freed.name] = self._freed, action.decision.node or ""
 
     def _remove_app(self, app: ViewApp, leaf: LeafView) -> None:
+        self._state.user_limits.forget(app, leaf)
         if app.running:
-            self._state.count_running(leaf, -1)
+            self._state.count_running(leaf, app, -1)
         leaf.starting -= app.state is _STARTING
         leaf.remove(app)
         del self._state.apps[app.identity.key]
@@ -223,6 +236,8 @@ class Intake:
         else:
             _, node = self._state.end_bound(app, ask)
         take_from(app.allocated, ask.resources.amounts)
+        if app.limits:
+            self._state.user_limits.give_back(app, ask.resources.amounts)
         self._state.nodes.give_back(node, ask.resources, (app.identity.key, ask.name))
 
     def _place(self, app: ViewApp, allocation: Allocation) -> None:
@@ -230,6 +245,8 @@ class Intake:
         node = self._state.placing.pop(allocation.number)
         self._state.begin_bound(app, allocation, node)
         add_to(app.allocated, allocation.ask.resources.amounts)
+        if app.limits:
+            self._state.user_limits.take(app, allocation.ask.resources.amounts)
 
     def _park(self, app: ViewApp, action: Parked | Unparked, now_us: int) -> None:
         ask = action.ask

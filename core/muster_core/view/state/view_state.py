@@ -16,6 +16,7 @@ from muster_core.view.gangs.gang_shapes import GangShapes
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.eviction_history import EvictionHistory
 from muster_core.view.state.timers import Timers
+from muster_core.view.state.user_limits import UserLimits
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue
 from muster_core.view.tree.slots import Slot
@@ -55,6 +56,8 @@ class ViewState:
         self.shapes = ShapeTable()
         #: The nodes; the coordinator adds and removes them directly.
         self.nodes = NodeIndex(self.shapes)
+        #: The limits of users and groups.
+        self.user_limits = UserLimits(self.shapes)
         #: Every existing queue and application, by key.
         self.queues: dict[int, ViewQueue] = {}
         self.shapes.types.call_when_grown(self._lengthen_rows)
@@ -141,6 +144,16 @@ class ViewState:
             self._refresh(piece)
         self.dirty.clear()
 
+    def find_limits(self) -> Steps[None]:
+        """Find out for which limits applications count, and list those that may try others now."""
+        limits = self.user_limits
+        if limits.changed:
+            yield from limits.find_again((app, self.leaf_of(app)) for app in self.apps.values())
+        for piece in in_pieces(limits.refresh(exact=self.exact)):
+            yield
+            for app in piece:
+                self.list_app(app)
+
     def list_app(self, app: ViewApp) -> None:
         """Update an application's position in its leaf."""
         leaf = self.leaf_of(app)
@@ -156,6 +169,8 @@ class ViewState:
                 gang.slots[key] = app.slots[ask.gang] = Slot(app, gang.name, gang.creation)
                 self.leaf_of(app).slots += 1
         app.add(ask, bit)
+        if app.limits:
+            self.user_limits.touch(app)
         leaf = self.leaf_of(app)
         leaf.count_shape(bit, 1)
         if ask.preempts:
@@ -170,6 +185,8 @@ class ViewState:
         Counts equal shapes at once, unless an ask needs more than counting or there are few.
         """
         leaf = self.leaf_of(app)
+        if app.limits:
+            self.user_limits.touch(app)
         if leaf.watched or [ask for ask in asks if ask.gang or ask.preempts]:
             for ask in asks:
                 self.add_pending(app, ask, self._acquire(ask.shape, 1))
@@ -282,7 +299,7 @@ class ViewState:
         gang.trigger(_FIRST_WAITS)
         self.gang_index.waiting[name] = gang
         if not was_running:
-            self.count_running(self.leaf_of(app), 1)
+            self.count_running(self.leaf_of(app), app, 1)
 
     def end_wait(self, app: ViewApp, ask: Ask) -> tuple[Allocation, Node]:
         """Record that a member no longer waits; return its allocation and node."""
@@ -294,7 +311,7 @@ class ViewState:
             gang.trigger(_NONE_WAITS)
             del self.gang_index.waiting[ask.gang]
         if not app.running:
-            self.count_running(self.leaf_of(app), -1)
+            self.count_running(self.leaf_of(app), app, -1)
         return held
 
     def enter(self, app: ViewApp, leaf: LeafView, state: AppState, now_us: int | None) -> None:
@@ -305,15 +322,17 @@ class ViewState:
         if now_us is not None:
             self.timers.entered(app, now_us)
         if app.running != was_running:
-            self.count_running(leaf, 1 if app.running else -1)
+            self.count_running(leaf, app, 1 if app.running else -1)
 
     def undo_entry(self, app: ViewApp, leaf: LeafView, state: AppState, stay: int) -> None:
         """Return an application to the state that it has left in this batch."""
         self.enter(app, leaf, state, now_us=None)
         app.stay = stay
 
-    def count_running(self, leaf: LeafView, change: int) -> None:
-        """Change the count of running applications on a path; mark leaves whose gates change."""
+    def count_running(self, leaf: LeafView, app: ViewApp, change: int) -> None:
+        """Count that an application begins or ends to run; mark leaves whose gates change."""
+        if app.limits:
+            self.user_limits.count_running(app, change)
         for queue in leaf.line:
             if not queue.config.max_applications:
                 queue.running += change

@@ -10,13 +10,14 @@ import attrs
 
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, AskOrder
 from muster_core.owners.messages.from_applications import Values
-from muster_core.structures.shapes import bits_of
+from muster_core.structures.shapes import EVERY_SHAPE, bits_of
 from muster_core.structures.steps import freed
 from muster_core.structures.totals import add_to, sum_of
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
 from muster_core.view.tree.app_order import Listed
 from muster_core.view.tree.slots import EACH, FIRST, Slot
+from muster_core.view.tree.user_limit import ViewLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,6 +54,9 @@ class ViewApp(Listed):
         to_relist: The slots whose first member may be another one now, by gang.
         failed_on: The node of the last failed bind of each ask that has held none since, by
             name; entries may be of former asks with the same name.
+        group: The group for which it counts in limits, or None.
+        limits: The limits of users and groups that apply to it.
+        allowed: The shapes that these limits let a round try.
     """
 
     identity: AppIdentity
@@ -75,6 +79,9 @@ class ViewApp(Listed):
     since_us: dict[str, int] = attrs.field(factory=dict[str, int])
     to_relist: dict[str, Slot[ViewApp]] = attrs.field(factory=dict[str, "Slot[ViewApp]"])
     failed_on: dict[str, tuple[Ask, str]] = attrs.field(factory=dict[str, "tuple[Ask, str]"])
+    group: str | None = None
+    limits: tuple[ViewLimit[ViewApp], ...] = ()
+    allowed: int = EVERY_SHAPE
     #: All untried plain asks, as a heap whose top is always untried; and the same by shape,
     #: or None until first needed.
     _plain: list[Ask] = attrs.field(factory=list["Ask"], init=False)
@@ -97,6 +104,20 @@ class ViewApp(Listed):
     def running(self) -> bool:
         """Whether it counts for ``maxapplications``."""
         return self.state in RUNNING_STATES or bool(self.waiting)
+
+    # LIMIT-12
+    def must_wait(self) -> bool:
+        """Return whether a limit on applications keeps its asks from being tried."""
+        return bool(self.limits) and not self.running and any(one.is_full for one in self.limits)
+
+    # LIMIT-8
+    def is_within_limits(self, ask: Ask) -> bool:
+        """Return whether an ask fits in what its limits leave to users and groups."""
+        return all(limit.admits_more(ask) for limit in self.limits)
+
+    def restrict(self) -> None:
+        """Offer only what its limits allow, before a round reads it."""
+        self.mask = (self._plain_mask | self._member_mask) & self.allowed
 
     def knows(self, name: str) -> bool:
         """Return whether it has an ask of this name, in any state."""
@@ -249,6 +270,7 @@ class ViewApp(Listed):
 
         At least one of the bits must be in the application's own mask.
         """
+        mask &= self.allowed
         best: Ask | None = None
         best_bit = 0
         if self._plain_mask & mask:
@@ -409,7 +431,7 @@ class ViewApp(Listed):
         assert counts == self._counts
         assert set(bits_of(self._plain_mask)) == set(counts)
         assert set(bits_of(self._member_mask)) == set(self._members) == {bit for _, bit in members}
-        assert self.mask == self._plain_mask | self._member_mask
+        assert self.mask == (self._plain_mask | self._member_mask) & self.allowed
         assert all(self._offered(heap[0]) for heap in self._members.values())
         assert not self._plain or self.has_untried(self._plain[0])
         if self._by_shape is not None:

@@ -56,6 +56,7 @@ class LeafView(ViewQueue):
     Attributes:
         apps: All its applications by their keys.
         starting: How many of them are in Starting.
+        under_limits: How many of them have limits of users or groups.
         blocked: Whether the leaf is blocking and one of its asks did not fit in this round.
         preempting: How many of its pending asks have a class that lets them preempt, by
             shape, priority and gang; no zeros.
@@ -67,6 +68,7 @@ class LeafView(ViewQueue):
 
     apps: dict[int, ViewApp] = attrs.field(factory=dict[int, ViewApp])
     starting: int = 0
+    under_limits: int = 0
     blocked: bool = False
     preempting: dict[tuple[int, int, str], int] = attrs.field(
         factory=dict["tuple[int, int, str]", int]
@@ -127,6 +129,8 @@ class LeafView(ViewQueue):
         """Update an application's position, and the priority with which it counts in the leaf."""
         if app.to_relist:
             app.relist()
+        if app.limits:
+            app.restrict()
         # PRIORITY-9
         priority = app.tally.top()
         if priority != app.counted:
@@ -195,7 +199,8 @@ class LeafView(ViewQueue):
         # The first ask can only change before the leaf's turn if an ancestor has a
         # maxapplications; then the leaf must be visited in its turn. The same holds if the leaf
         # has gang members, which fail once the leaf is blocked.
-        above = any(queue is not self for queue in self._limited)
+        # Limits of users and groups can change it as well.
+        above = self.under_limits > 0 or any(queue is not self for queue in self._limited)
         return 1 << first[1] | (VISIT if above or self.slots else 0)
 
     @override
@@ -226,11 +231,13 @@ class LeafView(ViewQueue):
 
     def competes(self, app: ViewApp) -> bool:
         """Return whether an application of the leaf has a turn in a round."""
+        if app.must_wait():
+            return False
         return app is self.starter() or any(app.order is order for order in self._open_orders())
 
     def competing(self) -> list[ViewApp]:
         """Return the applications that have a turn in a round, best first."""
-        found = [app for order in self._open_orders() for app in order]
+        found = [app for order in self._open_orders() for app in order if not app.must_wait()]
         starter = self.starter()
         if starter is not None:
             found.append(starter)
@@ -299,7 +306,9 @@ class LeafView(ViewQueue):
     def starter(self) -> ViewApp | None:
         """Return the one application that competes beside the Running ones, if state-aware."""
         found = self.next_to_start() if self._state_aware else None
-        return None if found is None or self.closed()[not found.running] else found
+        if found is None or found.must_wait():
+            return None
+        return None if self.closed()[not found.running] else found
 
     @override
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:
@@ -312,6 +321,7 @@ class LeafView(ViewQueue):
         assert amounts(self.pending) == sum_of(app.pending_total for app in apps)
         assert amounts(self.allocated) == sum_of(app.allocated for app in apps)
         assert self.starting == sum(app.state is _STARTING for app in apps)
+        assert self.under_limits == sum(bool(app.limits) for app in apps)
         assert self.running == sum(app.running for app in apps)
         for app in apps:
             assert app.counted == app.tally.top()

@@ -1,0 +1,253 @@
+"""Reading the ``limits`` of users and groups, and checking them along the tree of queues.
+
+LIMIT-1 to LIMIT-4, after YuniKorn's design of user and group limits: what a limit gives to a name
+may not be more than what the queue has itself, nor than what the queues above give to that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster_core.values.limits import Limits
+from muster_core.values.quantities import format_quantity, shown
+from muster_core.values.user_limits import EVERY_NAME, LimitEntry
+
+if TYPE_CHECKING:
+    from muster_core.config.fields import Field
+    from muster_core.config.queues import WrittenQueue
+
+# LIMIT-1
+LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
+
+USER_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
+GROUP_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
+
+_USERS: Final = "user"
+_GROUPS: Final = "group"
+
+
+@final
+@attrs.frozen
+class WrittenLimit:
+    """An entry of ``limits`` as it was written, with its fields.
+
+    Attributes:
+        entry: The entry.
+        field: Its field.
+        amounts: The field of each amount of ``maxresources``.
+        applications_field: The field of ``maxapplications``, or of the entry if it has none.
+    """
+
+    entry: LimitEntry
+    field: Field
+    amounts: Mapping[str, Field]
+    applications_field: Field
+
+
+@final
+class _Names:
+    """The users, or the groups, that the entries of one queue have named so far."""
+
+    def __init__(self, kind: str, pattern: re.Pattern[str]) -> None:
+        self._kind = kind
+        self._pattern = pattern
+        self._seen: dict[str, Field] = {}
+
+    # LIMIT-2
+    def read(self, items: Iterable[Field]) -> tuple[str, ...]:
+        """Read one list of names; a name that is refused is left out."""
+        names: list[str] = []
+        for item in items:
+            name = item.text()
+            if name is None:
+                continue
+            problem = self._problem(name)
+            if problem is None:
+                names.append(name)
+                self._seen[name] = item
+            else:
+                item.refuse(problem)
+        return tuple(names)
+
+    def _problem(self, name: str) -> str | None:
+        kind, seen = self._kind, self._seen
+        if name != EVERY_NAME and not self._pattern.fullmatch(name):
+            return (
+                f"{shown(name)} is not the name of a {kind}:"
+                f" write {EVERY_NAME!r} or {self._pattern.pattern}"
+            )
+        if name in seen:
+            return f"the {kind} {shown(name)} is limited twice here, first in {seen[name].path}"
+        if EVERY_NAME in seen:
+            return (
+                f"the {kind} {shown(name)} comes after the {kind} {EVERY_NAME!r}:"
+                " name it in an entry before that one"
+            )
+        if name == EVERY_NAME and kind == _GROUPS and not seen:
+            return f"the group {EVERY_NAME!r} comes first: name a group in an entry before this one"
+        return None
+
+
+# LIMIT-1, LIMIT-2
+def read_limits(field: Field | None) -> tuple[WrittenLimit, ...]:
+    """Read the ``limits`` of a queue or of a partition.
+
+    Args:
+        field: The list, or None if it is missing.
+    """
+    users, groups = _Names(_USERS, USER_NAME), _Names(_GROUPS, GROUP_NAME)
+    return tuple(_read_limit(item, users, groups) for item in (field.items() if field else ()))
+
+
+def _read_limit(item: Field, users: _Names, groups: _Names) -> WrittenLimit:
+    fields = item.fields(LIMIT_FIELDS)
+    if "limit" in fields:
+        fields["limit"].text()
+    items = {name: fields[name].items() for name in ("users", "groups") if name in fields}
+    named_users = users.read(items.get("users", ()))
+    named_groups = groups.read(items.get("groups", ()))
+    if fields and not any(items.values()):
+        item.refuse("it names neither users nor groups: whom does it limit?")
+    most = fields.get("maxresources")
+    amounts, places = most.amounts() if most is not None else ({}, {})
+    if most is not None and places and not any(amounts.values()):
+        most.refuse("it has no type above 0")
+    applications = fields.get("maxapplications")
+    count = 0 if applications is None else applications.applications()
+    if not count and not places and fields:
+        item.refuse("it limits nothing: it has neither maxresources nor maxapplications above 0")
+    return WrittenLimit(
+        entry=LimitEntry(named_users, named_groups, Limits.of(amounts), count),
+        field=item,
+        amounts=places,
+        applications_field=item if applications is None else applications,
+    )
+
+
+# LIMIT-1
+def limits_of_root(
+    field: Field | None, of_partition: tuple[WrittenLimit, ...], of_root: tuple[WrittenLimit, ...]
+) -> tuple[WrittenLimit, ...]:
+    """Return the limits of the root queue, which may stand in the partition or in the root.
+
+    Args:
+        field: The ``limits`` of the partition, or None.
+        of_partition: What they say.
+        of_root: What those of the root say.
+    """
+    if not of_root or not of_partition:
+        return of_root or of_partition
+    if field is not None and _entries(of_partition) != _entries(of_root):
+        field.refuse(
+            "the limits of the partition are those of root, and these two differ: write one of them"
+        )
+    return of_root
+
+
+def _entries(limits: Iterable[WrittenLimit]) -> list[LimitEntry]:
+    return [limit.entry for limit in limits]
+
+
+# LIMIT-4
+@final
+@attrs.frozen
+class _Least:
+    """The least that the queues above give to a name.
+
+    Attributes:
+        amounts: The least of each type, with the path of the queue that gives it.
+        applications: The least number of applications, with the path; None without a limit.
+    """
+
+    amounts: Mapping[str, tuple[int, str]]
+    applications: tuple[int, str] | None
+
+    def lowered(self, entry: LimitEntry, path: str) -> _Least:
+        """Return what is left where a queue limits the same name."""
+        amounts = dict(self.amounts)
+        for kind, amount in entry.max.amounts:
+            amounts[kind] = min(amounts.get(kind, (amount, path)), (amount, path))
+        count, applications = entry.max_applications, self.applications
+        if count and (applications is None or count < applications[0]):
+            applications = count, path
+        return _Least(amounts, applications)
+
+
+_NOTHING_SAID: Final = _Least({}, None)
+_Above = Mapping[str, _Least]
+
+
+def check_limits(root: WrittenQueue) -> None:
+    """Report the limits that are over those of their own queue, or of the queues above it."""
+    _check(root, {}, {})
+
+
+def _check(queue: WrittenQueue, users: _Above, groups: _Above) -> None:
+    for limit in queue.limits:
+        _check_queue(limit, queue)
+        for name in limit.entry.users:
+            _check_above(limit, _USERS, name, users)
+        for name in limit.entry.groups:
+            _check_above(limit, _GROUPS, name, groups)
+    if queue.limits:
+        entries = _entries(queue.limits)
+        users = _lowered(users, ((entry.users, entry) for entry in entries), queue.path)
+        groups = _lowered(groups, ((entry.groups, entry) for entry in entries), queue.path)
+    for child in queue.children:
+        _check(child, users, groups)
+
+
+def _lowered(
+    above: _Above, named: Iterable[tuple[Sequence[str], LimitEntry]], path: str
+) -> dict[str, _Least]:
+    below = dict(above)
+    for names, entry in named:
+        for name in names:
+            below[name] = above.get(name, _NOTHING_SAID).lowered(entry, path)
+    return below
+
+
+# LIMIT-3
+def _check_queue(limit: WrittenLimit, queue: WrittenQueue) -> None:
+    """Report what a limit gives over the ``max`` and ``maxapplications`` of its own queue."""
+    entry = limit.entry
+    for kind, amount in entry.max.amounts:
+        most = queue.max.amounts.get(kind)
+        if most is not None and amount > most:
+            limit.amounts[kind].refuse(
+                f"{format_quantity(kind, amount)} of {kind} is over the max of {queue.path},"
+                f" {format_quantity(kind, most)}"
+            )
+    if queue.max_applications and entry.max_applications > queue.max_applications:
+        limit.applications_field.refuse(
+            f"maxapplications {entry.max_applications} is over that of {queue.path},"
+            f" {queue.max_applications}"
+        )
+
+
+# LIMIT-4
+def _check_above(limit: WrittenLimit, kind: str, name: str, above: _Above) -> None:
+    """Report what a limit gives to a name over what the queues above give to it."""
+    least = above.get(name) or above.get(EVERY_NAME)
+    if least is None:
+        return
+    whom = f"every {kind}" if name not in above else f"the {kind} {shown(name)}"
+    entry = limit.entry
+    for resource, amount in entry.max.amounts:
+        most, path = least.amounts.get(resource, (amount, ""))
+        if amount > most:
+            limit.amounts[resource].refuse(
+                f"{format_quantity(resource, amount)} of {resource} is over the"
+                f" {format_quantity(resource, most)} that {path} gives to {whom}"
+            )
+    if least.applications is None:
+        return
+    count, path = least.applications
+    own = entry.max_applications
+    if not own or own > count:
+        what = f"maxapplications {own} is" if own else "maxapplications is not limited, which is"
+        limit.applications_field.refuse(f"{what} over the {count} that {path} gives to {whom}")

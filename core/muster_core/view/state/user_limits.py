@@ -1,0 +1,241 @@
+"""The limits of users and groups: who counts for which, and what each of them still admits.
+
+LIMIT-5 to LIMIT-12. An application has all limits that apply to it, so that one that has none costs
+a round nothing. A limit is computed again after its usage has changed; if it then admits other
+shapes, its applications are listed again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT
+from muster_core.structures.steps import in_pieces
+from muster_core.structures.totals import add_to, take_from
+from muster_core.values.user_limits import EVERY_NAME
+from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.user_limit import LimitKey, ViewLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from muster_core.structures.shapes import ShapeTable
+    from muster_core.structures.steps import Steps
+    from muster_core.values.configuration import QueueConfig
+    from muster_core.values.user_limits import LimitEntry
+    from muster_core.view.tree.leaf import LeafView
+
+AppLimit = ViewLimit[ViewApp]
+
+
+@final
+class UserLimits:
+    """All limits that apply to an application.
+
+    Args:
+        shapes: The table of shapes.
+    """
+
+    def __init__(self, shapes: ShapeTable) -> None:
+        self._shapes = shapes
+        #: Every limit for which an application counts.
+        self.limits: dict[LimitKey, AppLimit] = {}
+        #: Those whose usage has changed since they were computed.
+        self._stale: list[AppLimit] = []
+        #: The applications that are new, or of which that they run has changed.
+        self._moved: dict[int, ViewApp] = {}
+        #: Whether the limits of some queue have changed, so that all must be found again.
+        self.changed = False
+        #: The entries by name of the queues that have limits, with their configurations.
+        self._named: dict[int, tuple[QueueConfig, _Named]] = {}
+
+    @property
+    def has_stale(self) -> bool:
+        """Whether a limit must be computed again, or an application be restricted anew."""
+        return bool(self._stale or self._moved)
+
+    # Who counts for what
+
+    # LIMIT-5, LIMIT-7
+    def enter(self, app: ViewApp, leaf: LeafView) -> None:
+        """Let an application, which has none yet, count for all limits that apply to it."""
+        found: list[AppLimit] = []
+        user, _ = app.identity.user
+        for queue in leaf.line:
+            if not queue.config.limits:
+                continue
+            named, path = self._named_of(queue.key, queue.config), queue.config.path
+            entry = named.of_user(user)
+            if entry is not None:
+                found.append(self._limit(LimitKey(queue.key, False, user), path, entry))
+            entry = None if app.group is None else named.groups.get(app.group)
+            if entry is not None:
+                found.append(self._limit(LimitKey(queue.key, True, app.group), path, entry))
+        if not found:
+            return
+        app.limits = tuple(found)
+        leaf.under_limits += 1
+        for limit in found:
+            limit.add(app)
+        self.touch(app)
+
+    def enter_again(self, app: ViewApp, leaf: LeafView) -> None:
+        """Find the limits of an application again, as its group or its queues have changed."""
+        if app.limits:
+            self._leave(app, leaf)
+            self._moved[app.identity.key] = app
+        self.enter(app, leaf)
+
+    def forget(self, app: ViewApp, leaf: LeafView) -> None:
+        """Let an application count for no limit any more, since it goes."""
+        if app.limits:
+            self._leave(app, leaf)
+        self._moved.pop(app.identity.key, None)
+
+    def _leave(self, app: ViewApp, leaf: LeafView) -> None:
+        leaf.under_limits -= 1
+        for limit in app.limits:
+            self._touch(limit)
+            limit.remove(app)
+            if not limit.apps and self.limits[limit.key] is limit:
+                del self.limits[limit.key]
+        app.limits = ()
+
+    def find_again(self, apps: Iterable[tuple[ViewApp, LeafView]]) -> Steps[None]:
+        """Find the limits of all applications again, after those of a queue have changed."""
+        self.changed = False
+        self._named.clear()
+        for piece in in_pieces(apps):
+            yield
+            for app, leaf in piece:
+                self.enter_again(app, leaf)
+
+    def _limit(self, key: LimitKey, path: str, entry: LimitEntry) -> AppLimit:
+        limit = self.limits.get(key)
+        if limit is None or limit.entry is not entry:
+            limit = self.limits[key] = ViewLimit[ViewApp](key, path, entry)
+            self._stale.append(limit)
+        return limit
+
+    def _named_of(self, key: int, config: QueueConfig) -> _Named:
+        known = self._named.get(key)
+        if known is None or known[0] is not config:
+            known = self._named[key] = config, _Named(config.limits)
+        return known[1]
+
+    # What they use
+
+    def take(self, app: ViewApp, amounts: Mapping[str, int]) -> None:
+        """Count resources that an application has been given."""
+        for limit in app.limits:
+            add_to(limit.used, amounts)
+            self._touch(limit)
+
+    def give_back(self, app: ViewApp, amounts: Mapping[str, int]) -> None:
+        """Count resources that an application has lost."""
+        for limit in app.limits:
+            take_from(limit.used, amounts)
+            self._touch(limit)
+
+    def count_running(self, app: ViewApp, change: int) -> None:
+        """Count that an application runs now, or does not run any more."""
+        for limit in app.limits:
+            limit.running += change
+        self.touch(app)
+
+    def touch(self, app: ViewApp) -> None:
+        """Let what an application may try be computed again, as it may have a new shape."""
+        self._moved[app.identity.key] = app
+        for limit in app.limits:
+            self._touch(limit)
+
+    def _touch(self, limit: AppLimit) -> None:
+        if not limit.stale:
+            limit.stale = True
+            self._stale.append(limit)
+
+    # What they admit
+
+    def refresh(self, *, exact: bool) -> Iterator[ViewApp]:
+        """Compute again what has changed.
+
+        Args:
+            exact: Whether every ask is tried, whether it fits or not.
+
+        Yields:
+            The applications that may have to be listed again; perhaps one more than once.
+        """
+        while self._stale:
+            limit = self._stale.pop()
+            if limit.refresh(self._shapes):
+                yield from self._restricted(limit, exact=exact)
+        while self._moved:
+            _, app = self._moved.popitem()
+            self._restrict(app, exact=exact)
+            yield app
+
+    def restrict_all(self, *, exact: bool) -> Iterator[ViewApp]:
+        """Restrict all applications anew; yield them, perhaps one more than once."""
+        for limit in self.limits.values():
+            yield from self._restricted(limit, exact=exact)
+
+    def _restricted(self, limit: AppLimit, *, exact: bool) -> Iterator[ViewApp]:
+        for app in limit.apps.values():
+            self._restrict(app, exact=exact)
+            yield app
+
+    @staticmethod
+    def _restrict(app: ViewApp, *, exact: bool) -> None:
+        """Compute which shapes of an application its limits let a round try."""
+        allowed = EVERY_SHAPE
+        # LIMIT-12
+        if app.must_wait():
+            allowed = 0
+        elif not exact:
+            # LIMIT-8
+            for limit in app.limits:
+                allowed &= limit.admits
+            allowed |= 1 << VISIT_BIT
+        app.allowed = allowed
+        app.restrict()
+
+    def check(self, apps: Mapping[int, ViewApp]) -> None:
+        """Assert the invariants between two batches; for tests."""
+        assert not self.has_stale
+        assert not self.changed
+        counted = {key: set(limit.apps) for key, limit in self.limits.items()}
+        expected: dict[LimitKey, set[int]] = {}
+        for key, app in apps.items():
+            for limit in app.limits:
+                assert self.limits[limit.key] is limit
+                expected.setdefault(limit.key, set()).add(key)
+            allowed = app.allowed
+            self._restrict(app, exact=False)
+            assert app.allowed == allowed
+        # All and only the limits for which an application counts are kept.
+        assert counted == expected
+        for limit in self.limits.values():
+            assert not limit.refresh(self._shapes)
+            limit.check()
+
+
+@final
+class _Named:
+    """The limits of one queue, by name."""
+
+    __slots__ = ("groups", "users")
+
+    def __init__(self, entries: Iterable[LimitEntry]) -> None:
+        self.users: dict[str, LimitEntry] = {}
+        self.groups: dict[str, LimitEntry] = {}
+        for entry in entries:
+            for name in entry.users:
+                self.users[name] = entry
+            for name in entry.groups:
+                self.groups[name] = entry
+
+    # LIMIT-5, LIMIT-6
+    def of_user(self, user: str | None) -> LimitEntry | None:
+        """Return the limit of a user: the one that names it, else the one for all users."""
+        everybody = self.users.get(EVERY_NAME)
+        return everybody if user is None else self.users.get(user, everybody)

@@ -1,0 +1,124 @@
+"""What a user or a group has of a limit in one queue, as a round sees it (LIMIT-5 to LIMIT-12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, final
+
+import attrs
+
+from muster_core.structures.shapes import EVERY_SHAPE
+from muster_core.structures.totals import add_to, sum_of, take_from
+
+if TYPE_CHECKING:
+    from muster_core.owners.messages.asks import AppIdentity, Ask
+    from muster_core.structures.shapes import ShapeTable
+    from muster_core.values.user_limits import LimitEntry
+
+
+@final
+class LimitKey(NamedTuple):
+    """Whose limit it is.
+
+    Attributes:
+        queue: The key of the queue that has the limit.
+        of_group: Whether it is that of a group.
+        name: The user or the group; None for the nameless user.
+    """
+
+    queue: int
+    of_group: bool
+    name: str | None
+
+
+class Limited(Protocol):
+    """What a limit needs of an application."""
+
+    @property
+    def identity(self) -> AppIdentity:
+        """What never changes about it."""
+        ...
+
+    @property
+    def allocated(self) -> dict[str, int]:
+        """The resources of its bound and waiting asks."""
+        ...
+
+    @property
+    def running(self) -> bool:
+        """Whether it counts for ``maxapplications``."""
+        ...
+
+
+A = TypeVar("A", bound=Limited)
+
+
+@final
+@attrs.define(eq=False)
+class ViewLimit(Generic[A]):
+    """A limit of one user, or of one group, in a queue and all below it.
+
+    Attributes:
+        key: Whose limit it is.
+        path: The path of its queue.
+        entry: What the configuration says.
+        apps: The applications that count for it, by key.
+        used: The resources of their bound and waiting asks.
+        running: How many of them run.
+        admits: The shapes that fit in what is left, while ``stale`` is false.
+        stale: Whether something has changed since ``admits`` was computed.
+    """
+
+    key: LimitKey
+    path: str
+    entry: LimitEntry
+    apps: dict[int, A] = attrs.field(factory=dict[int, A])
+    used: dict[str, int] = attrs.field(factory=dict[str, int])
+    running: int = 0
+    admits: int = EVERY_SHAPE
+    stale: bool = True
+    #: Whether applications that do not run had to wait when ``admits`` was computed.
+    _is_full: bool = attrs.field(default=False, init=False)
+
+    def add(self, app: A) -> None:
+        """Count an application."""
+        self.apps[app.identity.key] = app
+        add_to(self.used, app.allocated)
+        self.running += app.running
+
+    def remove(self, app: A) -> None:
+        """Count an application no longer."""
+        del self.apps[app.identity.key]
+        take_from(self.used, app.allocated)
+        self.running -= app.running
+
+    # LIMIT-8
+    def admits_more(self, ask: Ask) -> bool:
+        """Return whether an ask fits in what is left of ``maxresources``."""
+        for name, most in self.entry.max.amounts:
+            amount = ask.resources[name]
+            if amount and self.used.get(name, 0) + amount > most:
+                return False
+        return True
+
+    # LIMIT-12
+    @property
+    def is_full(self) -> bool:
+        """Whether as many applications run as may, so that the others wait."""
+        most = self.entry.max_applications
+        return 0 < most <= self.running
+
+    def refresh(self, shapes: ShapeTable) -> bool:
+        """Compute what is admitted; return whether that has changed."""
+        self.stale = False
+        before, was_full = self.admits, self._is_full
+        used = self.used
+        room = {name: most - used.get(name, 0) for name, most in self.entry.max.amounts}
+        self.admits, self._is_full = shapes.fitting_headroom(room), self.is_full
+        return self.admits != before or self._is_full is not was_full
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # The cached sums equal newly computed ones.
+        used = sum_of(app.allocated for app in self.apps.values())
+        assert self.used == used
+        assert self.running == sum(app.running for app in self.apps.values())
