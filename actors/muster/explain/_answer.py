@@ -17,6 +17,7 @@ from muster.explain._remedies.nodes import node_remedies
 from muster.explain._remedies.orders import ask_remedies, order_remedies
 from muster.explain._remedies.quotas import quota_remedies
 from muster.explain._remedies.remedy import Remedy
+from muster.explain._remedies.user_limits import user_limit_remedies
 from muster.explain._trials import Trials
 from muster.feeds import FeedItem, Refused
 from muster_core.reasons import Code, Explanation
@@ -125,6 +126,7 @@ def _remedies(case: Case) -> Iterator[Remedy]:
     for remedy in chain(
         order_remedies(case),
         quota_remedies(case),
+        user_limit_remedies(case),
         gang_remedies(case),
         node_remedies(case),
     ):

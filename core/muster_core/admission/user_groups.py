@@ -1,4 +1,4 @@
-"""For which group each application counts in the limits of groups (LIMIT-6, LIMIT-7).
+"""For which group each application counts in the limits of groups (LIMIT-7, LIMIT-8).
 
 The group is found when the application comes. It stays as long as a queue on the path limits it,
 whatever other groups a new configuration limits.
@@ -46,7 +46,7 @@ class UserGroups:
         """Forget an application."""
         del self._of[key]
 
-    # LIMIT-7
+    # LIMIT-8
     def find_again(
         self, apps: Iterable[tuple[int, QueueEntry]]
     ) -> Iterator[tuple[int, str | None]]:
@@ -68,7 +68,7 @@ class UserGroups:
                 self._of[key] = groups, after
                 yield key, after
 
-    # LIMIT-6
+    # LIMIT-7
     def _find(self, leaf: QueueEntry, groups: tuple[str, ...]) -> str | None:
         for queue in leaf.upward():
             limited = self._limited(queue)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # LIMIT-1
 LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
 
+# LIMIT-2
 USER_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 GROUP_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 
@@ -114,7 +115,7 @@ def _read_limit(item: Field, users: _Names, groups: _Names) -> WrittenLimit:
         item.refuse("it names neither users nor groups: whom does it limit?")
     most = fields.get("maxresources")
     amounts, places = most.amounts() if most is not None else ({}, {})
-    if most is not None and places and not any(amounts.values()):
+    if most is not None and places and len(amounts) == len(places) and not any(amounts.values()):
         most.refuse("it has no type above 0")
     applications = fields.get("maxapplications")
     count = 0 if applications is None else applications.applications()

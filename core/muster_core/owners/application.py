@@ -246,7 +246,7 @@ class ApplicationMachine:
             case _:
                 assert_never(request)
 
-    # LIMIT-7
+    # LIMIT-8
     def _regroup(self, group: str | None) -> None:
         self._group = group
         self._act(Grouped(group))

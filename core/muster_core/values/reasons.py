@@ -60,6 +60,8 @@ _RULES: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.GANG_SURPLUS: ("GANG-24",),
     Code.NEVER_FITS: ("ORDER-21", "CONFIG-25"),
     Code.QUEUE_MAX: ("ORDER-2", "ORDER-4"),
+    Code.USER_LIMIT: ("LIMIT-9", "LIMIT-13"),
+    Code.GROUP_LIMIT: ("LIMIT-9", "LIMIT-13"),
     Code.QUEUE_MAX_APPS: ("QUEUE-7",),
     Code.STATE_AWARE_TURN: ("ORDER-15", "ORDER-17"),
     Code.BLOCKED: ("ROUND-13",),

@@ -195,7 +195,7 @@ class Rounds:
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, now_us: int
     ) -> list[Decision]:
         exact = self._state.exact
-        # LIMIT-8
+        # LIMIT-9
         is_allowed = not exact or app.is_within_limits(ask)
         # ORDER-4
         node = None
@@ -205,7 +205,7 @@ class Rounds:
             assert exact, "chose an ask that fits no node"
             # ROUND-12
             self._placements.tried(app, ask, bit)
-            # LIMIT-9
+            # LIMIT-10
             if leaf.config.settings.blocking and is_allowed:
                 self._permits.block(leaf)
             self._placements.list_apps()

@@ -23,19 +23,11 @@ def load(top: dict[str, Any] | None = None, **partition: Any) -> tuple[str, ...]
         ({"usergroupresolver": {"type": "os"}}, "usergroupresolver"),
         ({"usergroupresolver": {}}, "usergroupresolver"),
         ({"preemption": {"quotapreemptionenabled": False}}, "preemption.quotapreemptionenabled"),
-        ({"limits": [{"users": ["*"]}]}, "limits"),
         ({"placementrules": [{"name": "user"}]}, "placementrules"),
     ],
 )
 def test_one_warning_each(partition: dict[str, Any], name: str) -> None:
     assert load(**partition) == (f"{name}: checked for form, but not obeyed",)
-
-
-def test_limits_in_many_places_are_one_warning() -> None:
-    limits = [{"users": ["sue"], "maxresources": {"vcore": 1}, "maxapplications": 1}]
-    queues = [{"name": name, "limits": limits} for name in "abc"]
-
-    assert load(limits=limits, queues=queues) == ("limits: checked for form, but not obeyed",)
 
 
 @pytest.mark.parametrize("checksum", ["ABC", 0])
@@ -48,7 +40,6 @@ def test_a_checksum(checksum: object) -> None:
     [
         {"usergroupresolver": None},
         {"preemption": {"quotapreemptionenabled": None}},
-        {"limits": []},
         {"placementrules": None},
     ],
 )
@@ -59,8 +50,6 @@ def test_nothing_is_said_of_nothing(partition: dict[str, Any]) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"usergroupresolver": ["os"]}, "usergroupresolver"),
     ({"usergroupresolver": {"type": {}}}, "usergroupresolver.type"),
-    ({"limits": {}}, "limits"),
-    ({"limits": [{"limit": {}}]}, "limits[0].limit"),
     ({"placementrules": [{"parent": {"parent": {"x": 1}}}]}, "placementrules[0].parent.parent.x"),
     ({"placementrules": [{"filter": {"groups": {}}}]}, "placementrules[0].filter.groups"),
 ]

@@ -20,6 +20,7 @@ class RemedyKind(StrEnum):
     GUARANTEED = "guaranteed"
     MAX = "max"
     MAX_APPLICATIONS = "maxapplications"
+    LIMIT = "limit"
     PROPERTY = "property"
     PREEMPTION = "preemption"
     DEFINE_GANG = "define_gang"

@@ -15,7 +15,7 @@ import attrs
 
 from muster.explain._writing import Written, amounts
 from muster_core.admission.queue_tree import QueueEntry
-from muster_core.config.model import Acl, NodeSortPolicy, Template
+from muster_core.config.model import Acl, LimitEntry, NodeSortPolicy, QueueConfig, Template
 from muster_core.coordinator.coordinator import CoordinatorMachine
 
 _DEFAULT_WEIGHTS: Final = (("memory", 1.0), ("vcore", 1.0))
@@ -31,12 +31,14 @@ class QueueChange:
         max: The new ``max`` of some types, in base units.
         max_applications: The new ``maxapplications``, or None.
         properties: The new values of some properties.
+        limits: The new limits of users and groups, or None.
     """
 
     guaranteed: Mapping[str, int] = attrs.field(factory=dict[str, int])
     max: Mapping[str, int] = attrs.field(factory=dict[str, int])
     max_applications: int | None = None
     properties: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    limits: tuple[LimitEntry, ...] | None = None
 
 
 _NOTHING: Final = QueueChange()
@@ -102,6 +104,15 @@ def _queue(
     limit = limit if change.max_applications is None else change.max_applications
     if limit:
         written["maxapplications"] = limit
+    written |= _rest(config, change)
+    if children:
+        written["queues"] = [*children]
+    return written
+
+
+def _rest(config: QueueConfig, change: QueueChange) -> Written:
+    """Return the fields of a queue that are not about its own quotas."""
+    written: Written = {}
     properties = dict(config.own_properties) | dict(change.properties)
     if properties:
         written["properties"] = {**properties}
@@ -110,8 +121,22 @@ def _queue(
     for name, acl in (("submitacl", config.submit_acl), ("adminacl", config.admin_acl)):
         if acl is not None:
             written[name] = _acl(acl)
-    if children:
-        written["queues"] = [*children]
+    entries = config.limits if change.limits is None else change.limits
+    if entries:
+        written["limits"] = [_limit(entry) for entry in entries]
+    return written
+
+
+def _limit(entry: LimitEntry) -> Written:
+    written: Written = {}
+    if entry.users:
+        written["users"] = [*entry.users]
+    if entry.groups:
+        written["groups"] = [*entry.groups]
+    if entry.max:
+        written["maxresources"] = amounts(dict(entry.max.amounts))
+    if entry.max_applications:
+        written["maxapplications"] = entry.max_applications
     return written
 
 

@@ -205,7 +205,8 @@ class EvictionAction(ABC):
     # EVICTION-9
     def _first_of_all(self, app: ViewApp) -> Ask | None:
         """Return the first pending ask that neither PreFilter nor a limit refuses."""
-        asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))  # LIMIT-9
+        # LIMIT-10
+        asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
         return min(
             (ask for ask in asks if not self._is_refused(ask)),
             key=app.order_of,

@@ -130,7 +130,7 @@ class Evictor:
 
     def _find_node(self, app: ViewApp, ask: Ask) -> Node | None:
         """Return the node on which an ask fits without evictions, or None."""
-        # LIMIT-8
+        # LIMIT-9
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
         return self._state.nodes.find(self._state.bit_of(ask))
@@ -138,7 +138,7 @@ class Evictor:
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""
         self._planner.found_no_victims = False
-        # EVICTION-12, LIMIT-10
+        # EVICTION-12, LIMIT-11
         if not app.is_within_limits(ask) or self._find_node(app, ask) is not None:
             return None
         eligibility = action.eligibility(app, ask)

@@ -173,7 +173,7 @@ class Deadlocks:
             assert slot is not None, "a group that may be complete lacks members"
             assert ask is not None, "a slot without untried members"
             leaf = state.leaf_of(slot.app)
-            # DEADLOCK-9, LIMIT-8
+            # DEADLOCK-9, LIMIT-9
             fits = leaf.has_room(ask) and slot.app.is_within_limits(ask)
             node = state.nodes.find(state.bit_of(ask)) if fits else None
             if node is None:

@@ -275,7 +275,7 @@ class Permits:
         if not _gang_of(self._state, ask).missing:  # It is surplus, as its group is not complete.
             placements.tried(app, ask, bit)
             return
-        # LIMIT-8
+        # LIMIT-9
         is_allowed = app.is_within_limits(ask)
         # GANG-27, ORDER-4, ROUND-15
         node = None
@@ -284,7 +284,7 @@ class Permits:
         if node is None:
             if group.strict:
                 self._note_failure(group, leaf, app, ask)
-            # LIMIT-9
+            # LIMIT-10
             if leaf.config.settings.blocking and is_allowed:
                 self.block(leaf)
             # GANG-28, GANG-29

@@ -50,7 +50,7 @@ def eviction_reason(
 
 def _is_looked_at(state: ViewState, turns: Turns, turn: Turn) -> bool:
     """Return whether reclaim and preemption consider an ask that does not fit."""
-    # LIMIT-10
+    # LIMIT-11
     if not turns.has(turn) or not turn.app.is_within_limits(turn.ask):
         return False
     if turn.leaf.config.settings.blocking:

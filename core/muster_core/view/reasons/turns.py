@@ -68,7 +68,7 @@ class Turns:
             self._in_leaves[leaf.key] = self._first_in(leaf)
         return self._in_leaves[leaf.key]
 
-    # LIMIT-9
+    # LIMIT-10
     def first_to_block(self, leaf: LeafView) -> Turn | None:
         """Return the first ask of a blocking leaf that blocks it if it does not fit, or None."""
         first = self.first_in(leaf)

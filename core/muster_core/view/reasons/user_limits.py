@@ -1,4 +1,4 @@
-"""The reasons that follow from the limits of users and groups (LIMIT-8, LIMIT-12)."""
+"""The reasons that follow from the limits of users and groups (LIMIT-9, LIMIT-13)."""
 
 from __future__ import annotations
 

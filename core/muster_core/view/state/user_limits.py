@@ -1,6 +1,6 @@
 """The limits of users and groups: who counts for which, and what each of them still admits.
 
-LIMIT-5 to LIMIT-12. An application has all limits that apply to it, so that one that has none costs
+LIMIT-5 to LIMIT-13. An application has all limits that apply to it, so that one that has none costs
 a round nothing. A limit is computed again after its usage has changed; if it then admits other
 shapes, its applications are listed again.
 """
@@ -125,6 +125,7 @@ class UserLimits:
 
     # What they use
 
+    # LIMIT-9, LIMIT-14
     def take(self, app: ViewApp, amounts: Mapping[str, int]) -> None:
         """Count resources that an application has been given."""
         for limit in app.limits:
@@ -188,11 +189,11 @@ class UserLimits:
     def _restrict(app: ViewApp, *, exact: bool) -> None:
         """Compute which shapes of an application its limits let a round try."""
         allowed = EVERY_SHAPE
-        # LIMIT-12
+        # LIMIT-13
         if app.must_wait():
             allowed = 0
         elif not exact:
-            # LIMIT-8
+            # LIMIT-9
             for limit in app.limits:
                 allowed &= limit.admits
             allowed |= 1 << VISIT_BIT

@@ -105,12 +105,12 @@ class ViewApp(Listed):
         """Whether it counts for ``maxapplications``."""
         return self.state in RUNNING_STATES or bool(self.waiting)
 
-    # LIMIT-12
+    # LIMIT-13
     def must_wait(self) -> bool:
         """Return whether a limit on applications keeps its asks from being tried."""
         return bool(self.limits) and not self.running and any(one.is_full for one in self.limits)
 
-    # LIMIT-8
+    # LIMIT-9
     def is_within_limits(self, ask: Ask) -> bool:
         """Return whether an ask fits in what its limits leave to users and groups."""
         return all(limit.admits_more(ask) for limit in self.limits)

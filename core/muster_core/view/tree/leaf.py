@@ -243,7 +243,7 @@ class LeafView(ViewQueue):
             found.append(starter)
         return sorted(found, key=lambda app: app.rank)
 
-    # ORDER-2
+    # ORDER-2, LIMIT-12
     def enters(self) -> bool:
         """Return whether a pending ask of the leaf fits the headroom."""
         mask = self.pending_mask

@@ -1,4 +1,4 @@
-"""What a user or a group has of a limit in one queue, as a round sees it (LIMIT-5 to LIMIT-12)."""
+"""What a user or a group has of a limit in one queue, as a round sees it (LIMIT-5 to LIMIT-13)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ViewLimit(Generic[A]):
         take_from(self.used, app.allocated)
         self.running -= app.running
 
-    # LIMIT-8
+    # LIMIT-9
     def admits_more(self, ask: Ask) -> bool:
         """Return whether an ask fits in what is left of ``maxresources``."""
         for name, most in self.entry.max.amounts:
@@ -100,7 +100,7 @@ class ViewLimit(Generic[A]):
                 return False
         return True
 
-    # LIMIT-12
+    # LIMIT-13
     @property
     def is_full(self) -> bool:
         """Whether as many applications run as may, so that the others wait."""
