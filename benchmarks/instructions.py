@@ -76,6 +76,7 @@ CASES: Final[Mapping[str, Case]] = {
     "W3a": Case("1,000 releases", Run("W3a", 0.05), Run("W3a", 0.05, 1_000)),
     "W3b": Case("1,000 releases", Run("W3b", 0.05), Run("W3b", 0.05, 1_000)),
     "W4": Case("1,000 more asks", Run("W4", 0.01), Run("W4", 0.02)),
+    "limits": Case("1,000 more asks", Run("limits", 0.01), Run("limits", 0.02)),
     "W6a": Case("1,000 members beyond asks", Run("W6a", 0.03), Run("W6a", 0.06), "asks-110"),
     "ingest": Case("1,000 events", Run("ingest", 0.001), Run("ingest", 0.002), ways=("core",)),
 }

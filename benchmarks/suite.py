@@ -24,6 +24,9 @@ CORE: Final = "× core"
 TASKS: Final = 1.5
 """The largest cost with tasks, as a multiple of the cost without tasks."""
 
+LIMITED: Final = 1.5
+"""The largest cost with a limit for each user, as a multiple of the cost without limits."""
+
 SIMPY: Final = 0.1
 """The share of W3 that SimPy can finish: it sorts all waiting requests for each ask."""
 
@@ -85,6 +88,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
     return [
         *(_workload(name) for name in PLAIN),
         _gangs(),
+        _limits(),
         *(_growth(one, scale) for one in growth.DIMENSIONS.values()),
         attrs.evolve(
             _module("memory", "how much memory asks take, and what a day leaves behind"),
@@ -204,6 +208,27 @@ def _of_gangs(found: Found) -> list[Figure]:
             figures.append(Figure(name, what, more_s / lb_s, LB, raw=raw))
         what = f"{about}: tasks over core"
         figures.append(Figure(name, what, _over_core(tasks, core), CORE, TASKS))
+    return figures
+
+
+def _limits() -> Part:
+    ways = {"tasks": "with_tasks", "core": "without_tasks"}
+    contenders = tuple(
+        Contender(f"{name} {way}", f"benchmarks.drive:{function}", (name,))
+        for name in ("W2", "limits")
+        for way, function in ways.items()
+    )
+    return Part("limits", WORKLOADS["limits"].about, contenders, _of_limits)
+
+
+def _of_limits(found: Found) -> list[Figure]:
+    figures: list[Figure] = []
+    for way, said in _WAYS.items():
+        limits, plain = found[f"limits {way}"], found[f"W2 {way}"]
+        ratio = _in_lb(limits) / _in_lb(plain)
+        raw = f"{limits['whole_s']:.2f} s over {plain['whole_s']:.2f} s"
+        what = f"a limit for each of 1,000 users: over W2, {said}"
+        figures.append(Figure("limits", what, ratio, "× W2", LIMITED, raw=raw))
     return figures
 
 

@@ -7,13 +7,23 @@ from typing import Final, final
 
 import attrs
 
-from muster_core.config.model import Configuration, QueueConfig, Settings, SortPolicy
+from muster_core.config.model import (
+    Configuration,
+    LimitEntry,
+    Limits,
+    QueueConfig,
+    Settings,
+    SortPolicy,
+)
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Event
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.resources import Resources
 
 NODES: Final = 1_000
 NODE: Final = Resources({"vcore": 64_000, "memory": 256 * 2**30})
+USERS: Final = 1_000
+"""How many users have a limit each where limits are measured."""
+
 FIFTH: Final = 0.09
 """The share of :data:`NODE` that has room for a fifth of the asks of :func:`mixed`."""
 
@@ -86,6 +96,13 @@ def equal(scale: float) -> Iterator[Event]:
         )
 
 
+def limited(config: Configuration) -> Configuration:
+    """Give each of :data:`USERS` users a limit of the whole partition, which is never reached."""
+    most = Limits.of({"vcore": 64_000_000, "memory": 256 * 2**40})
+    limits = tuple(LimitEntry(users=(f"user-{at}",), max=most) for at in range(USERS))
+    return attrs.evolve(config, root=attrs.evolve(config.root, limits=limits))
+
+
 def mixed(room: float) -> Callable[[float], Iterator[Event]]:
     """Return events for a hundred leaves with many applications, ten priorities and sixteen shapes.
 
@@ -98,7 +115,8 @@ def mixed(room: float) -> Callable[[float], Iterator[Event]]:
         yield from nodes(max(1, int(NODES * scale)), room)
         for at in range(int(10_000 * scale)):
             name = f"app-{at:05}"
-            yield AddApp(app=name, queue=f"root.p{at % 10}.l{at // 10 % 10}")
+            user = f"user-{at % USERS}"
+            yield AddApp(app=name, queue=f"root.p{at % 10}.l{at // 10 % 10}", user=user)
             for ask in range(10):
                 shape = (at + ask) % 16
                 yield AddAsk(
@@ -149,6 +167,7 @@ WORKLOADS: Final = {
     for workload in (
         Workload("W1", "2 leaves, 10,000 equal asks", TWO, equal),
         Workload("W2", "100 leaves, 100,000 asks, 16 shapes, fifo", FIFO, mixed(1.0)),
+        Workload("limits", "W2 with a limit for each of 1,000 users", limited(FIFO), mixed(1.0)),
         Workload("W3a", "W2, room for a fifth, releases one by one", FIFO, mixed(FIFTH), 1),
         Workload("W3b", "W2, room for a fifth, releases by 100", FIFO, mixed(FIFTH), 100),
         Workload("W4", "W2 with the policy fair", FAIR, mixed(1.0)),
