@@ -12,6 +12,7 @@ from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.gangs import group_of
 from tests.naive.harness import Batch, Drive, Step
+from tests.naive.operator_strategies import operations
 from tests.naive.picture import Picture
 from tests.naive.rounds import first_node, run_rounds
 from tests.naive.scheduler import NaiveScheduler
@@ -19,7 +20,7 @@ from tests.naive.state import lineage
 from tests.naive.strategies import scenarios
 from tests.share import share
 
-_ANY = scenarios() | gang_scenarios() | evictions()
+_ANY = scenarios() | gang_scenarios() | evictions() | operations()
 
 
 @share(0.2)
@@ -37,6 +38,12 @@ def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> N
 @share(0.2)
 @given(evictions())
 def test_invariants_hold_with_evictions_after_every_batch(scenario: list[Step]) -> None:
+    Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
+
+
+@share(0.2)
+@given(operations())
+def test_invariants_hold_with_an_operator_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
