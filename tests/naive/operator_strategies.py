@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from muster_core.config.model import Configuration
-from muster_core.events import AddApp
+from muster_core.events import AddApp, AddAsk
+from muster_core.resources import Resources
 from muster_core.values.placement_rules import PlacementRule
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
 from tests.naive.eviction_strategies import EvictionAssembly, enabled, played
 from tests.naive.eviction_theme import EvictionTheme, crowded, eviction_themed
 from tests.naive.gang_theme import GangTheme
-from tests.naive.harness import Step, What
+from tests.naive.harness import SETTLE, Step, What
 from tests.naive.limit_strategies import ENTRY_BYTES, limited
 from tests.naive.operator_theme import OperatorTheme, about, governed, operator_themed
 from tests.naive.placement import FORCE
@@ -65,6 +66,29 @@ class OperatorAssembly(EvictionAssembly):
         queues = (what.queue, None, *_NAMES)
         queue = choices.of(_ODD) if choices.one_in(10) else choices.of(queues)
         return attrs.evolve(what, queue=queue, tags=_tags(choices))
+
+    @override
+    def top_up(self) -> None:
+        """Fill the nodes, then let services come that want much of them, and asks for little."""
+        super().top_up()
+        if not self._operator.services:
+            return
+        world = self.drive.model.world
+        serving = [
+            app.name for app in world.in_queues() if world.queues[app.queue].settings.required_node
+        ]
+        for number, node in enumerate(sorted(world.nodes) if serving else ()):
+            ask = AddAsk(
+                serving[number % len(serving)],
+                f"s{number}",
+                Resources({"vcore": 2 + number % 2}),
+                priority=(None, 1)[number // 2 % 2],
+                node=node,
+            )
+            self.put(0, ask)
+        self.put(0, SETTLE)
+        for app in world.in_queues()[-2:]:
+            self.put(0, AddAsk(app.name, "little", Resources({"vcore": 1}), count=2))
 
     @override
     def comer(self, number: int, path: str) -> AddApp:

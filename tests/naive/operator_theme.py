@@ -6,6 +6,7 @@ from typing import Final
 
 import attrs
 
+from muster_core.resources import Resources
 from tests.naive.choices import Choices
 from tests.naive.eviction_theme import EvictionTheme
 from tests.naive.limit_strategies import LimitTheme
@@ -29,7 +30,9 @@ _SERVED: Final[tuple[Texts, ...]] = (
 )
 _CHANGES: Final = ("configure",) * 3
 _COMING: Final = ("add_app",) * 3 + ("remove_app",)
-_FULL: Final = ("fail_bind",) * 3 + ("bind_failed", "update_node", "release", "release")
+_FULL: Final = ("fail_bind",) * 3 + ("bind_failed", "update_node") + ("release",) * 6
+_SIZES: Final = tuple(Resources({"vcore": cores}) for cores in (1, 2, 3))
+_LARGE: Final = tuple(Resources({"vcore": cores, "memory": 4}) for cores in (4, 5, 3))
 
 
 @attrs.frozen
@@ -102,5 +105,11 @@ def about(theme: EvictionTheme, operator: OperatorTheme, choices: Choices) -> Ev
     """Make a theme of evictions one with node services, or with several applications each."""
     if operator.services:
         low: tuple[tuple[int | None, ...], ...] = (theme.low, (0, 2, -1, 1), (3, 1, None), (9,))
-        theme = attrs.evolve(theme, required=choices.of((2, 3, 2)), low=choices.of(low))
-    return attrs.evolve(theme, each=choices.of((2, 1, 3)), topped=choices.of((True, False)))
+        theme = attrs.evolve(
+            theme,
+            required=choices.of((2, 3, 2)),
+            low=choices.of(low),
+            shapes=choices.of((_SIZES, theme.shapes, _SIZES[1:])),
+            capacities=choices.of((theme.capacities, _LARGE)),
+        )
+    return attrs.evolve(theme, each=choices.of((2, 1, 3)), topped=choices.of((True, True, False)))
