@@ -81,7 +81,7 @@ class _Round:
     def _start(self) -> None:
         """Begin new cycles, and bind what may be bound already."""
         world = self._world
-        services.check(self._look(), *world.pending())
+        services.check(Picture(world), *world.pending())
         for gang in world.gangs.values():
             gang.cycle_valid, gang.failed = True, None
         for group in all_groups(world):
