@@ -63,8 +63,10 @@ class OperatorAssembly(EvictionAssembly):
         what = attrs.evolve(what, user=user, groups=groups)
         if not operator.rules:
             return what
-        queues = (what.queue, None, *_NAMES)
-        queue = choices.of(_ODD) if choices.one_in(10) else choices.of(queues)
+        queues: tuple[str | None, ...] = (what.queue, None, *_NAMES)
+        if choices.one_in(10) and self.drive.model.world.config.placement_rules:
+            queues = _ODD
+        queue = choices.of(queues)
         return attrs.evolve(what, queue=queue, tags=_tags(choices))
 
     @override

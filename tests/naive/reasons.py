@@ -24,7 +24,7 @@ from tests.naive.gangs import group_of
 from tests.naive.moment import Moment, could_hold, gang_code
 from tests.naive.parting import Parting, parting
 from tests.naive.rounds import first_node
-from tests.naive.state import Ask, World, lineage
+from tests.naive.state import RECOVERY, Ask, World, lineage
 
 
 @final
@@ -193,6 +193,9 @@ def _draining(moment: Moment, ask: Ask) -> bool:
 
 
 def _user_not_allowed(moment: Moment, ask: Ask) -> bool:
+    """Its user would not be admitted; whom rules left without a queue, nobody has to."""
+    if ask.app.queue == RECOVERY:
+        return False
     try:
         check_admitted(moment.world, ask.app.queue, ask.app.user, ask.app.groups)
     except RefusedError:
