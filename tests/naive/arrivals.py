@@ -23,7 +23,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.snapshots import AskPlace
-from tests.naive import directory, gangs, lifecycle
+from tests.naive import directory, gangs, lifecycle, placement, user_limits
 from tests.naive.properties import INT32_MAX, INT32_MIN
 from tests.naive.state import App, Ask, Node, PriorityClass, World
 
@@ -108,6 +108,7 @@ def _refuse_if(refused: object, message: str) -> None:
 def _configure(world: World, event: Configure) -> None:
     directory.check_replacement(world, event.config)
     directory.replace(world, event.config)
+    user_limits.look_up_anew(world)
     world.log.append(Decision(Kind.CONFIG, message=event.config.partition))
     for warning in event.config.warnings:
         world.log.append(Decision(Kind.WARNING, message=warning))
@@ -154,13 +155,11 @@ def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
 def _add_app(world: World, event: AddApp) -> None:
     known = world.apps.get(event.app)
     _refuse_if(known and known.state != "Completed", f"app: {event.app!r} is there already")
-    _refuse_if(event.queue is None, "queue: missing")
-    path = directory.canonical(event.queue or "")
-    directory.check_place(world, path)
-    directory.check_admitted(world, path, event.user, event.groups)
+    path = placement.queue_for(world, event)
     directory.make_missing(world, path)
     skips = event.tags.get("application.stateaware.disable") == "true"
     app = App(event.app, path, world.here, skips, event.user, event.groups)
+    app.counts_for = user_limits.group_for(world, app)
     world.apps[event.app] = app
     lifecycle.enter(world, app, "New")
 

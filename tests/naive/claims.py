@@ -12,6 +12,7 @@ from muster_core.config.model import PreemptionPolicy, Settings
 from muster_core.decisions import Reason
 from tests.naive.gangs import group_of
 from tests.naive.picture import Picture
+from tests.naive.services import is_service
 from tests.naive.state import ROOT, Ask, World, lineage
 
 
@@ -55,7 +56,9 @@ class Claim(ABC):
         """Say to a person why a victim went."""
 
     def _inside(self, victim: Ask) -> bool:
-        """Say whether a victim is below the top, and no partner of the ask."""
+        """Say whether a victim is below the top, no partner of the ask and no node service."""
+        if is_service(self.world, victim):
+            return False
         if self.ask.gang is not None and victim.gang is not None:
             group = group_of(self.world, self.ask.gang)
             if victim.gang in group.names:
@@ -162,6 +165,36 @@ class Preemption(Claim):
         return effective_priority(self.world, self.ask, victim.app.queue)
 
 
+@attrs.frozen
+class Service(Claim):
+    """A node service takes room on its node, wherever the victims' queues are."""
+
+    @property
+    @override
+    def reason(self) -> Reason:
+        return Reason.PREEMPTED
+
+    @override
+    def in_scope(self, victim: Ask) -> bool:
+        return self._inside(victim) and victim.priority <= self.ask.priority
+
+    @override
+    def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
+        return True
+
+    @override
+    def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
+        return (victim.priority, -victim.held_order)
+
+    @override
+    def rank(self, victim: Ask) -> tuple[int, ...]:
+        return (victim.priority,)
+
+    @override
+    def message(self, victim: Ask) -> str:
+        return f"for {_full(self.ask)}: a node service of {self.ask.required}"
+
+
 def effective_priority(world: World, ask: Ask, other_leaf: str) -> int:
     """Give the priority of an ask as seen from where its path meets that of another leaf."""
     value = ask.priority
@@ -182,6 +215,11 @@ def reclaim(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
     if claimant is None or not _may_ask(world, ask, now_us):
         return None
     return Reclaim(world, ask, _fence(world, claimant), claimant)
+
+
+def service(picture: Picture, ask: Ask, _: int) -> Claim:
+    """Give what a node service may take that lacks only room: always something, and at once."""
+    return Service(picture.world, ask, ROOT)
 
 
 def preemption(picture: Picture, ask: Ask, now_us: int) -> Claim | None:

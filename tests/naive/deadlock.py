@@ -8,7 +8,7 @@ from muster_core.snapshots import AskPlace
 from tests.naive import order, permits
 from tests.naive.gangs import Group, age, all_groups, holding, let_go, members, release, waiting
 from tests.naive.picture import Picture
-from tests.naive.rounds import first_node
+from tests.naive.rounds import fitting
 from tests.naive.state import ROOT, Ask, Gang, World
 
 
@@ -96,7 +96,7 @@ def next_missing(world: World, group: Group) -> Ask | None:
 
 def _place(world: World, ask: Ask) -> bool:
     picture = Picture(world)
-    node = first_node(picture, ask) if picture.fits_headroom(ask) else None
+    node = fitting(picture, ask)
     if node is not None:
         permits.hold(world, ask, node)
     return node is not None

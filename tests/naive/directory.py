@@ -9,7 +9,7 @@ from muster_core.config.model import Acl, Configuration, Limits, QueueConfig
 from muster_core.errors import RefusedError
 from muster_core.resources import NOTHING
 from tests.naive.properties import inherit, resolve
-from tests.naive.state import ROOT, Queue, World, lineage, parent_path
+from tests.naive.state import RECOVERY, ROOT, Queue, World, lineage, parent_path
 
 _NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
@@ -30,6 +30,11 @@ def canonical(text: str) -> str:
     return path
 
 
+def is_name(text: str) -> bool:
+    """Say whether a text is a legal name of a queue."""
+    return _NAME.fullmatch(text) is not None
+
+
 def configured(config: QueueConfig) -> Queue:
     """Make a queue as the configuration has it."""
     return Queue(
@@ -41,6 +46,7 @@ def configured(config: QueueConfig) -> Queue:
         settings=config.settings,
         template=config.template,
         acls=tuple(acl for acl in (config.submit_acl, config.admin_acl) if acl is not None),
+        entries=config.limits,
     )
 
 
@@ -107,7 +113,7 @@ def _made_on_the_fly(world: World, path: str, *, is_leaf: bool) -> Queue:
     above = world.queues[parent_path(path) or ROOT]
     templates = [world.queues[here].template for here in lineage(above.path)]
     template = next((found for found in templates if found is not None), None)
-    if template is None or not is_leaf:
+    if template is None or not is_leaf or path == RECOVERY:
         return Queue(
             path=path,
             is_parent=not is_leaf,

@@ -6,7 +6,7 @@ that have less than their guarantee, and asks of classes that preempt, plain and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import attrs
@@ -98,9 +98,13 @@ class EvictionAssembly(GangAssembly):
         made = ["root.made", "root.too"][len(leaves) :]
         paths = [*(leaf.path for leaf in leaves), *made] * self._evictions.each
         for number, path in enumerate(paths):
-            groups = ("g1",) if number % 2 else ()
-            self.put(0, AddApp(f"p{number}", path, "u1", groups))
+            self.put(0, self.comer(number, path))
         self.apps = max(9, len(paths))
+
+    def comer(self, number: int, path: str) -> AddApp:
+        """Give one of the first applications, which comes to a leaf."""
+        groups = ("g1",) if number % 2 else ()
+        return AddApp(f"p{number}", path, "u1", groups)
 
     @override
     def add_members(self, choices: Choices) -> What:
@@ -134,7 +138,7 @@ class EvictionAssembly(GangAssembly):
                 what,
                 app=app,
                 resources=shape,
-                priority=choices.of((None, -1, None, 0)),
+                priority=choices.of(self._evictions.low),
                 priority_class=None,
                 count=choices.of((4, 3, 6, 2)),
                 node=None,
@@ -152,8 +156,8 @@ class EvictionAssembly(GangAssembly):
             for node in world.nodes.values()
             if node.schedulable
         )
-        if left:
-            apps = [app.name for app in world.in_queues()]
+        apps = [app.name for app in world.in_queues()]
+        if left and apps:
             self.put(0, AddAsk(apps[-1], "rest", Resources({"vcore": 1}), count=left))
             self.put(0, SETTLE)
 
@@ -224,6 +228,9 @@ def played(
     about: EvictionTheme,
     configs: list[Configuration],
     lists: int,
+    make: Callable[
+        [Theme, GangTheme, EvictionTheme, list[Configuration]], EvictionAssembly
+    ] = EvictionAssembly,
 ) -> list[Step]:
     """Draw what comes in, under some configurations.
 
@@ -233,9 +240,10 @@ def played(
         about: The same of evictions.
         configs: The configurations, the first of which is in force from the beginning.
         lists: How many lists of up to ten moves follow the beginning.
+        make: Makes moves into steps.
     """
     gangs = gangs_for_evictions(draw(drawn(12)))
-    assembly = EvictionAssembly(theme, gangs, about, configs)
+    assembly = make(theme, gangs, about, configs)
     assembly.put(0, Configure(configs[0]))
     for one in CLASSES if any(theme.classes) else ():
         assembly.put(0, one)

@@ -85,6 +85,7 @@ class EvictionTheme:
         fillers: How many applications fill the nodes before all others come.
         filled: How many lists of asks of low priority come before all others.
         each: How many applications come to each of the first leaves.
+        low: The priorities of those that fill the nodes.
     """
 
     shapes: tuple[Resources, ...]
@@ -98,6 +99,7 @@ class EvictionTheme:
     fillers: int
     filled: int
     each: int = 1
+    low: tuple[int | None, ...] = (None, -1, None, 0)
 
 
 def eviction_themed(choices: Choices) -> EvictionTheme:

@@ -8,14 +8,14 @@ import attrs
 
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
-from tests.naive import claims, lifecycle, order, permits
+from tests.naive import claims, lifecycle, order, permits, services, user_limits
 from tests.naive.claims import Claim
 from tests.naive.deadlock import may_be_helped, next_missing
 from tests.naive.gangs import Group, group_of, holding, let_go, members
 from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
-from tests.naive.rounds import first_node
-from tests.naive.state import ROOT, Ask, Gang, Node, World
+from tests.naive.rounds import fitting
+from tests.naive.state import ROOT, Ask, Gang, World
 from tests.naive.takings import alike, evicted
 from tests.naive.trial import Trial
 
@@ -30,10 +30,24 @@ def deadlines(world: World, now_us: int) -> list[int]:
 
 
 def help_one(world: World, now_us: int) -> bool:
-    """Reclaim for the first ask that it helps, or else preempt; say whether it helped any."""
+    """Help a node service, else reclaim for an ask, else preempt; say whether any was helped."""
+    if _serve(world, now_us):
+        return True
     if not world.config.preemption_enabled:
         return False
     return _look(world, now_us, claims.reclaim) or _look(world, now_us, claims.preemption)
+
+
+def _serve(world: World, now_us: int) -> bool:
+    """Let the first node service that can take its node; those before it keep theirs."""
+    picture = Picture(world)
+    for ask in list(_candidates(picture, ROOT)):
+        if not services.is_service(world, ask) or not services.lacks_only_room(picture, ask):
+            continue
+        if world.config.preemption_enabled and _help_ask(picture, ask, now_us, claims.service):
+            return True
+        ask.keeps |= fitting(picture, ask) is None
+    return False
 
 
 def _look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
@@ -62,7 +76,8 @@ def _candidates(picture: Picture, path: str) -> Iterator[Ask]:
             if gang is not None and _is_passed_over(picture.world, gang):
                 continue
             yield ask
-            if picture.world.queues[path].settings.blocking:
+            blocks = picture.world.queues[path].settings.blocking
+            if blocks and not user_limits.over(picture, ask):
                 return
 
 
@@ -77,7 +92,7 @@ def _is_passed_over(world: World, gang: Gang) -> bool:
 
 def _help_ask(picture: Picture, ask: Ask, now_us: int, claim_of: MakeClaim) -> bool:
     world, plan = picture.world, None
-    if _free_node(picture, ask) is None:
+    if fitting(picture, ask) is None:
         plan = _plan(picture, ask, now_us, claim_of)
     if plan is None:
         return False
@@ -87,12 +102,9 @@ def _help_ask(picture: Picture, ask: Ask, now_us: int, claim_of: MakeClaim) -> b
     return True
 
 
-def _free_node(picture: Picture, ask: Ask) -> Node | None:
-    """Give the node on which an ask fits as things are."""
-    return first_node(picture, ask) if picture.fits_headroom(ask) else None
-
-
 def _plan(picture: Picture, ask: Ask, now_us: int, claim_of: MakeClaim) -> Plan | None:
+    if user_limits.over(picture, ask):
+        return None
     claim = claim_of(picture, ask, now_us)
     return None if claim is None else plan_for(claim)
 
@@ -106,7 +118,7 @@ def _help_group(world: World, group: Group, now_us: int, claim_of: MakeClaim) ->
     victims = 0
     while (ask := next_missing(world, group)) is not None:
         picture = Picture(world)
-        node = _free_node(picture, ask)
+        node = fitting(picture, ask)
         plan = None if node is not None else _plan(picture, ask, now_us, claim_of)
         placed.append(ask)
         if node is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from muster_core.reasons import Code
-from tests.naive import claims, order
+from tests.naive import claims, order, services, user_limits
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
 from tests.naive.permits import has_enough
@@ -118,6 +118,24 @@ def _limits(moment: Moment, ask: Ask) -> Figures:
     return {"maxapplications": limits}
 
 
+def _user_limit(moment: Moment, ask: Ask) -> Figures:
+    first = user_limits.against(moment.picture, ask, Code.USER_LIMIT)[0]
+    return {"user": first.name, "queue": first.path}
+
+
+def _group_limit(moment: Moment, ask: Ask) -> Figures:
+    first = user_limits.against(moment.picture, ask, Code.GROUP_LIMIT)[0]
+    return {"group": first.name, "queue": first.path}
+
+
+def _kept(moment: Moment, ask: Ask) -> Figures:
+    """Give the first node that is kept, and the first of the asks that keep it."""
+    kept = moment.kept_from(ask)
+    node = next(node for node in order.nodes(moment.picture) if node in kept)
+    by = order.best_of(moment.picture, set(services.keepers(moment.world, node)))
+    return {"node": node.name, "service": None if by is None else by.full}
+
+
 def _turn(moment: Moment, ask: Ask) -> Figures:
     leaf = ask.app.queue
     apps = moment.picture.apps(leaf)
@@ -133,7 +151,7 @@ def _failed_member(moment: Moment, ask: Ask) -> Figures:
 
 
 def _behind(moment: Moment, ask: Ask) -> Figures:
-    first = moment.first_of_leaf(ask.app.queue)
+    first = moment.first_that_blocks(ask.app.queue)
     return {"behind": None if first is None else first.full}
 
 
@@ -142,16 +160,16 @@ def _failed_bind(_: Moment, ask: Ask) -> Figures:
 
 
 def _free(moment: Moment, ask: Ask) -> Figures:
-    nodes = [node for node in moment.matching(ask) if node.schedulable]
+    nodes = moment.open_to(ask)
     free = {name: sum(moment.free(node, name) for node in nodes) for name in ask.wants}
     return {"free": free, "nodes": len(nodes)}
 
 
 def _histogram(moment: Moment, ask: Ask) -> Figures:
-    world, matching = moment.world, moment.matching(ask)
+    world, matching, kept = moment.world, moment.matching(ask), moment.kept_from(ask)
     lacking: dict[str, int] = {}
     for node in matching:
-        if node.schedulable:
+        if node.schedulable and node not in kept:
             kinds = " ".join(sorted(lacks(moment.picture, node, ask)))
             lacking[kinds] = lacking.get(kinds, 0) + 1
     return {
@@ -195,11 +213,14 @@ _FIGURES: Final[dict[Code, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.GANG_SURPLUS: ("gang min_member members held lacking", _surplus),
     Code.NEVER_FITS: ("max nodes unmatched largest", _never_fits),
     Code.QUEUE_MAX: ("left", _left),
+    Code.USER_LIMIT: ("user queue", _user_limit),
+    Code.GROUP_LIMIT: ("group queue", _group_limit),
     Code.QUEUE_MAX_APPS: ("maxapplications", _limits),
     Code.STATE_AWARE_TURN: ("state first first_state", _turn),
     Code.BLOCKED: ("behind", _behind),
     Code.GANG_CYCLE_INVALID: ("gang failed", _failed_member),
     Code.BIND_FAILED: ("node", _failed_bind),
+    Code.NODE_KEPT: ("node service", _kept),
     Code.FRAGMENTED: ("free nodes", _free),
     Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking", _histogram),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import final
 
 from muster_core.reasons import Code
-from tests.naive import order, permits
+from tests.naive import order, permits, services, user_limits
 from tests.naive.deadlock import may_be_helped
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.picture import Picture
-from tests.naive.rounds import may_stand
+from tests.naive.rounds import lacks, may_stand
 from tests.naive.state import ROOT, Ask, Node, World
 
 
@@ -44,11 +45,19 @@ class Moment:
 
     def first_of_leaf(self, path: str) -> Ask | None:
         """Give the first ask of a leaf that PreFilter lets through, whatever fits."""
+        return next(iter(self.tried_in(path)), None)
+
+    def first_that_blocks(self, path: str) -> Ask | None:
+        """Give the first ask of a leaf that blocks it unless it fits: no limit keeps it."""
+        blocking = (ask for ask in self.tried_in(path) if not user_limits.over(self.picture, ask))
+        return next(blocking, None)
+
+    def tried_in(self, path: str) -> Iterator[Ask]:
+        """Give the asks of a leaf that PreFilter lets through, in order, whatever fits."""
         for app in order.applications(self.picture, path):
             for ask in order.asks(self.picture, app):
                 if gang_code(self.world, ask) is None:
-                    return ask
-        return None
+                    yield ask
 
     def competes(self, ask: Ask) -> bool:
         """Say whether a round turns to an ask at all, if its queue enters."""
@@ -60,9 +69,11 @@ class Moment:
         gang = permits.constrained(self.world, ask)
         if gang is not None and not may_be_helped(self.world, group_of(self.world, gang.name)):
             return False
+        if user_limits.over(self.picture, ask):
+            return False
         leaf = ask.app.queue
         if self.world.queues[leaf].settings.blocking:
-            return ask is self.first_of_leaf(leaf)
+            return ask is self.first_that_blocks(leaf)
         return self.competes(ask)
 
     def free(self, node: Node, name: str) -> int:
@@ -72,6 +83,23 @@ class Moment:
     def matching(self, ask: Ask) -> list[Node]:
         """Give the nodes on which an ask may stand, schedulable or not."""
         return [node for node in self.world.nodes.values() if may_stand(node, ask)]
+
+    def open_to(self, ask: Ask) -> list[Node]:
+        """Give the schedulable ones of them that no node service keeps from it."""
+        return [
+            node
+            for node in self.matching(ask)
+            if node.schedulable and services.is_open(self.world, node, ask)
+        ]
+
+    def kept_from(self, ask: Ask) -> list[Node]:
+        """Give the nodes on which an ask would fit if no node service kept them."""
+        open_nodes = self.open_to(ask)
+        return [
+            node
+            for node in self.matching(ask)
+            if node.schedulable and node not in open_nodes and not lacks(self.picture, node, ask)
+        ]
 
 
 def could_hold(node: Node, ask: Ask) -> bool:

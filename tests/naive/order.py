@@ -6,6 +6,7 @@ import math
 
 from muster_core.config.model import NodeSortPolicy, SortPolicy
 from muster_core.resources import Resources
+from tests.naive import user_limits
 from tests.naive.picture import Picture, remembered
 from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 
@@ -38,8 +39,13 @@ def applications(picture: Picture, path: str) -> list[App]:
     apps = picture.apps(path)
     if settings.sort_policy is SortPolicy.STATE_AWARE:
         apps = state_aware(picture, apps, by_priority=settings.sort_by_priority)
-    competing = [app for app in apps if app.pending() and not picture.kept_out(app)]
+    competing = [app for app in apps if app.pending() and not _kept_out(picture, app)]
     return sorted_applications(picture, path, competing)
+
+
+def _kept_out(picture: Picture, app: App) -> bool:
+    """Say whether ``maxapplications`` of a queue, a user or a group keeps it waiting."""
+    return picture.kept_out(app) or bool(user_limits.full(picture, app))
 
 
 def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[App]:

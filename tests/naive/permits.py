@@ -70,7 +70,7 @@ def bind(world: World, ask: Ask, now_us: int) -> bool:
         let_go(world, ask)
         return False
     world.moves += 1
-    ask.place, ask.bound_order = AskPlace.BOUND, world.moves
+    ask.place, ask.bound_order, ask.keeps = AskPlace.BOUND, world.moves, False
     ask.ends_at = None if ask.run_for_us is None else now_us + ask.run_for_us
     world.log.append(ask.say(Kind.BOUND, ask.node))
     world.rounds.bound.append(ask)

@@ -188,14 +188,14 @@ class Picture:
         for path in lineage(app.queue):
             limit = self.world.queues[path].max_applications
             running = [
-                other for other in self.world.below(path) if other is not app and _runs(other)
+                other for other in self.world.below(path) if other is not app and runs(other)
             ]
             if limit and len(running) >= limit:
                 full.append(path)
         return full
 
 
-def _runs(app: App) -> bool:
+def runs(app: App) -> bool:
     """Say whether an application counts against ``maxapplications``."""
     waits = any(ask.place is AskPlace.WAITING for ask in app.asks.values())
     return app.state in RUNNING_STATES or waits

@@ -12,6 +12,7 @@ from tests.naive.claims import Claim
 from tests.naive.gangs import group_of, members, waiting
 from tests.naive.picture import Picture
 from tests.naive.rounds import lacks, matches
+from tests.naive.services import is_open
 from tests.naive.state import Ask, Gang, Node, World, lineage
 from tests.naive.takings import alike
 
@@ -38,8 +39,9 @@ def plan_for(claim: Claim) -> Plan | None:
     """Give the best plan for an ask that fits nowhere, or None if no node works."""
     plans: list[tuple[tuple[object, ...], Plan]] = []
     for place, node in enumerate(order.nodes(Picture(claim.world))):
-        may = matches(node, claim.ask) and (alike(claim.ask), node.name) not in claim.world.lost
-        units = _taken_on(claim, node) if may else None
+        may = matches(node, claim.ask) and is_open(claim.world, node, claim.ask)
+        lost = (alike(claim.ask), node.name) in claim.world.lost
+        units = _taken_on(claim, node) if may and not lost else None
         if units is None:
             continue
         victims = tuple(ask for unit in _spared(claim, node, units) for ask in unit)

@@ -77,4 +77,5 @@ def inherit(parent: Settings) -> Settings:
         create=parent.create,
         preemption_policy=policy,
         preemption_delay_us=parent.preemption_delay_us,
+        required_node=parent.required_node,
     )

@@ -7,6 +7,7 @@ sentence is asked of every ask, and nothing is remembered from one to the next.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Final, final
 
@@ -16,14 +17,14 @@ from muster_core.config.model import SortPolicy
 from muster_core.errors import RefusedError
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
-from tests.naive import claims, order, permits
+from tests.naive import claims, order, permits, user_limits
 from tests.naive.directory import check_admitted
 from tests.naive.figures import Figures, figures_of
 from tests.naive.gangs import group_of
 from tests.naive.moment import Moment, could_hold, gang_code
 from tests.naive.parting import Parting, parting
 from tests.naive.rounds import first_node
-from tests.naive.state import Ask, World, lineage
+from tests.naive.state import RECOVERY, Ask, World, lineage
 
 
 @final
@@ -127,9 +128,11 @@ def _state_aware_turn(moment: Moment, ask: Ask) -> bool:
 
 def _blocked(moment: Moment, ask: Ask) -> bool:
     leaf = ask.app.queue
-    first = moment.first_of_leaf(leaf)
-    blocking = moment.world.queues[leaf].settings.blocking
-    return blocking and first is not None and first is not ask
+    first = moment.first_that_blocks(leaf)
+    if not moment.world.queues[leaf].settings.blocking or first is None or first is ask:
+        return False
+    ahead = itertools.takewhile(lambda other: other is not first, moment.tried_in(leaf))
+    return ask not in ahead
 
 
 def _gang_cycle_invalid(moment: Moment, ask: Ask) -> bool:
@@ -141,13 +144,22 @@ def _bind_failed(_: Moment, ask: Ask) -> bool:
     return ask.failed_on is not None
 
 
+def _limited_by(code: Code) -> Callable[[Moment, Ask], bool]:
+    return lambda moment, ask: bool(user_limits.against(moment.picture, ask, code))
+
+
+def _node_kept(moment: Moment, ask: Ask) -> bool:
+    """It fits nowhere, but would on a node that a node service keeps."""
+    return _no_node_fits(moment, ask) and bool(moment.kept_from(ask))
+
+
 def _no_node_fits(moment: Moment, ask: Ask) -> bool:
     return first_node(moment.picture, ask) is None
 
 
 def _fragmented(moment: Moment, ask: Ask) -> bool:
     """No node has room, though all that it may stand on have enough together."""
-    nodes = [node for node in moment.matching(ask) if node.schedulable]
+    nodes = moment.open_to(ask)
     for name, value in ask.wants.items():
         if sum(moment.free(node, name) for node in nodes) < value:
             return False
@@ -181,6 +193,9 @@ def _draining(moment: Moment, ask: Ask) -> bool:
 
 
 def _user_not_allowed(moment: Moment, ask: Ask) -> bool:
+    """Its user would not be admitted; whom rules left without a queue, nobody has to."""
+    if ask.app.queue == RECOVERY:
+        return False
     try:
         check_admitted(moment.world, ask.app.queue, ask.app.user, ask.app.groups)
     except RefusedError:
@@ -194,11 +209,14 @@ _REASONS: Final[tuple[tuple[Code, Callable[[Moment, Ask], bool]], ...]] = (
     (Code.GANG_SURPLUS, _refused(Code.GANG_SURPLUS)),
     (Code.NEVER_FITS, _never_fits),
     (Code.QUEUE_MAX, _queue_max),
+    (Code.USER_LIMIT, _limited_by(Code.USER_LIMIT)),
+    (Code.GROUP_LIMIT, _limited_by(Code.GROUP_LIMIT)),
     (Code.QUEUE_MAX_APPS, _queue_max_apps),
     (Code.STATE_AWARE_TURN, _state_aware_turn),
     (Code.BLOCKED, _blocked),
     (Code.GANG_CYCLE_INVALID, _gang_cycle_invalid),
     (Code.BIND_FAILED, _bind_failed),
+    (Code.NODE_KEPT, _node_kept),
     (Code.FRAGMENTED, _fragmented),
     (Code.NO_NODE_FITS, _no_node_fits),
     (Code.PREEMPTION_DELAY, _preemption_delay),

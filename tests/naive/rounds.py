@@ -8,7 +8,7 @@ import attrs
 
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
-from tests.naive import order, permits
+from tests.naive import order, permits, services, user_limits
 from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
 from tests.naive.picture import Picture
 from tests.naive.state import ROOT, Ask, Gang, Node, World
@@ -81,6 +81,7 @@ class _Round:
     def _start(self) -> None:
         """Begin new cycles, and bind what may be bound already."""
         world = self._world
+        services.check(Picture(world), *world.pending())
         for gang in world.gangs.values():
             gang.cycle_valid, gang.failed = True, None
         for group in all_groups(world):
@@ -122,9 +123,15 @@ class _Round:
             self._failed(permits.bind_all(self._world, [ask], self._now_us))
 
     def _filter(self, ask: Ask) -> Node | None:
-        """Find a node for an ask; where there is none, a blocking leaf is shut."""
+        """Find a node for an ask; where there is none, a blocking leaf is shut.
+
+        Not so if a limit of its user or group stands against it, whatever else does.
+        """
         picture = self._look()
         leaf = ask.app.queue
+        services.check(picture, ask)
+        if user_limits.over(picture, ask):
+            return None
         fits = leaf not in self._blocked and picture.fits_headroom(ask)
         node = first_node(picture, ask) if fits else None
         if node is None and self._world.queues[leaf].settings.blocking:
@@ -183,11 +190,19 @@ class _Round:
 
 
 def first_node(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node in order that is schedulable, matches and has room."""
+    """Give the first node in order that is schedulable, open, matches and has room."""
     for node in order.nodes(picture):
-        if matches(node, ask) and not lacks(picture, node, ask):
+        fits = matches(node, ask) and not lacks(picture, node, ask)
+        if fits and services.is_open(picture.world, node, ask):
             return node
     return None
+
+
+def fitting(picture: Picture, ask: Ask) -> Node | None:
+    """Give the first node for an ask that neither a quota nor a limit keeps from it."""
+    if not picture.fits_headroom(ask) or user_limits.over(picture, ask):
+        return None
+    return first_node(picture, ask)
 
 
 def matches(node: Node, ask: Ask) -> bool:

@@ -16,8 +16,12 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, define
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
+from muster_core.values.user_limits import LimitEntry
 
 ROOT = "root"
+
+RECOVERY = "root.@recovery@"
+"""Where applications go that placement rules leave without a queue, if they insist."""
 
 GONE_STATES = frozenset({"Completed"})
 RUNNING_STATES = frozenset({"Starting", "Running"})
@@ -44,7 +48,7 @@ class Ask:
     ``creation`` is the position of its event, and of its object in a list of objects;
     ``since_us`` is when it came, or was last released from being bound; ``failed_on``
     is the node on which its bind failed, if that is the last thing that happened to it
-    as of the end of a batch.
+    as of the end of a batch; ``keeps`` says that it is a node service that keeps its node.
     """
 
     app: App
@@ -67,6 +71,7 @@ class Ask:
     ends_at: int | None = None
     failures: int = 0
     failed_on: str | None = None
+    keeps: bool = False
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -97,7 +102,10 @@ class Ask:
 
 @attrs.define(eq=False)
 class App:
-    """One application; a Completed one is only remembered, it is in no queue any more."""
+    """One application; a Completed one is only remembered, it is in no queue any more.
+
+    ``counts_for`` is the group for whose limits it counts, if it does for any.
+    """
 
     name: str
     queue: str
@@ -105,6 +113,7 @@ class App:
     skips_starting: bool
     user: str | None = None
     groups: tuple[str, ...] = ()
+    counts_for: str | None = None
     state: str = "New"
     deadline: int | None = None
     asks: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
@@ -152,7 +161,7 @@ class Gang:
 
 @attrs.define(eq=False)
 class Queue:
-    """One queue, configured or made on the fly."""
+    """One queue, configured or made on the fly; ``limits`` is its ``max``."""
 
     path: str
     is_parent: bool
@@ -162,6 +171,7 @@ class Queue:
     settings: Settings
     template: Template | None = None
     acls: tuple[Acl, ...] = ()
+    entries: tuple[LimitEntry, ...] = ()
     dynamic: bool = False
     draining: bool = False
 

@@ -10,6 +10,9 @@ from muster_core.config.document import from_python
 from muster_core.config.model import Configuration
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
+from tests.naive.limit_strategies import faults
+from tests.naive.operator_strategies import operator_configurations
+from tests.naive.rule_strategies import is_legal
 from tests.naive.theme import themed
 from tests.naive.writing import written
 
@@ -22,6 +25,22 @@ def some_configurations(draw: st.DrawFn) -> list[Configuration]:
 
 @given(some_configurations())
 def test_the_loader_makes_the_same_of_them(configs: list[Configuration]) -> None:
+    _accepted(configs)
+
+
+@given(operator_configurations())
+def test_the_loader_makes_the_same_of_limits_and_rules(configs: list[Configuration]) -> None:
+    _accepted(configs)
+
+
+@given(operator_configurations())
+def test_no_limit_is_drawn_that_the_specification_refuses(configs: list[Configuration]) -> None:
+    for config in configs:
+        assert not faults(config.root)
+        assert all(is_legal(rule, config.root) for rule in config.placement_rules)
+
+
+def _accepted(configs: list[Configuration]) -> None:
     for config in configs:
         loaded = load_configuration(from_python(written(config)))
         assert attrs.evolve(loaded, warnings=config.warnings) == config

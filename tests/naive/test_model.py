@@ -5,21 +5,24 @@ from __future__ import annotations
 import attrs
 from hypothesis import given
 
-from muster_core.decisions import Decision, Kind
+from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Apply, Configure, UpdateNode
-from tests.naive import permits
+from muster_core.snapshots import AskPlace
+from muster_core.values.user_limits import LimitEntry
+from tests.naive import permits, services
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.gangs import group_of
 from tests.naive.harness import Batch, Drive, Step
+from tests.naive.operator_strategies import operations
 from tests.naive.picture import Picture
-from tests.naive.rounds import first_node, run_rounds
+from tests.naive.rounds import fitting, run_rounds
 from tests.naive.scheduler import NaiveScheduler
-from tests.naive.state import lineage
+from tests.naive.state import lineage, total_of
 from tests.naive.strategies import scenarios
 from tests.share import share
 
-_ANY = scenarios() | gang_scenarios() | evictions()
+_ANY = scenarios() | gang_scenarios() | evictions() | operations()
 
 
 @share(0.2)
@@ -37,6 +40,12 @@ def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> N
 @share(0.2)
 @given(evictions())
 def test_invariants_hold_with_evictions_after_every_batch(scenario: list[Step]) -> None:
+    Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
+
+
+@share(0.2)
+@given(operations())
+def test_invariants_hold_with_an_operator_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
@@ -66,10 +75,14 @@ class _Checks:
         _every_ask_is_in_one_place(model)
         _tree_is_whole(model)
         _gangs_are_whole(model, batch.at_us)
+        _limits_are_those_of_its_group(model)
+        _who_keeps_a_node_waits_for_it(model)
         if not self.gangs:
             _nothing_more_fits(model)
         if not self.shrunk:
             _nothing_is_over_its_limits(model)
+            _nobody_is_over_a_limit(model)
+            _no_service_was_a_victim(model, batch)
 
     def _log_tells_the_state(self, model: NaiveScheduler, batch: Batch) -> None:
         for decision in batch.decisions:
@@ -169,6 +182,56 @@ def _nothing_is_over_its_limits(model: NaiveScheduler) -> None:
             assert used <= queue.limits.get(name, used)
 
 
+def _limits_are_those_of_its_group(model: NaiveScheduler) -> None:
+    for app in model.world.in_queues():
+        entries = [entry for path in lineage(app.queue) for entry in _entries(model, path)]
+        limited = {name for entry in entries for name in entry.groups}
+        assert app.counts_for in limited or app.counts_for is None
+        assert app.counts_for in {*app.groups, "*", None}
+        if app.counts_for is None:
+            assert not limited & {*app.groups, "*"}
+
+
+def _entries(model: NaiveScheduler, path: str) -> tuple[LimitEntry, ...]:
+    return model.world.queues[path].entries
+
+
+def _nobody_is_over_a_limit(model: NaiveScheduler) -> None:
+    """No bind that a round decided, and no eviction, brought a user or a group above a limit."""
+    for path in model.world.queues:
+        apps = model.world.below(path)
+        users = {app.user for app in apps}
+        for entry in _entries(model, path):
+            sums = [[app for app in apps if app.counts_for == name] for name in entry.groups]
+            own = users & set(entry.users)
+            if "*" in entry.users:
+                own |= users - {name for one in _entries(model, path) for name in one.users}
+            sums += [[app for app in apps if app.user == name] for name in own]
+            for one in sums:
+                held = total_of(ask for app in one for ask in app.held())
+                assert all(held.get(name, 0) <= most for name, most in entry.max.amounts)
+
+
+def _who_keeps_a_node_waits_for_it(model: NaiveScheduler) -> None:
+    picture = Picture(model.world)
+    for ask in model.world.asks():
+        if ask.keeps:
+            assert ask.place is AskPlace.PENDING
+            assert ask.required is not None
+    for node in model.world.nodes.values():
+        for ask in services.keepers(model.world, node):
+            assert services.is_service(model.world, ask)
+            assert services.lacks_only_room(picture, ask)
+
+
+def _no_service_was_a_victim(model: NaiveScheduler, batch: Batch) -> None:
+    for decision in batch.decisions:
+        app = model.world.apps.get(decision.app or "")
+        ask = None if app is None else app.asks.get(decision.ask or "")
+        if decision.reason in {Reason.PREEMPTED, Reason.RECLAIMED} and ask is not None:
+            assert not services.is_service(model.world, ask)
+
+
 def _nothing_more_fits(model: NaiveScheduler) -> None:
     before = model.bound
     run_rounds(model.world, 0)
@@ -179,4 +242,4 @@ def _nothing_more_fits(model: NaiveScheduler) -> None:
         leaf = model.world.queues[ask.app.queue].settings
         if leaf.blocking or leaf.sort_policy == "stateaware" or picture.kept_out(ask.app):
             continue
-        assert not picture.fits_headroom(ask) or first_node(picture, ask) is None
+        assert fitting(picture, ask) is None

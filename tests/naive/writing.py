@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster_core.config.model import Acl, Configuration, QueueConfig, Template
+from muster_core.values.placement_rules import PlacementFilter, PlacementRule
+from muster_core.values.user_limits import LimitEntry
 
 
 def written(config: Configuration) -> dict[str, object]:
@@ -16,6 +18,8 @@ def written(config: Configuration) -> dict[str, object]:
         "preemption": {"enabled": "true" if config.preemption_enabled else "false"},
         "queues": [_queue(config.root)],
     }
+    if config.placement_rules:
+        partition["placementrules"] = [_rule(rule) for rule in config.placement_rules]
     return {"partitions": [partition]}
 
 
@@ -32,7 +36,38 @@ def _queue(queue: QueueConfig) -> dict[str, object]:
         result["submitacl"] = _acl(queue.submit_acl)
     if queue.admin_acl is not None:
         result["adminacl"] = _acl(queue.admin_acl)
+    if queue.limits:
+        result["limits"] = [_limit(entry) for entry in queue.limits]
     result["queues"] = [_queue(child) for child in queue.children]
+    return result
+
+
+def _limit(entry: LimitEntry) -> dict[str, object]:
+    result: dict[str, object] = {"limit": "a remark"}
+    if entry.users:
+        result["users"] = list(entry.users)
+    if entry.groups:
+        result["groups"] = list(entry.groups)
+    if entry.max:
+        result["maxresources"] = _amounts(entry.max.amounts)
+    if entry.max_applications:
+        result["maxapplications"] = str(entry.max_applications)
+    return result
+
+
+def _rule(rule: PlacementRule) -> dict[str, object]:
+    result: dict[str, object] = {"name": rule.name.value}
+    if rule.value:
+        result["value"] = rule.value
+    if rule.create:
+        result["create"] = "true"
+    if rule.filter != PlacementFilter():
+        kind = "deny" if rule.filter.deny else "allow"
+        lists = {"users": rule.filter.users, "groups": rule.filter.groups}
+        given = {name: list(names) for name, names in lists.items() if names}
+        result["filter"] = {"type": kind, **given}
+    if rule.parent is not None:
+        result["parent"] = _rule(rule.parent)
     return result
 
 
@@ -47,10 +82,11 @@ def _template(template: Template) -> dict[str, object]:
 def _resources(
     guaranteed: Iterable[tuple[str, int]], limits: Iterable[tuple[str, int]]
 ) -> dict[str, object]:
-    def amounts(pairs: Iterable[tuple[str, int]]) -> dict[str, str]:
-        return {name: f"{value}{'m' if name == 'vcore' else ''}" for name, value in pairs}
+    return {"guaranteed": _amounts(guaranteed), "max": _amounts(limits)}
 
-    return {"guaranteed": amounts(guaranteed), "max": amounts(limits)}
+
+def _amounts(pairs: Iterable[tuple[str, int]]) -> dict[str, str]:
+    return {name: f"{value}{'m' if name == 'vcore' else ''}" for name, value in pairs}
 
 
 def _acl(acl: Acl) -> str:

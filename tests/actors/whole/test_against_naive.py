@@ -24,6 +24,7 @@ from tests.naive.explained import explain_all, watched
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step, compare, compare_with_state
 from tests.naive.observed import observe
+from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
 from tests.naive.tangles import tangles
 from tests.share import share
@@ -72,6 +73,20 @@ def test_same_decisions_with_evictions_under_any_interleaving(
 
 
 @settings(max_examples=_EXAMPLES)
+@given(operations())
+def test_same_decisions_with_limits_rules_and_services(scenario: list[Step]) -> None:
+    compare_with_state(scenario, observe)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(operations(), st.integers(0, 2**16))
+def test_same_decisions_with_limits_rules_and_services_under_any_interleaving(
+    scenario: list[Step], seed: int
+) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
 @given(scenarios(lists=3))
 def test_same_reasons(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)
@@ -80,4 +95,10 @@ def test_same_reasons(scenario: list[Step]) -> None:
 @settings(max_examples=_EXAMPLES)
 @given(tangles())
 def test_same_reasons_where_much_is_pending(scenario: list[Step]) -> None:
+    compare_with_state(watched(scenario), explain_all)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(operations(lists=2))
+def test_same_reasons_with_limits_rules_and_services(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)
