@@ -24,12 +24,15 @@ class _Found:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.name: str | None = None
+        self.queue: str | None = None
         self.left: dict[str, int] = {}
         self.applications: dict[str, int] = {}
 
     def reason(self, code: Code, field: str) -> PendingReason:
         """Return the reason."""
-        facts: dict[str, Fact] = {field: self.name, "left": self.left}
+        facts: dict[str, Fact] = {field: self.name, "queue": self.queue}
+        if self.left:
+            facts["left"] = self.left
         if self.applications:
             facts["maxapplications"] = self.applications
         return PendingReason(code, "; ".join(self.parts), facts)
@@ -44,9 +47,10 @@ def limit_reasons(app: ViewApp, ask: Ask) -> Iterator[PendingReason]:
         found = _Found()
         for limit in app.limits:
             if limit.key.of_group is of_group:
-                found.name = limit.key.name
                 _add_amounts(found, limit, ask)
                 _add_applications(found, limit, app)
+                if found.parts and found.queue is None:
+                    found.name, found.queue = limit.key.name, limit.path
         if found.parts:
             yield found.reason(code, field)
 

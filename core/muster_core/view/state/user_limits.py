@@ -60,7 +60,7 @@ class UserLimits:
     def enter(self, app: ViewApp, leaf: LeafView) -> None:
         """Let an application, which has none yet, count for all limits that apply to it."""
         found: list[AppLimit] = []
-        user, _ = app.identity.user
+        user = app.identity.user[0] or None
         for queue in leaf.line:
             if not queue.config.limits:
                 continue
