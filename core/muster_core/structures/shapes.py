@@ -161,6 +161,7 @@ class ShapeTable:
         "choosy",
         "not_choosy",
         "shapes",
+        "singles",
         "types",
     )
 
@@ -181,6 +182,8 @@ class ShapeTable:
         #: The shapes that may use any node, as a mask, and the bits of all others.
         self.not_choosy = 0
         self.choosy: dict[int, None] = {}
+        #: The shapes of single asks, as a mask.
+        self.singles = 0
         #: For each type, the amounts asked for, and the masks of the shapes that ask for at
         #: most each amount; None if they must be computed again. The same by type.
         self._prefixes: list[tuple[str, list[int], list[int]]] | None = None
@@ -205,6 +208,8 @@ class ShapeTable:
         self._users[bit] = 0
         self._idle[bit] = None
         self._prefixes = None
+        if shape.members == 1:
+            self.singles |= 1 << bit
         if shape.is_choosy:
             self.choosy[bit] = None
         else:
@@ -232,6 +237,7 @@ class ShapeTable:
             del self._users[bit]
             self.choosy.pop(bit, None)
             self.not_choosy &= ~(1 << bit)
+            self.singles &= ~(1 << bit)
             forgotten.append(bit)
         self._free.extend(forgotten)
         self._prefixes = None
@@ -331,3 +337,5 @@ class ShapeTable:
         choosy = {bit for bit, shape in self.shapes.items() if shape.is_choosy}
         assert set(self.choosy) == choosy
         assert set(bits_of(self.not_choosy)) == set(self.shapes) - choosy
+        singles = {bit for bit, shape in self.shapes.items() if shape.members == 1}
+        assert set(bits_of(self.singles)) == singles

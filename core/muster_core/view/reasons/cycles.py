@@ -80,9 +80,6 @@ def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) ->
     for path, lacks in _short_of_max(state, needs):
         facts["queue"], facts["lacks"] = path, lacks
         return f"all that it needs is {amounts(lacks)} over the max of {path}{beside}"
-    for limit, lacks in _short_of_limits(state, gangs, needs):
-        facts["limit"], facts["lacks"] = limit, lacks
-        return f"all that it needs is {amounts(lacks)} over {limit}{beside}"
     return "not all of its members that are needed fit"
 
 
@@ -157,22 +154,3 @@ def _short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, di
         }
         if lacks:
             yield queue.config.path, lacks
-
-
-def _short_of_limits(
-    state: ViewState, gangs: list[ViewGang], needs: list[Need]
-) -> Iterator[tuple[str, dict[str, int]]]:
-    """Return each limit that leaves too little for the members of one application."""
-    apps = [slot.app for gang in gangs for slot in gang.slots.values()]
-    if len(apps) != 1 or len(needs) != 1:
-        return
-    (_, bit, count), app = needs[0], apps[0]
-    needed = {name: each * count for name, each in state.shapes.shapes[bit].resources.items()}
-    for limit in app.limits:
-        lacks = {
-            name: needed[name] + limit.used.get(name, 0) - most
-            for name, most in limit.entry.max.amounts
-            if needed.get(name) and needed[name] + limit.used.get(name, 0) > most
-        }
-        if lacks:
-            yield named_limit(limit), lacks

@@ -81,12 +81,13 @@ class Intake:
             if not app.gone:
                 yield
                 yield from self._apply_app(app, now_us)
-        yield from self._state.find_limits()
         nodes = self._state.nodes
         yield from nodes.place_shapes()
         forgotten = self._state.shapes.forget_idle()
         if forgotten:
             nodes.shapes_forgotten(forgotten)
+            self._state.user_limits.touch_all()
+        yield from self._state.find_limits()
 
     def _apply_queue(self, summary: QueueSummary) -> None:
         queue = self._state.queues.get(summary.key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT
+from muster_core.structures.shapes import EVERY_SHAPE
 from muster_core.structures.steps import in_pieces
 from muster_core.structures.totals import add_to, take_from
 from muster_core.values.user_limits import EVERY_NAME
@@ -150,6 +150,11 @@ class UserLimits:
         for limit in app.limits:
             self._touch(limit)
 
+    def touch_all(self) -> None:
+        """Let all limits be computed again, since the bits of shapes have changed."""
+        for limit in self.limits.values():
+            self._touch(limit)
+
     def _touch(self, limit: AppLimit) -> None:
         if not limit.stale:
             limit.stale = True
@@ -195,8 +200,7 @@ class UserLimits:
         elif not exact:
             # LIMIT-9
             for limit in app.limits:
-                allowed &= limit.admits
-            allowed |= 1 << VISIT_BIT
+                allowed &= ~limit.refuses
         app.allowed = allowed
         app.restrict()
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, final
 
 import attrs
 
-from muster_core.structures.shapes import EVERY_SHAPE
 from muster_core.structures.totals import add_to, sum_of, take_from
 
 if TYPE_CHECKING:
@@ -64,8 +63,9 @@ class ViewLimit(Generic[A]):
         apps: The applications that count for it, by key.
         used: The resources of their bound and waiting asks.
         running: How many of them run.
-        admits: The shapes that fit in what is left, while ``stale`` is false.
-        stale: Whether something has changed since ``admits`` was computed.
+        refuses: The shapes of single asks that do not fit in what is left, while ``stale`` is
+            false. Members of gangs that are offered together are tried one by one.
+        stale: Whether something has changed since ``refuses`` was computed.
     """
 
     key: LimitKey
@@ -74,9 +74,9 @@ class ViewLimit(Generic[A]):
     apps: dict[int, A] = attrs.field(factory=dict[int, A])
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     running: int = 0
-    admits: int = EVERY_SHAPE
+    refuses: int = 0
     stale: bool = True
-    #: Whether applications that do not run had to wait when ``admits`` was computed.
+    #: Whether applications that do not run had to wait when ``refuses`` was computed.
     _is_full: bool = attrs.field(default=False, init=False)
 
     def add(self, app: A) -> None:
@@ -108,13 +108,14 @@ class ViewLimit(Generic[A]):
         return 0 < most <= self.running
 
     def refresh(self, shapes: ShapeTable) -> bool:
-        """Compute what is admitted; return whether that has changed."""
+        """Compute what is refused; return whether that has changed."""
         self.stale = False
-        before, was_full = self.admits, self._is_full
+        before, was_full = self.refuses, self._is_full
         used = self.used
         room = {name: most - used.get(name, 0) for name, most in self.entry.max.amounts}
-        self.admits, self._is_full = shapes.fitting_headroom(room), self.is_full
-        return self.admits != before or self._is_full is not was_full
+        self.refuses = shapes.singles & ~shapes.fitting_headroom(room)
+        self._is_full = self.is_full
+        return self.refuses != before or self._is_full is not was_full
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
+
 from muster_core.config.model import LimitEntry, Limits
-from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable
+from muster_core.structures.shapes import ShapeTable
 from muster_core.values.application_states import AppState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.user_limit import LimitKey, ViewLimit
@@ -52,22 +54,29 @@ def test_who_is_over_a_lowered_limit_may_ask_for_other_types() -> None:
     assert made.admits_more(ask(memory=1))
 
 
-def test_what_it_admits_are_the_shapes_that_fit() -> None:
+def test_it_refuses_the_shapes_that_do_not_fit() -> None:
     shapes, made = ShapeTable(), limit(vcore=5)
     small, large = shapes.add(shape(vcore=1)), shapes.add(shape(vcore=4))
     made.add(app(vcore=2))
 
     assert made.refresh(shapes)
-    assert made.admits >> small & 1
-    assert not made.admits >> large & 1
+    assert made.refuses == 1 << large != 1 << small
     assert not made.refresh(shapes), "nothing has changed"
 
 
-def test_without_maxresources_it_admits_everything() -> None:
-    made = limit(applications=1)
+def test_without_maxresources_it_refuses_nothing() -> None:
+    shapes, made = ShapeTable(), limit(applications=1)
+    shapes.add(shape(vcore=10**15))
 
-    assert not made.refresh(ShapeTable())
-    assert made.admits == EVERY_SHAPE
+    assert not made.refresh(shapes)
+    assert made.refuses == 0
+
+
+def test_gangs_that_are_offered_together_are_never_refused() -> None:
+    shapes, made = ShapeTable(), limit(vcore=1)
+    shapes.add(attrs.evolve(shape(vcore=9), members=9))
+
+    assert not made.refresh(shapes)
 
 
 def test_it_is_full_while_as_many_run_as_may() -> None:
