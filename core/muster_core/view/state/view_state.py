@@ -313,14 +313,14 @@ class ViewState:
         app.stay = stay
 
     def count_running(self, leaf: LeafView, change: int) -> None:
-        """Change the count of running applications on a path; mark leaves whose gates change."""
+        """Change the count of running applications on a path; mark leaves that open or close."""
         for queue in leaf.line:
             if not queue.config.max_applications:
                 queue.running += change
                 continue
-            gates = queue.gates()
+            was_full = queue.is_full()
             queue.running += change
-            if queue.gates() != gates:
+            if queue.is_full() != was_full:
                 self._mark_leaves(queue)
 
     def _mark_leaves(self, queue: ViewQueue) -> None:
