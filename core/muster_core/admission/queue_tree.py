@@ -150,7 +150,11 @@ class QueueTree:
             msg = f"queue: {written!r} is unknown, and queue.create is disabled for {path!r}"
         else:
             return
-        raise RefusedError(msg + did_you_mean(canonical_path(written), self._leaves_below(entry)))
+        # What all leaves below the queue begin with would make all of them look alike.
+        before = f"{path}."
+        known = (leaf.removeprefix(before) for leaf in self._leaves_below(entry))
+        wanted = canonical_path(written).removeprefix(before)
+        raise RefusedError(msg + did_you_mean(wanted, known, before=before))
 
     # QUEUE-28
     def _may_create_below(self, entry: QueueEntry) -> bool:
@@ -162,13 +166,12 @@ class QueueTree:
         return has_template or not self._config.children
 
     def _leaves_below(self, entry: QueueEntry) -> Iterator[str]:
-        """Yield the paths of the leaves at or below a queue that take applications."""
-        if entry.draining:
-            return
-        if not entry.config.is_parent:
-            yield entry.config.path
-        for name in sorted(entry.children):
-            yield from self._leaves_below(entry.children[name])
+        """Yield the paths of the leaves below a queue that take applications."""
+        for _, child in sorted(entry.children.items()):
+            if not (child.draining or child.config.is_parent):
+                yield child.config.path
+            if not child.draining:
+                yield from self._leaves_below(child)
 
     def make_dynamic(
         self, parent: QueueEntry, name: str, *, leaf: bool

@@ -30,7 +30,7 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str
     return [by_folded[folded] for folded in found]
 
 
-def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str:
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, before: str = "") -> str:
     """Return a question for the end of a message, or an empty text if no known name is near.
 
     For example ``; did you mean root.prod?``, or ``; did you mean node, nodes or mode?``.
@@ -39,8 +39,9 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str:
         name: The name that is unknown.
         known: The names that are known, in a fixed order.
         most: How many names to offer at most.
+        before: What is written before each name that is offered, and is not compared.
     """
-    found = nearest_names(name, known, most=most)
+    found = [before + one for one in nearest_names(name, known, most=most)]
     if not found:
         return ""
     *others, last = found

@@ -160,7 +160,7 @@ def test_a_parent_whose_children_nobody_uses_can() -> None:
     routes = names.enter(Configure(configuration(queue("a"))))
 
     assert short(routes) == ["1 SetQueue", "2 SetQueue", "4 Retire", "3 Retire", "5 Retire"]
-    assert short(names.add_app("p", "a")) == ["+app 3", "app 3 Enlist"]
+    assert short(names.add_app("p", "a")) == ["+app 4", "app 4 Enlist"]
 
 
 def test_a_parent_without_children_can() -> None:

@@ -39,6 +39,7 @@ def test_no_more_names_than_asked_for() -> None:
 def test_the_question_lists_the_names() -> None:
     assert did_you_mean("prod", ["prods"]) == "; did you mean prods?"
     assert did_you_mean("node", ["nodes", "mode"]) == "; did you mean nodes or mode?"
+    assert did_you_mean("dve", ["dev", "prod"], before="root.") == "; did you mean root.dev?"
     assert did_you_mean("aaaa", ["aaaab", "aaabc", "aaab"]).count(", ") == 1
 
 

@@ -13,7 +13,7 @@ from muster_core.events import (
     RemoveNode,
 )
 from muster_core.resources import Resources
-from tests.core.building import configuration, queue, wish
+from tests.core.building import MAY_CREATE, configuration, queue, wish
 from tests.core.view.helpers import props, told, tree
 
 
