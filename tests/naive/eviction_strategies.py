@@ -152,8 +152,8 @@ class EvictionAssembly(GangAssembly):
             for node in world.nodes.values()
             if node.schedulable
         )
-        if left:
-            apps = [app.name for app in world.in_queues()]
+        apps = [app.name for app in world.in_queues()]
+        if left and apps:
             self.put(0, AddAsk(apps[-1], "rest", Resources({"vcore": 1}), count=left))
             self.put(0, SETTLE)
 

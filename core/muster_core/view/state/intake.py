@@ -183,9 +183,7 @@ class Intake:
             case Parked() | Unparked():
                 self._park(app, action, now_us)
             case Spoilt(name, times):
-                app.spoilt[name] = times
-                if not times:
-                    del app.spoilt[name]
+                self._state.set_failures(app, name, times)
             case _:
                 assert_never(action)
 
@@ -203,6 +201,7 @@ class Intake:
             self._state.count_running(leaf, -1)
         leaf.starting -= app.state is _STARTING
         leaf.remove(app)
+        self._state.failing.pop(app.identity.key, None)
         del self._state.apps[app.identity.key]
 
     def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:

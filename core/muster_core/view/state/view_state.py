@@ -64,6 +64,8 @@ class ViewState:
         self.gang_index = GangIndex(self.gang_shapes, self._is_blocking)
         #: Every gang that is defined or has members, by its full name.
         self.gangs = self.gang_index.gangs
+        #: The applications with asks whose next binds will fail, by key.
+        self.failing: dict[int, ViewApp] = {}
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.
@@ -256,6 +258,17 @@ class ViewState:
         assert ask.gang is not None, "what is no member of a gang cannot be parked"
         del app.parked[ask.name]
         del self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name]
+
+    # FEED-34
+    def set_failures(self, app: ViewApp, name: str, times: int) -> None:
+        """Record how many of the next binds of an ask will fail."""
+        if times:
+            app.spoilt[name] = times
+            self.failing[app.identity.key] = app
+            return
+        del app.spoilt[name]
+        if not app.spoilt:
+            del self.failing[app.identity.key]
 
     def begin_bound(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
         """Record that an ask is bound."""
