@@ -234,7 +234,7 @@ def test_satisfied_without_a_definition_whoever_is_lost() -> None:
 
 def test_unsatisfied_while_members_wait_when_what_came_bound_is_lost() -> None:
     gang = machine(*PLACES[GangState.WAITING], join(C, place=BOUND))
-    assert gang.state is GangState.SATISFIED
+    assert gang.snapshot().satisfied
     gang.handle(MoveMember(C, PENDING, lost=True))
 
     assert gang.state is GangState.WAITING
