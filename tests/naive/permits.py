@@ -50,7 +50,7 @@ def hold(world: World, ask: Ask, node: Node) -> None:
 
 def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
     """Satisfy a group and bind what waits of it; give those whose bind failed."""
-    said = {}
+    said: dict[str, Decision] = {}
     for gang in group.gangs:
         if not gang.satisfied:
             gang.satisfied = True
