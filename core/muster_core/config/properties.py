@@ -102,7 +102,7 @@ PRIORITY_OFFSET: Final = Property("priority.offset", _offset)
 QUEUE_PRIORITY: Final = Property("queue.priority", _int32)
 QUEUE_RECLAIMABLE: Final = Property("queue.reclaimable", _choice({"true": True, "false": False}))
 _MAY_CREATE: Final[Mapping[str, bool | None]] = _ENABLED
-QUEUE_CREATE: Final = Property("queue.create", _choice(_MAY_CREATE))
+QUEUE_CREATE: Final[Property[bool | None]] = Property("queue.create", _choice(_MAY_CREATE))
 PREEMPTION_POLICY: Final = Property(
     "preemption.policy", _choice({policy.value: policy for policy in PreemptionPolicy})
 )
