@@ -63,10 +63,13 @@ def test_properties() -> None:
 
 @pytest.mark.parametrize("row", rows("CONFIG-39"), ids=first_column("CONFIG-39"))
 def test_property_has_its_default(row: list[str]) -> None:
-    [name], [default] = quoted(row[0]), quoted(row[2])
+    [name], default = quoted(row[0]), quoted(row[2])
+    if name == "queue.create":  # It has a rule of its own in place of one default.
+        assert "#queue-28" in row[2]
+        assert resolve({}, None).create is None
+        return
 
-    assert resolve({name: default}, None, is_parent=False) == resolve({}, None, is_parent=False)
-    assert resolve({name: default}, None, is_parent=True) == resolve({}, None, is_parent=True)
+    assert resolve({name: default[0]}, None) == resolve({}, None)
 
 
 def test_fields_of_a_configuration() -> None:

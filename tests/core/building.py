@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count
+from typing import Final
 
 from muster_core.config import load_configuration
 from muster_core.config.document import from_python
@@ -16,6 +17,10 @@ from muster_core.structures.shapes import Shape
 _positions = count(1)
 
 Queue = dict[str, object]
+
+
+MAY_CREATE: Final = {"queue.create": "enabled"}
+"""The properties of a parent below which applications create queues."""
 
 
 def queue(name: str, *children: Queue, **fields: object) -> Queue:

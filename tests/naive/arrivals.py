@@ -140,15 +140,13 @@ def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
     node = _node(world, event.node)
     lost = [ask for ask in world.asks() if ask.node == node.name]
     lost.sort(key=lambda ask: max(ask.held_order, ask.bound_order))
-    were_bound = [ask for ask in lost if ask.place is AskPlace.BOUND]
-    for ask in were_bound:
-        ask.since_us = now_us
-    touched = {ask.gang for ask in were_bound}
+    for ask in lost:
+        if ask.place is AskPlace.BOUND:
+            ask.since_us = now_us
     gangs.release(world, lost, Reason.NODE_LOST)
     for gang in world.gangs.values():
-        places = {ask.place for ask in gangs.members(world, gang)}
-        if gang.name in touched and AskPlace.BOUND not in places:
-            gang.satisfied = False
+        if gang.name in {ask.gang for ask in lost}:
+            gangs.unsatisfy_if_lost(world, gang)
     del world.nodes[node.name]
 
 
@@ -271,11 +269,13 @@ def _release(world: World, event: Release, now_us: int) -> None:
 
 
 def _bind_failed(world: World, event: BindFailed, now_us: int) -> None:
-    """Take a bound ask back; of its gang nothing is said, so that stays as it is."""
+    """Take a bound ask back; for its gang this is a failed bind."""
     ask = _ask(world, event.app, event.ask)
     _refuse_if(ask.place is not AskPlace.BOUND, f"ask: {event.ask!r} is not bound")
     ask.since_us = now_us
     gangs.release(world, [ask], Reason.BIND_FAILED)
+    if ask.gang is not None:
+        gangs.unsatisfy_if_lost(world, world.gangs[ask.gang])
 
 
 def _add_priority_class(world: World, event: AddPriorityClass) -> None:

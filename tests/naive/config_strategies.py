@@ -21,7 +21,6 @@ from muster_core.config.model import (
     NodeSortPolicy,
     QueueConfig,
     Settings,
-    SortPolicy,
     Template,
 )
 from muster_core.resources import Resources
@@ -175,7 +174,7 @@ def built(
     """Make the typed configuration of a mended tree."""
     path = raw.name if above is None else f"{above}.{raw.name}"
     is_parent = above is None or raw.says_parent or bool(raw.children)
-    settings = _without_idle(resolve(raw.properties, settings_above), path, is_parent=is_parent)
+    settings = _without_idle(resolve(raw.properties, settings_above), path)
     return QueueConfig(
         name=raw.name,
         path=path,
@@ -192,10 +191,8 @@ def built(
     )
 
 
-def _without_idle(settings: Settings, path: str, *, is_parent: bool) -> Settings:
+def _without_idle(settings: Settings, path: str) -> Settings:
     """Leave out what a queue may say but what does nothing there, as the loader does."""
-    if is_parent:
-        settings = attrs.evolve(settings, sort_policy=SortPolicy.FIFO, blocking=False)
     if path == "root":
         settings = attrs.evolve(settings, fence=False, offset=0)
     return settings

@@ -71,9 +71,18 @@ def check_place(world: World, path: str) -> None:
         if nearest.is_parent:
             msg = f"queue: {path!r} is no leaf"
             raise RefusedError(msg)
-    elif not nearest.is_parent or nearest.settings.create is False:
+    elif not nearest.is_parent or not _may_create(world, nearest):
         msg = f"queue: {path!r} does not exist and cannot be made below {nearest.path!r}"
         raise RefusedError(msg)
+
+
+def _may_create(world: World, queue: Queue) -> bool:
+    """Say whether queues may be made on the fly below a parent."""
+    if queue.settings.create is not None:
+        return queue.settings.create
+    if any(world.queues[here].template is not None for here in lineage(queue.path)):
+        return True
+    return not world.config.root.children
 
 
 def check_admitted(world: World, path: str, user: str | None, groups: tuple[str, ...]) -> None:
@@ -156,7 +165,7 @@ def check_replacement(world: World, config: Configuration) -> None:
 
     Raises:
         RefusedError: If a leaf with applications would become a parent, or a parent
-            with children a leaf.
+            with a child in use a leaf.
     """
     for new in flatten(config.root):
         old = world.queues.get(new.path)
@@ -165,8 +174,8 @@ def check_replacement(world: World, config: Configuration) -> None:
         if new.is_parent and world.below(old.path):
             msg = f"config: {new.path!r} has applications and cannot become a parent"
             raise RefusedError(msg)
-        if not new.is_parent and world.children(old.path):
-            msg = f"config: {new.path!r} has children and cannot become a leaf"
+        if not new.is_parent and world.below(old.path):
+            msg = f"config: {new.path!r} has a child in use and cannot become a leaf"
             raise RefusedError(msg)
 
 

@@ -169,6 +169,7 @@ def _properties(choices: Choices) -> dict[str, Texts]:
     policies: tuple[Texts, ...] = (_OFF, _OFF, _OFF, (None, "stateaware", "fair"))
     return {
         "application.sort.policy": choices.of(policies),
+        "queue.create": choices.of((("enabled",), ("enabled",), ("enabled", None))),
         "application.sort.priority": choices.of((_OFF, _OFF, (None, "enabled", "disabled"))),
         "application.sort.blocking": choices.of((_OFF, _OFF, _OFF, (None, "enabled", "disabled"))),
         "priority.policy": choices.of((_OFF, _OFF, (None, None, "default", "fence"))),

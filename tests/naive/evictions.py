@@ -11,7 +11,7 @@ from muster_core.snapshots import AskPlace
 from tests.naive import claims, lifecycle, order, permits, services, user_limits
 from tests.naive.claims import Claim
 from tests.naive.deadlock import may_be_helped, next_missing
-from tests.naive.gangs import Group, group_of, holding, let_go, members
+from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost
 from tests.naive.picture import Picture
 from tests.naive.plans import Plan, plan_for
 from tests.naive.rounds import fitting
@@ -164,9 +164,8 @@ def _evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) ->
         lifecycle.undo_bound(world, ask.app, now_us)
     else:
         ask.since_us = now_us
-    gang = None if ask.gang is None else world.gangs[ask.gang]
-    if gang is not None and all(one.place is not AskPlace.BOUND for one in members(world, gang)):
-        gang.satisfied = False
+    if ask.gang is not None:
+        unsatisfy_if_lost(world, world.gangs[ask.gang])
 
 
 def _unsay_its_return(world: World, ask: Ask) -> None:

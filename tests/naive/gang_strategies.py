@@ -24,6 +24,7 @@ from muster_core.events import (
     BindFailed,
     Configure,
     Delete,
+    FailBind,
     Manifest,
     NodeObject,
     ObjectKind,
@@ -33,6 +34,7 @@ from muster_core.events import (
 )
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
 from tests.naive.choices import Choices, drawn
 from tests.naive.config_strategies import configurations
 from tests.naive.gang_theme import GangTheme, dense, gang_themed
@@ -45,6 +47,7 @@ from tests.naive.theme import SECOND_US, Theme, themed
 
 NODES: Final = tuple(f"n{number}" for number in range(7))
 MOVE_BYTES: Final = 32
+BOUND: Final = AskPlace.BOUND
 
 _CAPACITIES: Final = tuple(
     Resources(capacity)
@@ -91,6 +94,7 @@ class GangAssembly(Assembly):
             "apply_list": self._list,
             "add_node": self._some_node,
             "bind_failed": self._failed_bind,
+            "fail_gang": self._fail_gang,
             "set_aside": self._set_aside,
         }
         if kind in makers:
@@ -247,6 +251,20 @@ class GangAssembly(Assembly):
             return super().what("bind_failed", choices)
         ask = choices.of(parked)
         return BindFailed(ask.app.name, ask.name)
+
+    def _fail_gang(self, choices: Choices) -> What:
+        """Let the next binds of all members of a gang fail, or of nearly all of them."""
+        world = self.drive.model.world
+        unbound = [ask for ask in world.asks() if ask.gang is not None and ask.place is not BOUND]
+        if not unbound:
+            return self.add_members(choices)
+        name = choices.of(unbound).gang
+        asks = [ask for ask in unbound if ask.gang == name]
+        spared = choices.of((0, 0, 0, 1))
+        events = [FailBind(ask.app.name, ask.name) for ask in asks[min(spared, len(asks) - 1) :]]
+        for event in events[:-1]:
+            self.put(self.steps[-1].at_us, event)
+        return events[-1]
 
     def _set_aside(self, choices: Choices) -> What:
         """Lead a gang with bound members to where it has timed out, one step at a time."""

@@ -25,7 +25,8 @@ _KINDS: Final = (
     *("add_gang",) * 3,
     *("remove_ask",) * 2,
     *("apply_gang",) * 2,
-    *("remove_gang", "fail_bind", "fail_bind", "add_app", "remove_node", "update_node"),
+    *("remove_gang", "fail_bind", "fail_gang", "fail_gang"),
+    *("add_app", "remove_node", "update_node"),
 )
 _FEW_KINDS: Final = (
     *("add_members",) * 8,
@@ -34,7 +35,7 @@ _FEW_KINDS: Final = (
     *("release",) * 2,
     *("bind_failed",) * 2,
     *("add_gang",) * 2,
-    *("add_ask", "apply_gang", "fail_bind", "remove_ask"),
+    *("add_ask", "apply_gang", "fail_bind", "fail_gang", "remove_ask"),
 )
 _OBJECTS: Final = (
     *("apply_pod",) * 4,

@@ -116,6 +116,19 @@ def unmark(world: World, gang: Gang) -> None:
             ask.place = AskPlace.PENDING
 
 
+def unsatisfy_if_lost(world: World, gang: Gang) -> None:
+    """Make a gang unsatisfied again, after a step that took nodes or binds from its members.
+
+    It is, if none of its members is bound, and those that it has are enough to begin anew.
+    """
+    definition = gang.definition
+    there = members(world, gang)
+    if not gang.satisfied or definition is None or len(there) < definition.min_member:
+        return
+    if all(ask.place is not AskPlace.BOUND for ask in there):
+        gang.satisfied, gang.since_us = False, None
+
+
 def check_joining(world: World, name: str, says: GangFields) -> None:
     """Check that a member that says this may come.
 
@@ -183,7 +196,7 @@ def undefine(world: World, gang: Gang) -> None:
     """Forget the definition of a gang; its members stay in a placeholder."""
     release(world, waiting(world, gang), Reason.GANG_ROLLBACK)
     gang.manifest, gang.noted, gang.forgotten, gang.creation = None, NOTHING_SAID, True, None
-    gang.satisfied = False
+    gang.satisfied, gang.since_us = False, None
     unmark(world, gang)
     tidy(world)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import lifecycle
-from tests.naive.gangs import Group, group_of, holding, let_go, members, waiting
+from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost, waiting
 from tests.naive.state import Ask, Gang, Node, World
 
 
@@ -50,20 +50,34 @@ def hold(world: World, ask: Ask, node: Node) -> None:
 
 def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
     """Satisfy a group and bind what waits of it; give those whose bind failed."""
+    said: dict[str, Decision] = {}
     for gang in group.gangs:
         if not gang.satisfied:
             gang.satisfied = True
-            world.log.append(Decision(Kind.GANG_SATISFIED, gang=gang.name))
-    return bind_all(world, waiting(world, *group.gangs), now_us)
+            said[gang.name] = Decision(Kind.GANG_SATISFIED, gang=gang.name)
+            world.log.append(said[gang.name])
+    failed = bind_all(world, waiting(world, *group.gangs), now_us)
+    for gang in group.gangs:
+        if not gang.satisfied:  # All its binds have failed: that it was satisfied is not said.
+            world.log[:] = [one for one in world.log if one is not said.get(gang.name)]
+    return failed
 
 
 def bind_all(world: World, asks: list[Ask], now_us: int) -> list[Ask]:
-    """Bind asks that hold a node, in this order; give those whose bind failed."""
-    return [ask for ask in asks if not bind(world, ask, now_us)]
+    """Bind asks that hold a node, in this order and one step; give those whose bind failed."""
+    failed = [ask for ask in asks if not _bind(world, ask, now_us)]
+    for gang in world.gangs.values():
+        if gang.name in {ask.gang for ask in failed}:
+            unsatisfy_if_lost(world, gang)
+    return failed
 
 
 def bind(world: World, ask: Ask, now_us: int) -> bool:
-    """Bind an ask to the node that it holds; say whether that went well."""
+    """Bind an ask by itself to the node that it holds; say whether that went well."""
+    return not bind_all(world, [ask], now_us)
+
+
+def _bind(world: World, ask: Ask, now_us: int) -> bool:
     if ask.failures:
         ask.failures -= 1
         world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.BIND_FAILED))

@@ -183,13 +183,11 @@ class Picture:
         return bool(self.full_above(app))
 
     def full_above(self, app: App) -> list[str]:
-        """Give the queues on the path of an application in which as many others run as may."""
+        """Give the queues above an application that does not run in which as many run as may."""
         full: list[str] = []
-        for path in lineage(app.queue):
+        for path in () if runs(app) else lineage(app.queue):
             limit = self.world.queues[path].max_applications
-            running = [
-                other for other in self.world.below(path) if other is not app and runs(other)
-            ]
+            running = [other for other in self.world.below(path) if runs(other)]
             if limit and len(running) >= limit:
                 full.append(path)
         return full

@@ -72,7 +72,9 @@ def inherit(parent: Settings) -> Settings:
     if parent.preemption_policy is PreemptionPolicy.DISABLED:
         policy = PreemptionPolicy.DISABLED
     return Settings(
+        sort_policy=parent.sort_policy,
         sort_by_priority=parent.sort_by_priority,
+        blocking=parent.blocking,
         reclaimable=parent.reclaimable,
         create=parent.create,
         preemption_policy=policy,

@@ -37,7 +37,7 @@ class PriorityClass:
 
 BUILT_IN_CLASSES = {
     "system-cluster-critical": PriorityClass(2_000_000_000, preempts=True),
-    "system-node-critical": PriorityClass(2_000_000_100, preempts=True),
+    "system-node-critical": PriorityClass(2_000_001_000, preempts=True),
 }
 
 

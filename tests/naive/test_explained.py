@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muster_core.config.model import Settings
 from muster_core.events import AddApp, BindFailed, RemoveAsk, RemoveNode, UpdateNode
 from muster_core.gangs.definition import GangMode
 from muster_core.reasons import Code
@@ -53,7 +54,7 @@ def test_an_ask_that_lost_its_node_after_its_bind_had_failed() -> None:
 
 
 def test_a_queue_that_was_made_below_one_that_drains() -> None:
-    configured = queue("p", queue("p.q"))
+    configured = queue("p", queue("p.q"), settings=Settings(create=True))
     found = agreed(tree(configured), AddApp("a", "root.p.x"), asks("m"), S, tree(queue("r")))
     assert found["a/m"].codes[-1] == Code.DRAINING
     assert found["a/m"].figures[Code.DRAINING] == {"queue": "root.p"}

@@ -20,6 +20,7 @@ from muster_core.events import (
     FailBind,
     Manifest,
     PodObject,
+    Release,
     RemoveAsk,
     RemoveGang,
     RemoveNode,
@@ -159,12 +160,41 @@ def test_the_mark_goes_with_the_last_member() -> None:
 
 def test_a_member_that_was_not_started_leaves_its_gang_satisfied() -> None:
     story = Story(node("n", 2), APP, gang("g", 2), asks("m", count=2, of="g"))
+    decisions = story.play(BindFailed("a", "m-0"), asks("k", cores=2))
+    assert decisions == ["released m-0 bind_failed", "assigned m-0", "bound m-0"]
+
+
+def test_a_gang_of_which_no_member_was_started_begins_anew() -> None:
+    story = Story(node("n", 2), APP, gang("g", 2), asks("m", count=2, of="g"))
     decisions = story.play(BindFailed("a", "m-0"), BindFailed("a", "m-1"), asks("k", cores=2))
     assert decisions == [
         *("released m-0 bind_failed", "released m-1 bind_failed"),
-        *("assigned m-0", "bound m-0", "assigned m-1", "bound m-1"),
+        *("assigned m-0", "waiting m-0", "assigned m-1"),
+        *("gang_satisfied g", "bound m-0", "bound m-1"),
     ]
-    assert story.model.gangs["default/g"].satisfied
+
+
+def test_a_gang_that_is_too_small_to_begin_anew_stays_satisfied() -> None:
+    story = Story(node("n", 2), APP, gang("g", 2), asks("m", count=2, of="g"))
+    story.play(Release("a", "m-0"))
+    assert story.play(BindFailed("a", "m-1")) == [
+        *("released m-1 bind_failed", "assigned m-1", "bound m-1")
+    ]
+
+
+def test_it_is_not_said_that_a_gang_is_satisfied_at_a_step_in_which_all_its_binds_fail() -> None:
+    story = Story()
+    fails = FailBind("a", "m-0"), FailBind("a", "m-1")
+    g, h = gang("g", 2, "h"), gang("h", 1)
+    decisions = story.play(
+        node("n", 3), APP, g, h, asks("m", count=2, of="g"), asks("l", of="h"), *fails
+    )
+    assert decisions == [
+        *("assigned m-0", "waiting m-0", "assigned m-1", "waiting m-1", "assigned l"),
+        *("gang_satisfied h", "released m-0 bind_failed", "released m-1 bind_failed", "bound l"),
+        *("assigned m-0", "waiting m-0", "assigned m-1"),
+        *("gang_satisfied g", "bound m-0", "bound m-1"),
+    ]
 
 
 def test_of_a_gang_that_has_timed_out_it_is_parked() -> None:
@@ -285,5 +315,5 @@ def _saying(ask: AddAsk, says: GangFields) -> AddAsk:
 
 def _configured(*queues: QueueConfig, mode: DeadlockPolicy) -> Configure:
     root = QueueConfig("root", "root", is_parent=True, children=queues)
-    settings = Settings(deadlock_policy=mode)
+    settings = Settings(deadlock_policy=mode, create=True)
     return Configure(Configuration("default", attrs.evolve(root, settings=settings)))

@@ -47,7 +47,7 @@ def queue(path: str, *children: QueueConfig, **fields: Any) -> QueueConfig:  # n
 
 
 def tree(*children: QueueConfig, enabled: bool = True) -> Configure:
-    root = queue("root", *children)
+    root = queue("root", *children, settings=Settings(create=True))
     return Configure(Configuration("default", root, preemption_enabled=enabled))
 
 

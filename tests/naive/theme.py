@@ -121,7 +121,7 @@ def themed(choices: Choices) -> Theme:
         "priority.policy": choices.of((_OFF, _OFF, (None, None, "default", "fence"))),
         "priority.offset": choices.of((_OFF, _OFF, (*(None,) * 4, *_OFFSETS))),
         "queue.priority": choices.of((_OFF, _OFF, (None, "0", "1", "7", "2147483647"))),
-        "queue.create": choices.of((_OFF, _OFF, (None, *switch))),
+        "queue.create": choices.of((_OFF, ("enabled",), ("enabled",), (None, *switch))),
     }
     theme = Theme(
         properties=properties,

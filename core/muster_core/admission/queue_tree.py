@@ -17,6 +17,7 @@ from muster_core.config.names import canonical_path
 from muster_core.config.volcano_queues import as_parent, check_object, inheriting, with_object
 from muster_core.owners.messages.queues import Retire, SetQueue
 from muster_core.values.errors import RefusedError
+from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class QueueTree:
         #: Every queue by its path.
         self.entries: dict[str, QueueEntry] = {}
         self._next_key = 0
+        self._config = configuration.root
         self.first_routes = tuple(self._make_tree(None, configuration.root))
 
     @property
@@ -140,17 +142,36 @@ class QueueTree:
         return entry, names
 
     # QUEUE-11, QUEUE-12
-    @staticmethod
-    def _check_dynamic(written: str, entry: QueueEntry) -> None:
+    def _check_dynamic(self, written: str, entry: QueueEntry) -> None:
+        path = entry.config.path
         if not entry.config.is_parent:
-            msg = f"queue: {written!r} is unknown, and {entry.config.path!r} above it is a leaf"
-            raise RefusedError(msg)
-        if entry.config.settings.create is False:
-            msg = (
-                f"queue: {written!r} is unknown, and queue.create is disabled "
-                f"for {entry.config.path!r}"
-            )
-            raise RefusedError(msg)
+            msg = f"queue: {written!r} is unknown, and {path!r} above it is a leaf"
+        elif not self._may_create_below(entry):
+            msg = f"queue: {written!r} is unknown, and queue.create is disabled for {path!r}"
+        else:
+            return
+        # What all leaves below the queue begin with would make all of them look alike.
+        before = f"{path}."
+        known = (leaf.removeprefix(before) for leaf in self._leaves_below(entry))
+        wanted = canonical_path(written).removeprefix(before)
+        raise RefusedError(msg + did_you_mean(wanted, known, before=before))
+
+    # QUEUE-28
+    def _may_create_below(self, entry: QueueEntry) -> bool:
+        """Return whether an application may create queues below a parent."""
+        said = entry.config.settings.create
+        if said is not None:
+            return said
+        has_template = any(above.config.template is not None for above in entry.upward())
+        return has_template or not self._config.children
+
+    def _leaves_below(self, entry: QueueEntry) -> Iterator[str]:
+        """Yield the paths of the leaves below a queue that take applications."""
+        for _, child in sorted(entry.children.items()):
+            if not (child.draining or child.config.is_parent):
+                yield child.config.path
+            if not child.draining:
+                yield from self._leaves_below(child)
 
     def make_dynamic(
         self, parent: QueueEntry, name: str, *, leaf: bool
@@ -252,14 +273,14 @@ class QueueTree:
         if entry.apps:
             msg = f"parent: {entry.config.path!r} has applications and cannot become a parent"
             raise RefusedError(msg)
-        above = None if entry.parent is None else entry.parent.config.settings
-        entry.config = as_parent(entry.config, above)
+        entry.config = as_parent(entry.config)
         yield TellQueue(entry.key, SetQueue(entry.config, draining=entry.draining))
 
     def _inherit(self, entry: QueueEntry) -> Iterator[Route]:
-        """Update inherited settings of the queues below; dynamic queues keep their settings."""
+        """Update inherited settings of the queues below; dynamic and draining ones keep theirs."""
         for child in entry.children.values():
-            if child.dynamic:
+            # QUEUE-21, QUEUE-26
+            if child.dynamic or child.draining:
                 continue
             config = inheriting(child.config, entry.config.settings)
             if config != child.config:
@@ -290,6 +311,7 @@ class QueueTree:
             RefusedError: If the configuration is not possible now; then nothing has changed.
         """
         self._check_kinds(self.root, event.config.root, event.field)
+        self._config = event.config.root
         yield from self._reconfigure(self.root, event.config.root)
 
     def _check_kinds(self, entry: QueueEntry, config: QueueConfig, field: str) -> None:
@@ -299,8 +321,9 @@ class QueueTree:
             msg = f"{field}: {config.path!r} has applications and cannot become a parent"
             raise RefusedError(msg)
         # QUEUE-25
-        if not config.is_parent and entry.children:
-            msg = f"{field}: {config.path!r} has children and cannot become a leaf"
+        used = [child.config.path for child in entry.children.values() if child.in_use()]
+        if used and not config.is_parent:
+            msg = f"{field}: {config.path!r} cannot become a leaf: {min(used)!r} below it is in use"
             raise RefusedError(msg)
         for child in config.children:
             if child.name in entry.children:

@@ -13,7 +13,7 @@ DEFAULT_PARTITION = "default"
 # CONFIG-24
 def default_configuration() -> Configuration:
     """Return the configuration before the first one: only the root, without limits."""
-    settings = resolve({}, None, is_parent=True)
+    settings = resolve({}, None)
     root = QueueConfig(name=ROOT, path=ROOT, is_parent=True, settings=settings)
     return Configuration(partition=DEFAULT_PARTITION, root=root)
 
@@ -39,7 +39,7 @@ def dynamic_queue(
     lowered = check_queue_name(name)
     path = f"{parent.path}.{lowered}"
     if is_parent or template is None:
-        settings = resolve({}, parent.settings, is_parent=is_parent)
+        settings = resolve({}, parent.settings)
         return QueueConfig(name=lowered, path=path, is_parent=is_parent, settings=settings)
     return QueueConfig(
         name=lowered,
@@ -48,6 +48,6 @@ def dynamic_queue(
         guaranteed=template.guaranteed,
         max=template.max,
         max_applications=template.max_applications,
-        settings=resolve(dict(template.properties), parent.settings, is_parent=False),
+        settings=resolve(dict(template.properties), parent.settings),
         own_properties=template.properties,
     )

@@ -102,7 +102,7 @@ PRIORITY_OFFSET: Final = Property("priority.offset", _offset)
 QUEUE_PRIORITY: Final = Property("queue.priority", _int32)
 QUEUE_RECLAIMABLE: Final = Property("queue.reclaimable", _choice({"true": True, "false": False}))
 _MAY_CREATE: Final[Mapping[str, bool | None]] = _ENABLED
-QUEUE_CREATE: Final = Property("queue.create", _choice(_MAY_CREATE))
+QUEUE_CREATE: Final[Property[bool | None]] = Property("queue.create", _choice(_MAY_CREATE))
 PREEMPTION_POLICY: Final = Property(
     "preemption.policy", _choice({policy.value: policy for policy in PreemptionPolicy})
 )
@@ -111,9 +111,6 @@ GANG_WAIT: Final = Property("gang.wait.time", _duration_above_0)
 GANG_DEADLOCK: Final = Property(
     "gang.deadlock.policy", _choice({policy.value: policy for policy in DeadlockPolicy})
 )
-
-_LEAF_ONLY: Final = (SORT_POLICY, SORT_BLOCKING)
-_ROOT_ONLY: Final = (GANG_WAIT, GANG_DEADLOCK)
 
 # CONFIG-39
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
@@ -137,29 +134,27 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
 
 
 # CONFIG-39
-def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool) -> Settings:
+def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
     """Fill in defaults and inherited values.
 
     Args:
         own: The queue's own properties as written, already checked.
         parent: The settings of the parent, or None for the root.
-        is_parent: Whether the queue is a parent: properties of leaves have no effect on it.
     """
     above = Settings() if parent is None else parent
     disabled = above.preemption_policy is PreemptionPolicy.DISABLED
     nothing: Mapping[str, str] = {}
-    of_leaf = nothing if is_parent else own
     # CONFIG-54
     of_root = own if parent is None else nothing
     # CONFIG-48
     below_root = nothing if parent is None else own
     return Settings(
         # CONFIG-42
-        sort_policy=SORT_POLICY.of(of_leaf, SortPolicy.FIFO),
+        sort_policy=SORT_POLICY.of(own, above.sort_policy),
         # CONFIG-44
         sort_by_priority=SORT_PRIORITY.of(own, above.sort_by_priority),
         # CONFIG-45
-        blocking=SORT_BLOCKING.of(of_leaf, otherwise=False),
+        blocking=SORT_BLOCKING.of(own, above.blocking),
         # CONFIG-46
         fence=PRIORITY_FENCE.of(below_root, otherwise=False),
         offset=PRIORITY_OFFSET.of(below_root, 0),
@@ -179,15 +174,12 @@ def resolve(own: Mapping[str, str], parent: Settings | None, *, is_parent: bool)
     )
 
 
-def read_properties(
-    field: Field, queue: str, *, is_parent: bool, is_root: bool
-) -> tuple[tuple[str, str], ...]:
+def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[str, str], ...]:
     """Check the properties of a queue, and return them as written.
 
     Args:
         field: The map ``properties``.
         queue: The path of the queue, for warnings.
-        is_parent: Whether the queue is a parent.
         is_root: Whether the queue is the root.
     """
     own: list[tuple[str, str]] = []
@@ -210,9 +202,6 @@ def read_properties(
         except (ValueError, QuantityError) as error:
             value.refuse(str(error))
             continue
-        # CONFIG-43
-        if known is SORT_POLICY and is_parent:
-            value.warn(f"{queue}: {name} does nothing on a parent queue")
         # CONFIG-48
         if known is PRIORITY_OFFSET and not is_root:
             _warn_of_offset(value, queue, text)

@@ -138,7 +138,7 @@ def read_queue(field: Field, parent: str | None) -> WrittenQueue:
         max=most,
         max_applications=_read_applications(fields),
         applications_field=fields.get("maxapplications", field),
-        properties=_read_properties(fields, path, is_parent=is_parent),
+        properties=_read_properties(fields, path),
         template=_read_template(fields.get("childtemplate"), path),
         submit_acl=_read_acl(fields.get("submitacl")),
         admin_acl=_read_acl(fields.get("adminacl")),
@@ -154,7 +154,7 @@ def build_queue(written: WrittenQueue, parent: Settings | None = None) -> QueueC
         written: The queue as it was read, without problems.
         parent: The settings of its parent, or None for the root.
     """
-    settings = resolve(dict(written.properties), parent, is_parent=written.is_parent)
+    settings = resolve(dict(written.properties), parent)
     return QueueConfig(
         name=written.name,
         path=written.path,
@@ -229,14 +229,12 @@ def _read_applications(fields: Mapping[str, Field]) -> int:
     return fields["maxapplications"].applications() if "maxapplications" in fields else 0
 
 
-def _read_properties(
-    fields: Mapping[str, Field], path: str, *, is_parent: bool
-) -> tuple[tuple[str, str], ...]:
+def _read_properties(fields: Mapping[str, Field], path: str) -> tuple[tuple[str, str], ...]:
     """Check ``properties``, and return them as written."""
     if "properties" not in fields:
         return ()
     is_root = path == ROOT
-    return read_properties(fields["properties"], path, is_parent=is_parent, is_root=is_root)
+    return read_properties(fields["properties"], path, is_root=is_root)
 
 
 def _read_resources(field: Field | None, *, is_root: bool = False) -> tuple[Quota, Quota]:
@@ -269,7 +267,7 @@ def _read_template(field: Field | None, path: str) -> Template | None:
         guaranteed=Resources(guaranteed.amounts),
         max=Limits.of(most.amounts),
         max_applications=_read_applications(fields),
-        properties=_read_properties(fields, f"{path} (childtemplate)", is_parent=False),
+        properties=_read_properties(fields, f"{path} (childtemplate)"),
     )
     return template if any(attrs.astuple(template, recurse=False)) else None
 

@@ -40,20 +40,19 @@ def with_object(config: QueueConfig, event: QueueObject, above: Settings | None)
         max=config.max if event.max is None else event.max,
         guaranteed=config.guaranteed if event.guaranteed is None else event.guaranteed,
         own_properties=tuple(properties.items()),
-        settings=resolve(properties, above, is_parent=config.is_parent),
+        settings=resolve(properties, above),
     )
 
 
 def inheriting(config: QueueConfig, above: Settings) -> QueueConfig:
     """Return the settings of a queue whose parent has new settings."""
     properties = dict(config.own_properties)
-    return attrs.evolve(config, settings=resolve(properties, above, is_parent=config.is_parent))
+    return attrs.evolve(config, settings=resolve(properties, above))
 
 
-def as_parent(config: QueueConfig, above: Settings | None) -> QueueConfig:
+def as_parent(config: QueueConfig) -> QueueConfig:
     """Return the settings of a leaf that becomes a parent."""
-    settings = resolve(dict(config.own_properties), above, is_parent=True)
-    return attrs.evolve(config, is_parent=True, settings=settings)
+    return attrs.evolve(config, is_parent=True)
 
 
 class Entry(Protocol):

@@ -32,7 +32,7 @@ class GangTrigger(StrEnum):
     NONE_WAITS = "no member waits any more"
     GROUP_BOUND = "its group is complete, or a member came bound"
     TIMED_OUT = "a wait of its group is over, or a member says so"
-    ALL_LOST = "the last of its bound members is taken from it"
+    ALL_LOST = "none of its members is bound after a step in which one lost its node or bind"
     EMPTIED = "no member is left"
 
 

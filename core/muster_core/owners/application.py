@@ -358,7 +358,7 @@ class ApplicationMachine:
             was_bound = allocation.ask.name in bound
             self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
-    # APP-6, GANG-48, FEED-36, FEED-37
+    # APP-6, FEED-36, FEED-37
     def _undo_bind(self, request: UndoBind) -> None:
         allocation = self._places.bound.get(request.ask)
         if allocation is None:
@@ -367,8 +367,8 @@ class ApplicationMachine:
         ask, order = allocation.ask, (request.origin.seq, 0, 0)
         park = ask.gang is not None and ask.gang == request.timed_out
         self._give_up(allocation, Reason.BIND_FAILED, order)
-        # The ask is not lost to its gang, whose state does not change.
-        self._put_back(ask, order, park=park, was_bound=True)
+        # GANG-48
+        self._put_back(ask, order, park=park, lost=True, was_bound=True)
 
     def _roll_back(self, request: RollBack) -> None:
         for number, name in request.asks:

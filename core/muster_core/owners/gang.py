@@ -86,6 +86,8 @@ class GangMachine:
             case UndefineGang():
                 self._definition = self._creation = None
                 self._trigger(GangTrigger.REMOVED)
+                # GANG-18
+                self._since_us = None
             case JoinGang():
                 self._join(message)
             case MoveMember():
@@ -109,17 +111,27 @@ class GangMachine:
             self._said.append(Say(join.order, decision))
 
     def _move(self, move: MoveMember) -> None:
-        before = self._members[move.member]
         self._put(move.member, move.place)
         if not self._counts[_WAITING]:
             self._trigger(_NONE_WAITS)
-        # GANG-50
-        if move.lost and before is _BOUND and not self._counts[_BOUND]:
-            self._trigger(GangTrigger.ALL_LOST)
+        if move.lost:
+            self._lose()
         # GANG-16
         if not self._members:
             self._trigger(GangTrigger.EMPTIED)
             self._cycle_valid, self._since_us = True, None
+
+    # GANG-50
+    def _lose(self) -> None:
+        """Become unsatisfied if no member is bound, and those that are left are enough."""
+        definition, satisfied = self._definition, self.state is GangState.SATISFIED
+        if not satisfied or definition is None or self._counts[_BOUND]:
+            return
+        if len(self._members) >= definition.min_member:
+            self._trigger(GangTrigger.ALL_LOST)
+            self._since_us = None
+            if self._counts[_WAITING]:
+                self._trigger(_FIRST_WAITS)
 
     def _mark(self, mark: MarkGang) -> None:
         before = self.state

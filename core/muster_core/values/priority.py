@@ -51,7 +51,7 @@ class PriorityClass:
 # PRIORITY-6
 BUILT_IN_CLASSES: Final = (
     PriorityClass("system-cluster-critical", 2_000_000_000, preempts=True),
-    PriorityClass("system-node-critical", 2_000_000_100, preempts=True),
+    PriorityClass("system-node-critical", 2_000_001_000, preempts=True),
 )
 """The built-in priority classes, with their values in Kubernetes."""
 

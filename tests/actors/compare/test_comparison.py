@@ -187,7 +187,7 @@ def test_every_configure_of_the_feed_is_left_out() -> None:
 def test_a_feed_as_it_is_against_a_configuration(tmp_path: Path) -> None:
     queues = "partitions: [{name: default, queues: [{name: root, queues: [{name: east, %s}]}]}]"
     (tmp_path / "own.yaml").write_text(queues % "resources: {max: {vcore: 1}}", encoding="utf-8")
-    feed = "- {op: configure, file: own.yaml}\n" + NODE + TWO
+    feed = "- {op: configure, file: own.yaml}\n" + NODE + TWO.replace("root.west", "root.east")
     sides = sides_of(read_raw(io.BytesIO(feed.encode())), (None, PLAIN), base=tmp_path)
     found = first(Comparison(*sides, in_step=True).run())
 
@@ -327,7 +327,7 @@ def test_a_batch_that_leaves_a_gang_waiting_is_not_undone() -> None:
     gang = """\
 - {op: add_node, node: n2, capacity: {gpu: 1}}
 - {op: add_gang, gang: g, min_member: 2, mode: NonStrict}
-- {op: add_app, app: c, queue: root.other}
+- {op: add_app, app: c, queue: root.east}
 - {op: add_ask, app: c, ask: z, count: 2, resources: {gpu: 1}, priority: -5, gang: g}
 """
     found = first(compare_configurations(NODE + TWO + gang, PLAIN, RANKED))

@@ -119,7 +119,8 @@ CASES: Final[dict[str, Case]] = {
         + _ask("b", "x", 1),
         "b/x",
         "QueueMaxApps",
-        ("maxapplications", "release"),
+        # Without its ask the application is Completing, and with the next one it is Running.
+        ("resubmit", "maxapplications", "release"),
     ),
     "another application starts": Case(
         _queues("{name: q, properties: {application.sort.policy: stateaware}}")

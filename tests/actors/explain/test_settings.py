@@ -59,6 +59,7 @@ BASE: Written = {
                 "queues": [
                     {
                         "name": "root",
+                        "properties": {"queue.create": "enabled"},
                         "queues": [
                             {"name": "a", "resources": {"max": {"vcore": 2, "gpu": 1}}},
                             {"name": "gone"},

@@ -8,7 +8,7 @@ from tests.actors.replay.helpers import items
 SETUP = """
 - op: configure
   config: {partitions: [{name: default, queues: [{name: root, queues: [
-    {name: p, parent: true},
+    {name: p, parent: true, properties: {queue.create: enabled}},
     {name: q, resources: {guaranteed: {vcore: 3}}}]}]}]}
 - {op: add_node, node: n1, capacity: {vcore: 2, memory: 1Gi}}
 - {op: add_app, app: a, queue: root.q}

@@ -37,7 +37,7 @@ from tests.core.admission.objects import (
     told,
     volcano_queue,
 )
-from tests.core.building import configuration, queue, wish
+from tests.core.building import MAY_CREATE, configuration, queue, wish
 from tests.core.tree import Tree
 from tests.core.view.helpers import tree
 
@@ -430,6 +430,7 @@ def test_a_queue_that_cannot_be_deleted(name: str) -> None:
 
 def test_a_queue_made_on_the_fly_goes_with_the_last_queue_below_it() -> None:
     made = here()
+    made.settle(Configure(configuration(queue("a"), props=MAY_CREATE)))
     made.add_app("q", "root.fly.x")
     told(made, applied(volcano_queue("y", "root.fly")))
     told(made, RemoveApp("q"))

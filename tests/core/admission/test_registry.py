@@ -6,12 +6,13 @@ import pytest
 
 from muster_core.admission.registry import Registry
 from muster_core.admission.routes import StartApp, StartQueue, TellApp
-from muster_core.config.model import SortPolicy
+from muster_core.config.model import Configuration, SortPolicy
 from muster_core.events import (
     AddApp,
     AddAsk,
     AddPriorityClass,
     FailBind,
+    QueueObject,
     Release,
     RemoveApp,
     RemoveAsk,
@@ -27,7 +28,7 @@ from muster_core.owners.messages.to_applications import (
 )
 from muster_core.resources import Resources
 from tests.core.admission.names import Admissible, Names, short
-from tests.core.building import configuration, queue, wish
+from tests.core.building import MAY_CREATE, configuration, queue, wish
 
 
 def test_the_first_routes_start_the_queues_from_above() -> None:
@@ -85,6 +86,73 @@ def test_where_no_application_can_be(path: str, message: str) -> None:
     )
 
     assert names.refused(AddApp("p", path)).startswith(message)
+
+
+def test_the_refusal_names_the_nearest_leaves() -> None:
+    names = Names(configuration(queue("prod", queue("web")), queue("dev"), queue("batch")))
+
+    assert names.refused(AddApp("p", "Prod.wbe")) == (
+        "queue: 'Prod.wbe' is unknown, and queue.create is disabled for 'root.prod'; "
+        "did you mean root.prod.web?"
+    )
+    assert names.refused(AddApp("p", "root.devel")).endswith("; did you mean root.dev?")
+    assert names.refused(AddApp("p", "q" * 64)).endswith("is disabled for 'root'")
+
+
+TEMPLATE = {"maxapplications": "3"}
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "created"),
+    [
+        (None, "made", True),
+        (configuration(), "made.up", True),
+        (configuration(queue("a")), "made", False),
+        (configuration(queue("a", parent="true")), "a.made", False),
+        (configuration(queue("a"), props=MAY_CREATE), "made", True),
+        (configuration(queue("a", parent="true"), props=MAY_CREATE), "a.made", True),
+        (configuration(queue("a", parent="true", childtemplate=TEMPLATE)), "a.made", True),
+        (configuration(queue("a", parent="true", childtemplate=TEMPLATE)), "made", False),
+        (configuration(queue("a", parent="true", childtemplate={})), "a.made", False),
+        (
+            configuration(
+                queue("a", queue("b", parent="true"), parent="true", childtemplate=TEMPLATE)
+            ),
+            "a.b.made.up",
+            True,
+        ),
+        (
+            configuration(
+                queue(
+                    "a",
+                    parent="true",
+                    childtemplate=TEMPLATE,
+                    properties={"queue.create": "disabled"},
+                )
+            ),
+            "a.made",
+            False,
+        ),
+        (configuration(props={"queue.create": "disabled"}), "made", False),
+    ],
+)
+def test_where_an_application_may_create_queues(
+    config: Configuration | None, path: str, created: bool
+) -> None:
+    names = Names(config)
+    if created:
+        names.add_app("p", path)
+        assert f"root.{path}" in names.paths()
+    else:
+        assert "queue.create is disabled" in names.refused(AddApp("p", path))
+
+
+def test_queues_of_objects_are_no_queues_of_the_configuration() -> None:
+    names = Names()
+    names.registry.tree.set_queue(QueueObject("a"), None, names.registry.tree.root)
+    names.add_app("p", "made")
+
+    assert names.paths() == ["root", "root.a", "root.made"]
 
 
 def test_a_name_that_is_in_use_is_refused() -> None:
@@ -179,7 +247,7 @@ def test_what_an_ask_is_worth() -> None:
     assert asked_priority(names, -5, None) == -5
     assert asked_priority(names, None, "high") == 1000
     assert asked_priority(names, 1000, "high") == 1000
-    assert asked_priority(names, None, "system-node-critical") == 2_000_000_100
+    assert asked_priority(names, None, "system-node-critical") == 2_000_001_000
 
 
 @pytest.mark.parametrize(

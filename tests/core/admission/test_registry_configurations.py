@@ -8,7 +8,7 @@ from muster_core.admission.routes import TellQueue
 from muster_core.events import AddApp, Configure, RemoveApp
 from muster_core.owners.messages.queues import SetQueue
 from tests.core.admission.names import Names, short
-from tests.core.building import configuration, queue
+from tests.core.building import MAY_CREATE, configuration, queue
 
 
 def test_the_same_configuration_tells_nobody_anything() -> None:
@@ -47,7 +47,9 @@ def test_a_draining_queue_keeps_its_settings() -> None:
 
 @pytest.mark.parametrize("path", ["a", "a.b", "a.b.c", "a.made"])
 def test_a_draining_queue_takes_no_application(path: str) -> None:
-    names = Names(configuration(queue("a", queue("b", parent="true"), parent="true")))
+    names = Names(
+        configuration(queue("a", queue("b", parent="true", properties=MAY_CREATE), parent="true"))
+    )
     names.add_app("p", "a.b.c")
     names.enter(Configure(configuration()))
 
@@ -80,13 +82,22 @@ def test_a_child_that_drains_alone_leaves_its_parent_active() -> None:
 
 
 def test_dynamic_queues_outlast_a_configuration() -> None:
-    names = Names(configuration(queue("a", parent="true")))
+    names = Names(configuration(queue("a", parent="true", properties=MAY_CREATE)))
     names.add_app("p", "a.x")
     made = names.registry.queues["root.a.x"].config
     names.enter(Configure(configuration(queue("a", parent="true", properties={"x": "y"}))))
 
     entry = names.registry.queues["root.a.x"]
     assert (entry.config, entry.dynamic, entry.draining) == (made, True, False)
+
+
+def test_a_dynamic_queue_that_a_configuration_names_drains_once_it_vanishes() -> None:
+    names = Names()
+    names.add_app("p", "x")
+    names.enter(Configure(configuration(queue("x"))))
+    names.enter(Configure(configuration(queue("y"))))
+
+    assert names.draining() == ["root.x"]
 
 
 def test_a_dynamic_queue_that_a_configuration_names_is_there_to_stay() -> None:
@@ -100,7 +111,7 @@ def test_a_dynamic_queue_that_a_configuration_names_is_there_to_stay() -> None:
 
 
 def test_below_a_draining_parent_dynamic_queues_keep_it() -> None:
-    names = Names(configuration(queue("a", parent="true")))
+    names = Names(configuration(queue("a", parent="true", properties=MAY_CREATE)))
     names.add_app("p", "a.x")
     names.enter(Configure(configuration()))
     assert names.draining() == ["root.a"]
@@ -125,12 +136,31 @@ def test_a_leaf_without_applications_can() -> None:
     assert short(names.add_app("p", "a.c")) == ["+app 4", "app 4 Enlist"]
 
 
-def test_a_parent_with_children_cannot_become_a_leaf() -> None:
-    names = Names(configuration(queue("a", parent="true")))
+def test_a_parent_with_a_child_in_use_cannot_become_a_leaf() -> None:
+    names = Names(configuration(queue("a", parent="true", properties=MAY_CREATE)))
     names.add_app("p", "a.x")
 
     message = names.refused(Configure(configuration(queue("a"))))
-    assert message == "config: 'root.a' has children and cannot become a leaf"
+    assert message == "config: 'root.a' cannot become a leaf: 'root.a.x' below it is in use"
+
+
+def test_a_parent_with_a_draining_child_in_use_cannot_either() -> None:
+    names = Names(configuration(queue("a", queue("b", queue("c")), queue("d"))))
+    names.add_app("p", "a.b.c")
+    names.enter(Configure(configuration(queue("a", queue("d")))))
+
+    message = names.refused(Configure(configuration(queue("a"))))
+    assert message == "config: 'root.a' cannot become a leaf: 'root.a.b' below it is in use"
+
+
+def test_a_parent_whose_children_nobody_uses_can() -> None:
+    names = Names(configuration(queue("a", queue("b", queue("c")), queue("d"))))
+    names.add_app("p", "a.b.c")
+    names.enter(RemoveApp("p"))
+    routes = names.enter(Configure(configuration(queue("a"))))
+
+    assert short(routes) == ["1 SetQueue", "2 SetQueue", "4 Retire", "3 Retire", "5 Retire"]
+    assert short(names.add_app("p", "a")) == ["+app 4", "app 4 Enlist"]
 
 
 def test_a_parent_without_children_can() -> None:

@@ -14,15 +14,15 @@ from muster_core.config.model import (
 )
 from muster_core.config.properties import PROPERTIES, resolve
 
-ROOT = resolve({}, None, is_parent=True)
+ROOT = resolve({}, None)
 
 
 def leaf(own: Mapping[str, str], *above: Mapping[str, str]) -> Settings:
     """Give the settings of a leaf below the root and some parents."""
     parent = ROOT
     for properties in above:
-        parent = resolve(properties, parent, is_parent=True)
-    return resolve(own, parent, is_parent=False)
+        parent = resolve(properties, parent)
+    return resolve(own, parent)
 
 
 def test_defaults() -> None:
@@ -45,7 +45,9 @@ EVERY_OTHER_VALUE = {
 }
 ROOT_ONLY = {"gang.wait.time", "gang.deadlock.policy"}
 INHERITED = {
+    "application.sort.policy",
     "application.sort.priority",
+    "application.sort.blocking",
     "queue.reclaimable",
     "queue.create",
     "preemption.policy",
@@ -75,19 +77,26 @@ def test_what_is_inherited(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "disabled", "enabled"),
+    ("name", "other", "default"),
     [
+        ("application.sort.policy", "fair", "fifo"),
         ("application.sort.priority", "disabled", "enabled"),
+        ("application.sort.blocking", "enabled", "disabled"),
         ("queue.reclaimable", "false", "true"),
-        ("queue.create", "disabled", "enabled"),
         ("preemption.policy", "disabled", "default"),
         ("preemption.delay", "1s", "30s"),
     ],
 )
-def test_an_own_value_overrides_an_inherited_one(name: str, disabled: str, enabled: str) -> None:
-    assert leaf({name: enabled}, {name: disabled}) == Settings()
-    assert leaf({}, {name: disabled}, {name: enabled}) == Settings()
-    assert leaf({name: disabled}, {name: enabled}) == leaf({name: disabled})
+def test_an_own_value_overrides_an_inherited_one(name: str, other: str, default: str) -> None:
+    assert leaf({name: default}, {name: other}) == Settings()
+    assert leaf({}, {name: other}, {name: default}) == Settings()
+    assert leaf({name: other}, {name: default}) == leaf({name: other})
+
+
+def test_who_may_create_queues_is_open_where_nobody_says() -> None:
+    assert leaf({}, {}).create is None
+    assert leaf({"queue.create": "enabled"}, {"queue.create": "disabled"}).create is True
+    assert leaf({}, {"queue.create": "enabled"}, {"queue.create": "disabled"}).create is False
 
 
 def test_a_fence_against_preemption_is_not_inherited() -> None:
@@ -98,23 +107,17 @@ def test_a_fence_against_preemption_is_not_inherited() -> None:
 
 def test_what_only_the_root_has_counts_everywhere() -> None:
     properties = {"gang.wait.time": "5s", "gang.deadlock.policy": "Report"}
-    root = resolve(properties, None, is_parent=True)
+    root = resolve(properties, None)
 
     assert root.gang_wait_us == 5_000_000
-    assert resolve({}, root, is_parent=False).deadlock_policy is DeadlockPolicy.REPORT
+    assert resolve({}, root).deadlock_policy is DeadlockPolicy.REPORT
     assert leaf(properties) == Settings()
 
 
 def test_priority_of_the_root_does_nothing() -> None:
     properties = {"priority.policy": "fence", "priority.offset": "5"}
 
-    assert resolve(properties, None, is_parent=True) == Settings()
-
-
-def test_what_only_leaves_have_does_nothing_on_a_parent() -> None:
-    properties = {"application.sort.policy": "fair", "application.sort.blocking": "enabled"}
-
-    assert resolve(properties, ROOT, is_parent=True) == Settings()
+    assert resolve(properties, None) == Settings()
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_what_was_set_is_inherited_and_what_a_queue_says_itself_is_not_replaced(
 
 
 def test_a_leaf_that_becomes_a_parent_keeps_what_it_says() -> None:
-    config = as_parent(GIVEN, ROOT)
+    config = as_parent(GIVEN)
 
     assert config.is_parent
     assert (config.max, config.guaranteed) == (GIVEN.max, GIVEN.guaranteed)

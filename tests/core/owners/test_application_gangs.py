@@ -194,14 +194,14 @@ def test_members_of_a_gang_that_has_timed_out_are_parked_when_their_node_is_lost
     assert app.places() == {"x": PARKED}
 
 
-def test_a_member_that_was_not_started_is_not_taken_from_its_gang() -> None:
+def test_a_member_that_was_not_started_is_lost_to_its_gang() -> None:
     app = Application()
     app.add("x", 2)
     app.commit(bound=app.held("x-0", "x-1"))
 
     assert told(app.tell(UndoBind(app.origin(), "x-0"))) == [
         "released x-0 n bind_failed",
-        "x-0 pending",
+        "x-0 pending lost",
     ]
     assert app.places() == {"x-0": PENDING, "x-1": BOUND}
 
@@ -430,7 +430,7 @@ class Members(RuleBasedStateMachine):
         for name in names:
             report = self.app.tell(UndoBind(self.app.origin(), name, gang))
             moved = [action for action in report.actions if isinstance(action, Moved)]
-            assert [(one.ask.name, one.lost) for one in moved] == [(name, False)]
+            assert [(one.ask.name, one.lost) for one in moved] == [(name, True)]
         self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}
 
     @precondition(lambda self: self.plain)

@@ -216,19 +216,29 @@ def test_satisfied_until_the_last_bound_member_is_lost() -> None:
     assert gang.state is GangState.GATHERING
 
 
-def test_satisfied_when_the_last_bound_member_was_not_started() -> None:
+def test_satisfied_when_those_that_are_left_are_too_few_to_begin_anew() -> None:
     gang = machine(*DEFINED, commit((A, BOUND), (B, BOUND), satisfied=True))
-    gang.handle(MoveMember(A, PENDING))
-    gang.handle(MoveMember(B, PENDING))
-
-    assert gang.state is GangState.SATISFIED
-
-
-def test_the_loss_of_a_waiting_member_does_not_end_what_others_have() -> None:
-    gang = machine(*PLACES[GangState.SATISFIED], MoveMember(A, None))
+    gang.handle(MoveMember(A, None))
     gang.handle(MoveMember(B, PENDING, lost=True))
 
     assert gang.state is GangState.SATISFIED
+
+
+def test_satisfied_without_a_definition_whoever_is_lost() -> None:
+    gang = machine(join(A, place=BOUND), join(B, place=BOUND))
+    gang.handle(MoveMember(A, PENDING, lost=True))
+    gang.handle(MoveMember(B, PENDING, lost=True))
+
+    assert gang.state is GangState.SATISFIED
+
+
+def test_unsatisfied_while_members_wait_when_what_came_bound_is_lost() -> None:
+    gang = machine(*PLACES[GangState.WAITING], join(C, place=BOUND))
+    assert gang.snapshot().satisfied
+    gang.handle(MoveMember(C, PENDING, lost=True))
+
+    assert gang.state is GangState.WAITING
+    assert gang.snapshot().since_us is None
 
 
 def lost(*moves: tuple[MemberKey, AskPlace], satisfied: bool = False) -> CommitGang:
@@ -396,11 +406,10 @@ class Gangs(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_node_is_lost(self, data: st.DataObject) -> None:
         lost = self.some(data, BOUND, WAITING)
-        any_bound = False
         for name in lost:
-            any_bound = any_bound or self.plain.members[name] is BOUND
             self.move(name, PARKED if self.plain.timed_out else PENDING, lost=True)
-        if any_bound and not self.plain.at(BOUND):
+        enough = self.plain.defined and len(self.plain.members) >= DEFINITION.min_member
+        if lost and enough and not self.plain.at(BOUND):
             self.plain.satisfied = False
         self.end_batch()
 

@@ -25,7 +25,7 @@ from muster_core.values.priority import (
 def test_the_classes_that_are_built_in() -> None:
     assert {known.name: known.value for known in BUILT_IN_CLASSES} == {
         "system-cluster-critical": 2_000_000_000,
-        "system-node-critical": 2_000_000_100,
+        "system-node-critical": 2_000_001_000,
     }
     assert all(known.preempts for known in BUILT_IN_CLASSES)
 

@@ -120,7 +120,7 @@ def _raise_applications(case: Case) -> Iterator[Remedy]:
     If another application starts first, a queue that is not full now may become full; so the
     search may raise the limit of every queue that has one.
     """
-    if not any(queue.gates()[1] for queue in case.path):
+    if not any(queue.is_full() for queue in case.path):
         return
     counts = Counts.above(case)
 
@@ -177,5 +177,5 @@ class Counts:
 
 def _applications(case: Case, queue: ViewQueue) -> Knob:
     now = queue.config.max_applications
-    guess = queue.running + 1 if queue.gates()[1] else now
+    guess = queue.running + 1 if queue.is_full() else now
     return Knob(max(guess, len(case.snapshot.apps)), guess, floor=now)

@@ -232,11 +232,11 @@ def _told(config: QueueConfig) -> Iterator[str]:
         (settings.offset, usual.offset, "priority.offset"),
         (settings.fence, usual.fence, "priority.policy fence"),
         (settings.sort_by_priority, usual.sort_by_priority, "application.sort.priority disabled"),
-        (settings.blocking, usual.blocking, "application.sort.blocking enabled"),
         (settings.reclaimable, usual.reclaimable, "queue.reclaimable false"),
         (settings.preemption_policy, usual.preemption_policy, "preemption.policy"),
     ]
-    if not config.is_parent:
+    if not config.is_parent:  # On a parent they order nothing, and are handed down.
+        texts.append((settings.blocking, usual.blocking, "application.sort.blocking enabled"))
         texts.append((settings.sort_policy, usual.sort_policy, "application.sort.policy"))
     for value, default, text in texts:
         if value != default:

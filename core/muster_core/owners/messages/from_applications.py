@@ -96,7 +96,7 @@ class Moved:
         order: The place of the change among all changes of the batch.
         ask: The member.
         place: Its new place, or None if it has ended.
-        lost: Whether it lost its node with a removed node.
+        lost: Whether it lost its node with a removed node, or its bind has failed.
     """
 
     order: tuple[int, int, int]

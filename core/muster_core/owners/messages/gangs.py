@@ -96,7 +96,8 @@ class CommitGang:
     Attributes:
         moves: The members with a new place; waiting ones in the order in which they began to
             wait.
-        lost: Whether all its bound members were evicted before its group was bound again.
+        lost: Whether it was unsatisfied again, or all binds of its members failed, before its
+            group was bound again.
         satisfied: Whether its group was bound.
         cycle_valid: Whether its cycle is valid.
         since_us: When its present wait began, in microseconds, or None.

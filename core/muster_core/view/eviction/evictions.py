@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster_core.gangs.states import GangTrigger
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.view.placement.placements import say
 
@@ -56,10 +55,8 @@ class Evictions:
         if victim.bound:
             self._note_loss(victim, now_us)
         self._placements.release(victim.hold())
-        # GANG-50
-        if victim.bound and victim.gang is not None and not victim.gang.bound:
-            victim.gang.trigger(GangTrigger.ALL_LOST)
-            self._placements.commits.lost(victim.gang.name)
+        if victim.gang is not None:
+            self._placements.lose(victim.gang)
         leaf = self._state.leaf_of(app)
         decision = say(_RELEASED, leaf, app, ask, victim.node.name, reason)
         return attrs.evolve(decision, message=why)

@@ -45,6 +45,11 @@ class Hold:
     number: int
     bound: bool = False
 
+    def will_fail(self) -> bool:
+        """Return whether the next bind of the ask will fail."""
+        spoilt = self.app.spoilt
+        return bool(spoilt) and self.allocation.ask.name in spoilt
+
 
 @final
 @attrs.define(eq=False)
@@ -137,6 +142,30 @@ class ViewGang:
     def trigger(self, trigger: GangTrigger) -> None:
         """Change its state as a trigger says."""
         self.state = next_gang_state(self.state, trigger, defined=self.definition is not None)
+
+    # GANG-50
+    def lose(self) -> bool:
+        """Become unsatisfied if no member is bound, and those that are left are enough.
+
+        This is called after a step in which a member was evicted, or its bind failed.
+
+        Returns:
+            Whether it is unsatisfied again.
+        """
+        definition = self.definition
+        if not self.satisfied or definition is None or self.bound:
+            return False
+        if self.children < definition.min_member:
+            return False
+        self.trigger(GangTrigger.ALL_LOST)
+        # GANG-51
+        self.since_us = None
+        return True
+
+    # GANG-47
+    def all_fail(self) -> bool:
+        """Return whether no member is bound, and the next bind of each waiting one will fail."""
+        return not self.bound and all(hold.will_fail() for hold in self.waiting.values())
 
     def rank(self) -> tuple[bool, int, str]:
         """Return its position in the order of creation; undefined gangs are last."""

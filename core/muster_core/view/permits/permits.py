@@ -134,28 +134,31 @@ class Permits:
         return decisions
 
     def must_be_exact(self) -> bool:
-        """Return whether waiting members may release their nodes in the round that begins.
+        """Return whether every ask must be tried in its turn in the round that begins.
 
-        If they may, there can be more room later in the round than before, and each tried ask
-        must be known.
+        If waiting members may release their nodes, there can be more room later in the round than
+        before, and each tried ask must be known. If the bind of a member may fail, its gang may
+        be unsatisfied for the rest of the round, with some of its members tried already.
         """
         gang_index = self._state.gang_index
         return any(
             self._may_release(gang_index.group_of(gang)) for gang in gang_index.waiting.values()
-        )
+        ) or any(self._may_fail(app) for app in self._state.failing.values())
 
     @staticmethod
     def _may_release(group: ViewGroup) -> bool:
-        if group.strict and any(
+        return group.strict and any(
             gang.slots and gang.missing and gang.admits() for gang in group.gangs
-        ):
-            return True
-        spoilt = any(
-            hold.app.spoilt.get(hold.allocation.ask.name)
-            for gang in group.gangs
-            for hold in gang.waiting.values()
         )
-        return spoilt and group.may_complete()
+
+    # GANG-50
+    @staticmethod
+    def _may_fail(app: ViewApp) -> bool:
+        """Return whether a bind of a member of a gang in an application may fail."""
+        asks = (app.pending.get(name) for name in app.spoilt)
+        return any(ask is not None and ask.gang is not None for ask in asks) or any(
+            name in app.waiting for name in app.spoilt
+        )
 
     def judge(self, *, exact: bool) -> None:
         """Leave out the Strict groups that are sure not to fit; none in an exact round.

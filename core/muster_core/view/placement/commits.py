@@ -107,7 +107,7 @@ class Commits:
         self._satisfied.add(gang)
 
     def lost(self, gang: str) -> None:
-        """Record that a gang is no longer satisfied: all of its bound members were evicted."""
+        """Record that a gang is not satisfied any more, or that all its binds have failed."""
         self._satisfied.discard(gang)
         self._lost.add(gang)
 

@@ -103,6 +103,8 @@ class Placements:
         """Drop an assignment whose bind fails: the ask stays pending and counts as tried."""
         self._spend_failure(app, ask, node)
         self.tried(app, ask, bit)
+        if ask.gang is not None:
+            self.lose(self._state.gangs[ask.gang])
         return say(Kind.RELEASED, leaf, app, ask, node.name, Reason.BIND_FAILED)
 
     def assign(
@@ -130,7 +132,7 @@ class Placements:
         app.failed_on[ask.name] = ask, node.name
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
-            del app.spoilt[ask.name]
+            self._state.set_failures(app, ask.name, 0)
         self.commits.failed(app, ask)
         # EVICTION-46
         self._state.eviction_history.forget()
@@ -211,22 +213,37 @@ class Placements:
         """Bind waiting members in one step, and make their gangs satisfied.
 
         Args:
-            gangs: The gangs that become satisfied.
+            gangs: The gangs that become satisfied, but for those of which all binds fail.
             holds: The members to bind, in order.
             now_us: The instant of the batch, in microseconds.
         """
+        failing = {hold.allocation.ask.gang or "": None for hold in holds if hold.will_fail()}
         for gang in gangs:
+            # GANG-47
+            if gang.name in failing and gang.all_fail():
+                gang.since_us = None
+                self.commits.lost(gang.name)
+                continue
             self._state.gang_index.touch(gang.name).trigger(GangTrigger.GROUP_BOUND)
             self.commits.satisfied(gang.name)
             yield Decision(Kind.GANG_SATISFIED, gang=gang.name)
         for hold in holds:
             yield from self._bind_hold(hold, now_us)
+        for name in failing:
+            self.lose(self._state.gangs[name])
+
+    # GANG-50
+    def lose(self, gang: ViewGang) -> None:
+        """Make a gang unsatisfied again if no member is bound; a step has just taken from it."""
+        if gang.lose():
+            self._state.gang_index.touch(gang.name)
+            self.commits.lost(gang.name)
 
     def _bind_hold(self, hold: Hold, now_us: int) -> list[Decision]:
         app, ask, node = hold.app, hold.allocation.ask, hold.node
         leaf = self._state.leaf_of(app)
         # GANG-39, GANG-47
-        if app.spoilt.get(ask.name):
+        if hold.will_fail():
             released = self.give_up(hold, Reason.BIND_FAILED)
             self._spend_failure(app, ask, node)
             self.tried(app, ask, self._state.bit_of(ask))

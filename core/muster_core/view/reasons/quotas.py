@@ -46,18 +46,18 @@ def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
 
 
 def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
-    """Return which queues have reached their ``maxapplications`` with other applications."""
-    full = [queue for queue in leaf.upward() if queue.gates()[0 if app.running else 1]]
+    """Return which queues keep an application out that does not run by their ``maxapplications``."""
+    full = [] if app.running else [queue for queue in leaf.upward() if queue.is_full()]
     if not full:
         return None
-    parts = listed(_applications(queue, app) for queue in full)
+    parts = listed(_applications(queue) for queue in full)
     limits = {queue.config.path: queue.config.max_applications for queue in full}
     message = f"application {app.identity.name} is not tried: {parts}"
     return PendingReason(Code.QUEUE_MAX_APPS, message, {"maxapplications": limits})
 
 
-def _applications(queue: ViewQueue, app: ViewApp) -> str:
-    others = counted(queue.running - app.running, "other runs", "others run")
+def _applications(queue: ViewQueue) -> str:
+    others = counted(queue.running, "other runs", "others run")
     limit = queue.config.max_applications
     return f"{others} in {queue.config.path}, whose maxapplications is {limit}"
 

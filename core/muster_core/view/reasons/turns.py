@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -76,6 +77,17 @@ class Turns:
             return first
         return self._first_in(leaf, is_limited=True)
 
+    # LIMIT-10
+    def _is_before(self, turn: Turn, first: Turn) -> bool:
+        """Return whether an ask over a limit is tried before the first ask that may block."""
+        app, ask = turn.app, turn.ask
+        if app.is_within_limits(ask) or self.is_refused(ask):
+            return False
+        if app is first.app:
+            return app.order_of(ask) < app.order_of(first.ask)
+        ahead = takewhile(lambda other: other is not first.app, turn.leaf.competing())
+        return any(other is app for other in ahead)
+
     def _first_in(self, leaf: LeafView, *, is_limited: bool = False) -> Turn | None:
         for app in leaf.competing():
             asks = (
@@ -109,7 +121,7 @@ class Turns:
         """Return which ask of a blocking leaf comes before another, or None."""
         leaf = turn.leaf
         first = self.first_to_block(leaf) if leaf.config.settings.blocking else None
-        if first is None or first.ask is turn.ask:
+        if first is None or first.ask is turn.ask or self._is_before(turn, first):
             return None
         message = (
             f"{leaf.config.path} keeps strict order, and {first.name} is before it and not placed"

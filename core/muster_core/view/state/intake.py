@@ -197,10 +197,8 @@ class Intake:
         if isinstance(action, Grouped):
             app.group = action.group
             self._state.user_limits.enter_again(app, leaf)
-        elif action.times:
-            app.spoilt[action.ask] = action.times
         else:
-            del app.spoilt[action.ask]
+            self._state.set_failures(app, action.ask, action.times)
 
     def _note_failure(self, app: ViewApp, action: Say | Moved) -> None:
         """Record if the work of a bound ask, freed right before, could not be started.
@@ -217,6 +215,7 @@ class Intake:
             self._state.count_running(leaf, app, -1)
         leaf.starting -= app.state is _STARTING
         leaf.remove(app)
+        self._state.failing.pop(app.identity.key, None)
         del self._state.apps[app.identity.key]
 
     def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:

@@ -67,6 +67,8 @@ class ViewState:
         self.gang_index = GangIndex(self.gang_shapes, self._is_blocking)
         #: Every gang that is defined or has members, by its full name.
         self.gangs = self.gang_index.gangs
+        #: The applications with asks whose next binds will fail, by key.
+        self.failing: dict[int, ViewApp] = {}
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.
@@ -274,6 +276,17 @@ class ViewState:
         del app.parked[ask.name]
         del self.gang_index.touch(ask.gang).parked[app.identity.key, ask.name]
 
+    # FEED-34
+    def set_failures(self, app: ViewApp, name: str, times: int) -> None:
+        """Record how many of the next binds of an ask will fail."""
+        if times:
+            app.spoilt[name] = times
+            self.failing[app.identity.key] = app
+            return
+        del app.spoilt[name]
+        if not app.spoilt:
+            del self.failing[app.identity.key]
+
     def begin_bound(self, app: ViewApp, allocation: Allocation, node: Node) -> None:
         """Record that an ask is bound."""
         ask = allocation.ask
@@ -330,16 +343,16 @@ class ViewState:
         app.stay = stay
 
     def count_running(self, leaf: LeafView, app: ViewApp, change: int) -> None:
-        """Count that an application begins or ends to run; mark leaves whose gates change."""
+        """Count that an application begins or ends to run; mark leaves that open or close."""
         if app.limits:
             self.user_limits.count_running(app, change)
         for queue in leaf.line:
             if not queue.config.max_applications:
                 queue.running += change
                 continue
-            gates = queue.gates()
+            was_full = queue.is_full()
             queue.running += change
-            if queue.gates() != gates:
+            if queue.is_full() != was_full:
                 self._mark_leaves(queue)
 
     def _mark_leaves(self, queue: ViewQueue) -> None:

@@ -268,29 +268,20 @@ class LeafView(ViewQueue):
         return self.config.settings.sort_policy is _STATE_AWARE
 
     # QUEUE-7
-    def closed(self) -> tuple[bool, bool]:
-        """Return whether ``maxapplications`` on the path stops (running applications, others)."""
-        running = others = False
-        for queue in self._limited:
-            gates = queue.gates()
-            running, others = running or gates[0], others or gates[1]
-        return running, others
+    def is_closed(self) -> bool:
+        """Return whether ``maxapplications`` on the path stops applications that do not run."""
+        return any(queue.is_full() for queue in self._limited)
 
     # ORDER-15
     def _open_orders(self) -> Sequence[AppOrder[ViewApp]]:
         """Return the orders whose applications all compete."""
         if self._all is not None:
             return (self._all,)
-        running_closed, others_closed = self.closed()
-        orders, state_aware = self._orders, self._state_aware
-        found: list[AppOrder[ViewApp]] = []
-        if not running_closed:
-            found.append(orders[_RUNNING, False])
-            if not state_aware:
-                found += (orders[_STARTING, False], orders[_HOLDING])
-        if not others_closed and not state_aware:
-            found.append(orders[_ACCEPTED, False])
-        return found
+        orders = self._orders
+        if self._state_aware:
+            return (orders[_RUNNING, False],)
+        running = (orders[_RUNNING, False], orders[_STARTING, False], orders[_HOLDING])
+        return running if self.is_closed() else (*running, orders[_ACCEPTED, False])
 
     # ORDER-15, ORDER-16
     def next_to_start(self) -> ViewApp | None:
@@ -308,7 +299,7 @@ class LeafView(ViewQueue):
         found = self.next_to_start() if self._state_aware else None
         if found is None or found.must_wait():
             return None
-        return None if self.closed()[not found.running] else found
+        return None if not found.running and self.is_closed() else found
 
     @override
     def check(self, shapes: ShapeTable, total: Mapping[str, int]) -> None:

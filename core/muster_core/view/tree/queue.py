@@ -121,10 +121,10 @@ class ViewQueue(ABC):
         return self.types.amounts(self.allocated)
 
     # QUEUE-7, QUEUE-9, QUEUE-10
-    def gates(self) -> tuple[bool, bool]:
-        """Return whether ``maxapplications`` of this queue stops (running applications, others)."""
+    def is_full(self) -> bool:
+        """Return whether ``maxapplications`` of this queue stops applications that do not run."""
         limit = self.config.max_applications
-        return (limit > 0 and self.running > limit, limit > 0 and self.running >= limit)
+        return 0 < limit <= self.running
 
     def may_be_blocked_by_members(self) -> bool:
         """Return whether a gang member that was not the first ask may have blocked a leaf."""

@@ -13,7 +13,7 @@ from muster_core.events import (
     RemoveNode,
 )
 from muster_core.resources import Resources
-from tests.core.building import configuration, queue, wish
+from tests.core.building import MAY_CREATE, configuration, queue, wish
 from tests.core.view.helpers import props, told, tree
 
 
@@ -60,7 +60,8 @@ def test_a_policy_that_changes_with_the_applications() -> None:
 
 @pytest.mark.parametrize("back", [False, True])
 def test_a_leaf_becomes_a_parent_in_the_batch_in_which_it_empties(back: bool) -> None:
-    leaf, parent = configuration(queue("a")), configuration(queue("a", parent="true"))
+    leaf = configuration(queue("a"))
+    parent = configuration(queue("a", parent="true", properties=MAY_CREATE))
     here = tree("n", config=parent if back else leaf)
     here.add_app("p", "a.x" if back else "a")
     here.settle(wish("p", vcore=99))

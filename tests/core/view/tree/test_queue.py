@@ -227,5 +227,5 @@ def test_an_application_that_waits_is_running_for_a_limit() -> None:
     world.app("a", ask())
 
     assert waits.running
-    assert world.leaf("a").gates() == (False, True)
+    assert world.leaf("a").is_full()
     assert world.choices("a") == ["p1/x"]

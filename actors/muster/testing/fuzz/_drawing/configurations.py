@@ -26,6 +26,7 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "preemption.policy": (None, None, None, None, "fence", "disabled"),
     "preemption.delay": ("0s", None, "1s", "2500ms"),
 }
+_MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.wait.time": (None, "5s", "2s"),
     "gang.deadlock.policy": (None, None, "report"),
@@ -52,7 +53,7 @@ def _leaf(choices: Choices, name: str) -> dict[str, Any]:
 
 def _parent(choices: Choices) -> dict[str, Any]:
     leaves = [_leaf(choices, name) for name in ("x", "y", "z")[: choices.number(4)]]
-    parent = _with_properties({"name": "p", "parent": True}, choices, {})
+    parent: dict[str, Any] = {"name": "p", "parent": True, "properties": dict(_MAY_CREATE)}
     if leaves:
         parent["queues"] = leaves
     # Its leaves guarantee at most 6 together, and no leaf has a larger maximum.
