@@ -1,6 +1,6 @@
 """Fields that YuniKorn obeys and Muster does not: their form is checked, with one warning each.
 
-CONFIG-15, CONFIG-16: ``limits``, ``placementrules``, ``usergroupresolver``, ``checksum`` and
+CONFIG-15, CONFIG-16: ``limits``, ``usergroupresolver``, ``checksum`` and
 ``preemption.quotapreemptionenabled``. An empty field has no warning.
 """
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 # CONFIG-16
 LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
-RULE_FIELDS: Final = ("name", "create", "filter", "parent", "value")
-FILTER_FIELDS: Final = ("type", "users", "groups")
 RESOLVER_FIELDS: Final = ("type",)
 
 
@@ -43,15 +41,6 @@ def read_limits(field: Field) -> None:
         warn_not_obeyed(field, "limits")
 
 
-def read_placement_rules(field: Field) -> None:
-    """Check the ``placementrules`` of a partition."""
-    items = field.items()
-    for item in items:
-        _read_rule(item)
-    if items:
-        warn_not_obeyed(field, "placementrules")
-
-
 def read_resolver(field: Field) -> None:
     """Check a ``usergroupresolver``: a text, or a map with its ``type``."""
     if field.is_null:
@@ -72,23 +61,6 @@ def read_quota_preemption(field: Field) -> None:
     if not field.is_null:
         field.boolean(default=False)
         warn_not_obeyed(field, "preemption.quotapreemptionenabled")
-
-
-# CONFIG-16
-def _read_rule(rule: Field) -> None:
-    """Check one placement rule, and the rules for its parent."""
-    fields = rule.fields(RULE_FIELDS)
-    _read_text(fields, "name")
-    _read_text(fields, "value")
-    if "create" in fields:
-        fields["create"].boolean(default=False)
-    if "filter" in fields:
-        found = fields["filter"].fields(FILTER_FIELDS)
-        _read_text(found, "type")
-        _read_texts(found, "users")
-        _read_texts(found, "groups")
-    if "parent" in fields and not fields["parent"].is_null:
-        _read_rule(fields["parent"])
 
 
 def _read_text(fields: dict[str, Field], name: str) -> None:

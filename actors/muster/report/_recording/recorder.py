@@ -19,7 +19,7 @@ from muster.report._recording.timeline import Series, Timeline
 from muster.report._recording.waiting import Histogram, LongestWaits, Wait
 from muster_core.config.model import QueueConfig
 from muster_core.decisions import Announced, Reason
-from muster_core.events import AddApp, Apply, Configure, Delete, QueueObject
+from muster_core.events import Apply, Configure, Delete, QueueObject
 from muster_core.resources import Resources
 
 FEW_BARS: Final = 1_000
@@ -82,15 +82,8 @@ class Recorder:
             case Configure() | Delete():
                 self._is_stale = True
             case Apply(objects):
-                # A Pod may add its application, and that a dynamic queue.
                 changes = any(isinstance(found.content, QueueObject) for found in objects)
                 self._is_stale |= changes
-            case AddApp(queue=None):
-                self._is_stale = True
-            case AddApp(queue=str(queue)):
-                path = queue.lower()
-                full = path if path.split(".")[0] == "root" else f"root.{path}"
-                self._is_stale |= not self.queues.knows(full)
             case _:
                 pass
 
@@ -163,7 +156,8 @@ class Recorder:
         self.nodes.set(at_us, name, capacity)
 
     def job(self, queue: str) -> None:
-        """An application was submitted to a queue."""
+        """An application was submitted, and is in this queue, which may be new."""
+        self._is_stale |= not self.queues.knows(queue)
         for record in self.queues.chain(queue):
             record.jobs += 1
 
