@@ -24,7 +24,6 @@ def load(top: dict[str, Any] | None = None, **partition: Any) -> tuple[str, ...]
         ({"usergroupresolver": {}}, "usergroupresolver"),
         ({"preemption": {"quotapreemptionenabled": False}}, "preemption.quotapreemptionenabled"),
         ({"limits": [{"users": ["*"]}]}, "limits"),
-        ({"placementrules": [{"name": "user"}]}, "placementrules"),
     ],
 )
 def test_one_warning_each(partition: dict[str, Any], name: str) -> None:
@@ -49,7 +48,6 @@ def test_a_checksum(checksum: object) -> None:
         {"usergroupresolver": None},
         {"preemption": {"quotapreemptionenabled": None}},
         {"limits": []},
-        {"placementrules": None},
     ],
 )
 def test_nothing_is_said_of_nothing(partition: dict[str, Any]) -> None:
@@ -61,8 +59,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"usergroupresolver": {"type": {}}}, "usergroupresolver.type"),
     ({"limits": {}}, "limits"),
     ({"limits": [{"limit": {}}]}, "limits[0].limit"),
-    ({"placementrules": [{"parent": {"parent": {"x": 1}}}]}, "placementrules[0].parent.parent.x"),
-    ({"placementrules": [{"filter": {"groups": {}}}]}, "placementrules[0].filter.groups"),
 ]
 
 

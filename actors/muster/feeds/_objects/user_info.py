@@ -40,7 +40,7 @@ def read_user_info(written: str) -> UserInfo:
     said = cast("dict[str, object]", found)
     user, groups = said.get("user"), said.get("groups")
     # As a program in Go writes it, nothing is null or an empty text.
-    user, groups = user or None, [] if groups is None else groups
+    user, groups = None if user == "" else user, [] if groups is None else groups
     if not (user is None or _is_name(user)) or not isinstance(groups, list):
         raise error
     names = cast("list[object]", groups)
