@@ -203,7 +203,8 @@ class _Parser:
             self._refuse("a ')' is missing")
         self._flags = outer
         self._depth -= 1
-        return part
+        # A place can be repeated in a group.
+        return Sequence((part,)) if isinstance(part, Spot) else part
 
     def _open_special(self) -> None:
         """Read what stands after the ``(`` of a group that begins with ``(?``."""
