@@ -312,7 +312,7 @@ EVENTS = st.builds(
     TEXTS | st.just("a b"),
     st.lists(st.sampled_from(["a", "b", "x"]), max_size=2).map(tuple),
     st.sampled_from([
-        {}, {"t": "a"}, {"t": "c.d"}, {"t": "root.b"}, {"t": "root.@recovery@"}, FORCED,
+        {}, {"t": "a"}, {"t": "c.d"}, {"t": "root.b"}, {"t": "root.@recovery@"}, {"t": "root.@recovery@.a"}, FORCED,
     ]),
 )  # fmt: skip
 ACLS = st.sampled_from(["", "", "", "a", "b,c"])
