@@ -113,8 +113,9 @@ class Registry:
             case _:
                 return [self.tell(event, origin)]
 
+    # PLACEMENT-22
     def _obey(self, configuration: Configuration) -> None:
-        """Put a configuration in force for what comes."""
+        """Put a configuration in force for the applications that come."""
         #: The configuration in force.
         self.configuration = configuration
         self._any_acl = has_acl(configuration)
@@ -204,7 +205,7 @@ class Registry:
             raise RefusedError(msg)
         place = self._place_of(event)
         nearest, missing = place.nearest, place.missing
-        # QUEUE-11
+        # QUEUE-11, PLACEMENT-14
         for position, name in enumerate(missing):
             nearest, route = self.tree.make_dynamic(
                 nearest,
