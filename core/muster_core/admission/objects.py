@@ -1,4 +1,4 @@
-"""Kubernetes objects: how they are applied and deleted (OBJECT-1 to OBJECT-27).
+"""Kubernetes objects: how they are applied and deleted (OBJECT-1 to OBJECT-29).
 
 Applying a known object updates it. Several objects of one event are admitted together or not at
 all: if one is refused, the changes for earlier ones are undone, and no message has been sent yet.

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from muster_core.admission.routes import StartApp
 from muster_core.config.model import Configuration, PlacementFilter, PlacementRule, RuleName
 from muster_core.errors import RefusedError
-from muster_core.events import AddApp, Configure, RemoveApp
+from muster_core.events import AddApp, Configure, QueueObject, RemoveApp
 from tests.core.admission.names import Names
 from tests.core.building import Queue, configuration, queue
 
@@ -187,6 +187,16 @@ def test_recovery_takes_nobody_while_it_drains() -> None:
     names.enter(Configure(ruled(USER)))
 
     assert names.refused(AddApp("b", tags=FORCED)).endswith("root.@recovery@: it is draining")
+
+
+def test_below_a_queue_that_drains_nobody_is_placed() -> None:
+    names = Names(ruled(MAKING, queues=(queue("p", parent="true"), queue("default"))))
+    names.registry.tree.set_queue(QueueObject("x"), None, names.registry.queues["root.p"])
+    names.enter(Configure(ruled(MAKING, queues=(queue("default"),))))
+
+    assert names.draining() == ["root.p"]
+    assert place(names, AddApp("a", queue="root.p.x")) == "root.default"
+    assert place(names, AddApp("b", queue="root.p.y")) == "root.default"
 
 
 def test_a_chain_of_fixed_parents_is_made_whole() -> None:

@@ -38,12 +38,12 @@ def read_user_info(written: str) -> UserInfo:
     if not isinstance(found, dict):
         raise error
     said = cast("dict[str, object]", found)
-    user, groups = said.get("user"), said.get("groups")
     # As a program in Go writes it, nothing is null or an empty text.
-    user, groups = None if user == "" else user, [] if groups is None else groups
-    if not (user is None or _is_name(user)) or not isinstance(groups, list):
+    user, groups = said.get("user"), said.get("groups")
+    user = None if user == "" else user
+    if not (user is None or _is_name(user)) or not isinstance(groups, list | None):
         raise error
-    names = cast("list[object]", groups)
+    names = cast("list[object] | None", groups) or []
     if not all(_is_name(name) for name in names):
         raise error
     return UserInfo(cast("str | None", user), tuple(cast("list[str]", names)))

@@ -19,8 +19,12 @@ COUNTS = st.sampled_from(["", "", "*", "+", "?", "*?", "{2}", "{0,1}", "{1,}", "
 GROUPS = st.sampled_from(["({})", "(?:{})", "(?i:{})", "(?:{}|a)", "(?s:{})", "(?-i:{})"])
 
 
+def filled(group: str, part: str) -> str:
+    return group.replace("{}", part)
+
+
 def joined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    group = st.builds(lambda group, part: group.replace("{}", part), GROUPS, inner)
+    group = st.builds(filled, GROUPS, inner)
     repeated = st.builds(str.__add__, group | ATOMS, COUNTS)
     return st.lists(repeated | SPOTS, max_size=4).map("".join)
 
