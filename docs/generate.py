@@ -47,6 +47,7 @@ PAGES = (
     DOCS / "compare.md",
     DOCS / "embedding.md",
     DOCS / "reference" / "cli.md",
+    DOCS / "reference" / "config.md",
     DOCS / "reference" / "feeds.md",
     DOCS / "reference" / "python.md",
 )

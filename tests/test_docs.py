@@ -66,7 +66,7 @@ async def test_feed_is_what_it_expects(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FEEDS, ids=[path.name for path in FEEDS])
 def test_feed_is_shown_in_a_page(path: Path) -> None:
-    pages = (found.read_text(encoding="utf-8") for found in DOCS.glob("*.md"))
+    pages = (found.read_text(encoding="utf-8") for found in DOCS.rglob("*.md"))
 
     assert any(f"<!-- docs/feeds/{path.name} -->" in text for text in pages)
 

@@ -80,7 +80,7 @@ def test_bad_files_are_refused_with_line_and_path(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*GOOD, *BAD], ids=stem)
 def test_every_file_cites_the_rule_that_it_is_about(path: Path) -> None:
-    [shown] = header(path, "(?:CONFIG|QUANTITY|QUEUE|LIMIT)-[0-9]+")
+    [shown] = header(path, "(?:CONFIG|LIMIT|PLACEMENT|QUANTITY|QUEUE)-[0-9]+")
 
     assert shown
 

@@ -85,7 +85,7 @@ async def calling(scheduler: muster.Scheduler) -> None:
     await scheduler.add_node("a", 4)  # type: ignore[arg-type]
     await scheduler.add_node("a", {"vcore": None})  # type: ignore[dict-item]
     await scheduler.add_node("a", {"vcore": 1}, {"zone": "1"})  # type: ignore[call-arg]
-    await scheduler.add_app("app")  # type: ignore[call-arg]
+    await scheduler.add_app("app", 1)  # type: ignore[arg-type]
     await scheduler.add_ask("app", "a", {"vcore": 1}, priority="high")  # type: ignore[arg-type]
     await scheduler.add_ask("app", "a", {"vcore": 1}, priorty=1)  # type: ignore[call-arg]
     await scheduler.add_asks("app", "a", {"vcore": 1})  # type: ignore[call-arg]

@@ -48,6 +48,7 @@ async def nodes(scheduler: muster.Scheduler) -> None:
 async def applications(scheduler: muster.Scheduler) -> None:
     """An application gives asks, and these give allocations."""
     app = await scheduler.add_app("app", "root.team", user="u", groups=["g"], tags={"k": "v"})
+    await scheduler.add_app("placed", user="u")
     assert_type(app, muster.Application)
     assert_type(app.name, str)
     ask = await app.add_ask("one", {"vcore": 1}, priority=5, selector={"zone": "1"}, node="a")

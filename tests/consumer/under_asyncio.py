@@ -41,6 +41,7 @@ async def set_up(scheduler: muster.asyncio.Scheduler) -> None:
 async def ask(scheduler: muster.asyncio.Scheduler) -> None:
     """Applications, asks and gangs."""
     app = await scheduler.add_app("app", "root.team", user="u", groups=["g"], tags={"k": "v"})
+    await scheduler.add_app("placed", user="u")
     assert_type(app, muster.asyncio.Application)
     assert_type(app.name, str)
     assert_type(await app.add_ask("one", {"vcore": 1}, priority=5), muster.asyncio.Ask)

@@ -94,7 +94,8 @@ def _apply_pod(world: World, content: PodObject, now_us: int) -> None:
         msg = f"manifest.spec.containers: the pod {content.name!r} requests nothing"
         raise RefusedError(msg)
     if app is None or app.state == "Completed":
-        arrivals.arrive(world, AddApp(content.app, content.queue), now_us)
+        made = AddApp(content.app, content.queue or "root.default", content.user, content.groups)
+        arrivals.arrive(world, made, now_us)
     (ask,) = arrivals.add_ask(world, content.ask, now_us)
     if content.node is not None:
         _start(world, ask, content.node, now_us)

@@ -148,7 +148,7 @@ class Operations:
     async def add_app(
         self,
         app: str,
-        queue: str,
+        queue: str | None = None,
         *,
         user: str | None = None,
         groups: Collection[str] = (),
@@ -158,7 +158,8 @@ class Operations:
 
         Args:
             app: The name of the application.
-            queue: The path of the queue.
+            queue: The path of the queue. It may be left out if the configuration has placement
+                rules, which choose the queue.
             user: The user who submits the application.
             groups: The groups of the user.
             tags: Tags such as ``application.stateaware.disable``.

@@ -143,7 +143,12 @@ _TABLE: Final = (
         "An application is submitted to a queue.",
         (
             _APP,
-            field("queue", NAME, "the path of the queue; `root.` may be left out", required=True),
+            field(
+                "queue",
+                NAME,
+                "the path of the queue; `root.` may be left out; required unless placement rules "
+                "choose the queue",
+            ),
             field("user", NAME, "the user who submits it"),
             field("groups", NAMES, "the groups of the user"),
             field("tags", WORDS, "tags, such as `application.stateaware.disable`"),

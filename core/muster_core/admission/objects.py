@@ -1,4 +1,4 @@
-"""Kubernetes objects: how they are applied and deleted (OBJECT-1 to OBJECT-27).
+"""Kubernetes objects: how they are applied and deleted (OBJECT-1 to OBJECT-29).
 
 Applying a known object updates it. Several objects of one event are admitted together or not at
 all: if one is refused, the changes for earlier ones are undone, and no message has been sent yet.
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
 
 import attrs
 
+from muster_core.admission.placement import DEFAULT_QUEUE
 from muster_core.admission.queue_tree import QueueEntry
 from muster_core.config.names import canonical_path
 from muster_core.owners.messages.asks import Origin
 from muster_core.values.decisions import Reason
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
+    USER_INFO,
     AddApp,
     AddGang,
     AddNode,
@@ -39,13 +41,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# OBJECT-29
+NAMESPACE_TAG: Final = "namespace"
+"""The tag of a Pod's application with the namespace of the Pod."""
+
 # OBJECT-6
 _WRITTEN: Final[dict[type[object] | ObjectKind, dict[str, str]]] = {
     PodObject: {
         "app": "metadata.labels.applicationId",
         "ask": "metadata.name",
         "queue": "metadata.labels.queue",
-        "user": "metadata.labels",
+        "user": f"metadata.annotations.{USER_INFO}",
+        "tags.namespace": "metadata.namespace",
         "priority": "spec.priority",
         "priority_class": "spec.priorityClassName",
         "node": "spec.nodeName",
@@ -162,13 +169,22 @@ class Objects:
         # OBJECT-15
         if not admission.registry.has_app(pod.app):
             admission.undoable(admission.registry.save_app(pod.app))
-            yield from admission.registry.handle(AddApp(pod.app, pod.queue), origin)
+            yield from admission.registry.handle(self._application(pod), origin)
         if pod.node is not None:
             yield from admission.add_placed(pod.ask, pod.node, origin)
         elif pod.ask.gang is not None:
             yield from admission.add_members(pod.ask, pod.ask.gang, origin)
         else:
             yield from admission.add_plain(pod.ask, origin)
+
+    # OBJECT-15, OBJECT-28, OBJECT-29
+    def _application(self, pod: PodObject) -> AddApp:
+        """Return the event that makes the application of a Pod."""
+        queue = pod.queue
+        # PLACEMENT-1
+        if queue is None and not self._admission.registry.has_placement_rules:
+            queue = DEFAULT_QUEUE
+        return AddApp(pod.app, queue, pod.user, pod.groups, {NAMESPACE_TAG: pod.namespace})
 
     # OBJECT-24, OBJECT-26
     def _places(self, event: QueueObject) -> tuple[QueueEntry | None, QueueEntry]:

@@ -13,7 +13,7 @@ import attrs
 
 from muster_core.admission.routes import Route, StartQueue, TellQueue
 from muster_core.config.dynamic import dynamic_queue
-from muster_core.config.names import canonical_path
+from muster_core.config.names import ROOT, canonical_path
 from muster_core.config.volcano_queues import as_parent, check_object, inheriting, with_object
 from muster_core.owners.messages.queues import Retire, SetQueue
 from muster_core.values.errors import RefusedError
@@ -21,7 +21,7 @@ from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from muster_core.values.configuration import Configuration, QueueConfig, Template
     from muster_core.values.events import Configure, QueueObject
@@ -125,9 +125,7 @@ class QueueTree:
         except ValueError as error:
             msg = f"queue: {shown(written)}: {error}"
             raise RefusedError(msg) from error
-        entry = self.root
-        while names and names[0] in entry.children:
-            entry = entry.children[names.pop(0)]
+        entry, names = self.nearest((ROOT, *names))
         # QUEUE-20
         if any(above.draining for above in entry.upward()):
             msg = f"queue: {written!r} is draining and takes no new application"
@@ -140,6 +138,17 @@ class QueueTree:
             return entry, names
         self._check_dynamic(written, entry)
         return entry, names
+
+    def nearest(self, path: Sequence[str]) -> tuple[QueueEntry, list[str]]:
+        """Return the last queue of a path that exists, and the names of those that are missing.
+
+        Args:
+            path: The names of the queues from ``root`` on, in lower case.
+        """
+        entry, missing = self.root, list(path[1:])
+        while missing and missing[0] in entry.children:
+            entry = entry.children[missing.pop(0)]
+        return entry, missing
 
     # QUEUE-11, QUEUE-12
     def _check_dynamic(self, written: str, entry: QueueEntry) -> None:
@@ -174,17 +183,24 @@ class QueueTree:
                 yield from self._leaves_below(child)
 
     def make_dynamic(
-        self, parent: QueueEntry, name: str, *, leaf: bool
+        self, parent: QueueEntry, name: str, *, leaf: bool, has_template: bool = True
     ) -> tuple[QueueEntry, Route]:
         """Create a dynamic queue below a parent.
+
+        Args:
+            parent: The queue above it.
+            name: Its own name.
+            leaf: Whether it is a leaf.
+            has_template: Whether a leaf gets the nearest ``childtemplate``.
 
         Returns:
             The queue, and the message that starts it.
         """
         # QUEUE-14
         templates = (above.config.template for above in parent.upward())
-        template: Template | None = next((found for found in templates if found), None)
-        config = dynamic_queue(parent.config, template if leaf else None, name, is_parent=not leaf)
+        nearest: Template | None = next((found for found in templates if found), None)
+        template = nearest if leaf and has_template else None
+        config = dynamic_queue(parent.config, template, name, is_parent=not leaf)
         entry = self._enter(parent, config, dynamic=True)
         return entry, StartQueue(entry.key, parent.key, config)
 

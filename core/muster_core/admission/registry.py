@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never, final
 
 from muster_core.admission.completed_names import LatestNames
+from muster_core.admission.placement import Place, Placement
 from muster_core.admission.priority_classes import PriorityClasses
 from muster_core.admission.queue_tree import QueueEntry, QueueTree
 from muster_core.admission.routes import Route, StartApp, TellApp
@@ -60,8 +61,6 @@ class Registry:
     """
 
     def __init__(self, configuration: Configuration) -> None:
-        #: The configuration in force.
-        self.configuration = configuration
         #: Every application that has not completed, by name.
         self._apps: dict[str, tuple[int, QueueEntry]] = {}
         #: The name of each application in ``_apps``, by key.
@@ -72,12 +71,17 @@ class Registry:
         self.user_groups = UserGroups()
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
-        self._any_acl = has_acl(configuration)
+        self._obey(configuration)
 
     @property
     def queues(self) -> Mapping[str, QueueEntry]:
         """Every queue by its path."""
         return self.tree.entries
+
+    @property
+    def has_placement_rules(self) -> bool:
+        """Whether placement rules choose the queues of new applications."""
+        return self._placement.has_rules
 
     @property
     def first_routes(self) -> Sequence[Route]:
@@ -101,8 +105,7 @@ class Registry:
             case Configure():
                 # QUEUE-18
                 routes = list(self.tree.configure(event))
-                self.configuration = event.config
-                self._any_acl = has_acl(event.config)
+                self._obey(event.config)
                 found = self.user_groups.find_again(self._apps.values())
                 return [*routes, *(TellApp(key, Regroup(origin, group)) for key, group in found)]
             case AddApp():
@@ -114,6 +117,14 @@ class Registry:
                 return []
             case _:
                 return [self.tell(event, origin)]
+
+    # PLACEMENT-22
+    def _obey(self, configuration: Configuration) -> None:
+        """Put a configuration in force for the applications that come."""
+        #: The configuration in force.
+        self.configuration = configuration
+        self._any_acl = has_acl(configuration)
+        self._placement = Placement(configuration.placement_rules, any_acl=self._any_acl)
 
     def save_app(self, name: str) -> Callable[[], None]:
         """Return a function that undoes adding an application, before any message about it."""
@@ -197,21 +208,15 @@ class Registry:
         if event.app in self._apps:
             msg = f"app: {event.app!r} is already an application"
             raise RefusedError(msg)
-        if event.queue is None:
-            msg = "queue: it is missing, and no placement rules choose one"
-            raise RefusedError(msg)
-        nearest, missing = self.tree.find(event.queue)
-        path = [entry.config for entry in nearest.upward()]
-        # QUEUE-6
-        if not admits(path, event.user, event.groups, any_acl=self._any_acl):
-            who = "nobody in particular" if event.user is None else repr(event.user)
-            field = "user" if event.user is not None else "queue"
-            msg = f"{field}: {event.queue!r} does not admit {who}; no queue on its path names it"
-            raise RefusedError(msg)
-        # QUEUE-11
+        place = self._place_of(event)
+        nearest, missing = place.nearest, place.missing
+        # QUEUE-11, PLACEMENT-14
         for position, name in enumerate(missing):
             nearest, route = self.tree.make_dynamic(
-                nearest, name, leaf=position == len(missing) - 1
+                nearest,
+                name,
+                leaf=position == len(missing) - 1,
+                has_template=place.has_template,
             )
             yield route
         nearest.apps += 1
@@ -225,6 +230,28 @@ class Registry:
         yield StartApp(identity)
         group = self.user_groups.enter(origin.seq, nearest, event.groups)
         yield TellApp(origin.seq, Enlist(origin, group))
+
+    # PLACEMENT-1
+    def _place_of(self, event: AddApp) -> Place:
+        """Return the queue of a new application.
+
+        Raises:
+            RefusedError: If it can be in none.
+        """
+        if self._placement.has_rules:
+            return self._placement.choose(event, self.tree)
+        if event.queue is None:
+            msg = "queue: it is missing, and there are no placement rules to choose one"
+            raise RefusedError(msg)
+        nearest, missing = self.tree.find(event.queue)
+        path = [entry.config for entry in nearest.upward()]
+        # QUEUE-6
+        if not admits(path, event.user, event.groups, any_acl=self._any_acl):
+            who = "nobody in particular" if event.user is None else repr(event.user)
+            field = "user" if event.user is not None else "queue"
+            msg = f"{field}: {event.queue!r} does not admit {who}; no queue on its path names it"
+            raise RefusedError(msg)
+        return Place(nearest, missing)
 
     # FEED-24
     def _remove_app(self, event: RemoveApp, origin: Origin) -> Iterator[Route]:

@@ -15,10 +15,11 @@ from muster_core.config.dynamic import DEFAULT_PARTITION
 from muster_core.config.fields import Field, Report
 from muster_core.config.not_obeyed import (
     read_checksum,
-    read_placement_rules,
     read_quota_preemption,
     read_resolver,
 )
+from muster_core.config.placement.chains import check_chain
+from muster_core.config.placement.rules import read_rules
 from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
 from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
@@ -28,6 +29,7 @@ from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
     from muster_core.config.document import Node
+    from muster_core.values.placement_rules import PlacementRule
 
 # CONFIG-1
 FILE_FIELDS: Final = ("partitions", "checksum")
@@ -59,6 +61,7 @@ class _Partition:
         node_weights: ``nodesortpolicy.resourceweights``; empty if there are none.
         preemption_enabled: ``preemption.enabled``.
         root: Its queues.
+        placement_rules: ``placementrules``.
         report: The report with its warnings.
     """
 
@@ -68,6 +71,7 @@ class _Partition:
     node_weights: dict[str, float]
     preemption_enabled: bool
     root: WrittenQueue
+    placement_rules: tuple[PlacementRule, ...]
     report: Report
 
 
@@ -101,6 +105,7 @@ def load_configuration(
         root=build_queue(chosen.root),
         node_sort=chosen.node_sort,
         preemption_enabled=chosen.preemption_enabled,
+        placement_rules=chosen.placement_rules,
         warnings=tuple(message for _, message in warnings),
     )
     weights = tuple(sorted(chosen.node_weights.items()))
@@ -156,12 +161,8 @@ def _read_partition(field: Field) -> _Partition:
     limits = limits_of_root(fields.get("limits"), read_limits(fields.get("limits")), root.limits)
     root = attrs.evolve(root, limits=limits)
     check_limits(root)
-    for ignored, read in (
-        ("placementrules", read_placement_rules),
-        ("usergroupresolver", read_resolver),
-    ):
-        if ignored in fields:
-            read(fields[ignored])
+    if "usergroupresolver" in fields:
+        read_resolver(fields["usergroupresolver"])
     return _Partition(
         name="" if name is None else name or DEFAULT_PARTITION,  # as in YuniKorn
         field=fields.get("name", field),
@@ -169,8 +170,18 @@ def _read_partition(field: Field) -> _Partition:
         node_weights=weights,
         preemption_enabled=_read_preemption(fields.get("preemption")),
         root=root,
+        placement_rules=_read_placement_rules(fields.get("placementrules"), root),
         report=field.report,
     )
+
+
+# PLACEMENT-18
+def _read_placement_rules(field: Field | None, root: WrittenQueue) -> tuple[PlacementRule, ...]:
+    """Read the ``placementrules`` of a partition; without them, or without an item, none."""
+    written = [] if field is None else read_rules(field)
+    for rule in written:
+        check_chain(rule, root)
+    return tuple(found.rule for found in written)
 
 
 # CONFIG-14

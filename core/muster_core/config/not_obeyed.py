@@ -1,6 +1,6 @@
 """Fields that YuniKorn obeys and Muster does not: their form is checked, with one warning each.
 
-CONFIG-15, CONFIG-16: ``placementrules``, ``usergroupresolver``, ``checksum`` and
+CONFIG-15, CONFIG-16: ``usergroupresolver``, ``checksum`` and
 ``preemption.quotapreemptionenabled``. An empty field has no warning.
 """
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from muster_core.config.fields import Field
 
 # CONFIG-16
-RULE_FIELDS: Final = ("name", "create", "filter", "parent", "value")
-FILTER_FIELDS: Final = ("type", "users", "groups")
 RESOLVER_FIELDS: Final = ("type",)
 
 
@@ -23,15 +21,6 @@ RESOLVER_FIELDS: Final = ("type",)
 def warn_not_obeyed(field: Field, name: str) -> None:
     """Warn that a field has no effect."""
     field.warn(f"{name}: checked for form, but not obeyed", once=f"field {name}")
-
-
-def read_placement_rules(field: Field) -> None:
-    """Check the ``placementrules`` of a partition."""
-    items = field.items()
-    for item in items:
-        _read_rule(item)
-    if items:
-        warn_not_obeyed(field, "placementrules")
 
 
 def read_resolver(field: Field) -> None:
@@ -54,23 +43,6 @@ def read_quota_preemption(field: Field) -> None:
     if not field.is_null:
         field.boolean(default=False)
         warn_not_obeyed(field, "preemption.quotapreemptionenabled")
-
-
-# CONFIG-16
-def _read_rule(rule: Field) -> None:
-    """Check one placement rule, and the rules for its parent."""
-    fields = rule.fields(RULE_FIELDS)
-    _read_text(fields, "name")
-    _read_text(fields, "value")
-    if "create" in fields:
-        fields["create"].boolean(default=False)
-    if "filter" in fields:
-        found = fields["filter"].fields(FILTER_FIELDS)
-        _read_text(found, "type")
-        _read_texts(found, "users")
-        _read_texts(found, "groups")
-    if "parent" in fields and not fields["parent"].is_null:
-        _read_rule(fields["parent"])
 
 
 def _read_text(fields: dict[str, Field], name: str) -> None:

@@ -14,7 +14,7 @@ import attrs
 
 from muster_core.values.limits import Limits
 from muster_core.values.quantities import format_quantity, shown
-from muster_core.values.user_limits import EVERY_NAME, LimitEntry
+from muster_core.values.user_limits import EVERY_NAME, GROUP_NAME, USER_NAME, LimitEntry
 
 if TYPE_CHECKING:
     from muster_core.config.fields import Field
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 # LIMIT-1
 LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
-
-# LIMIT-2
-USER_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
-GROUP_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 
 _USERS: Final = "user"
 _GROUPS: Final = "group"

@@ -32,11 +32,16 @@ from muster_core.values.event_fields import (
     that_define,
     that_make_sense,
 )
+from muster_core.values.gang_names import DEFAULT_NAMESPACE
 from muster_core.values.limits import Limits
 from muster_core.values.resources import Resources
 
 _optional = attrs.validators.optional
 _LOWEST, _HIGHEST = PRIORITIES
+
+# OBJECT-28
+USER_INFO: Final = "yunikorn.apache.org/user.info"
+"""The annotation of a Pod with the user and the groups of its application."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -286,20 +291,26 @@ class PodObject:
     Attributes:
         app: The application.
         name: The name of the pod, and of the ask.
-        queue: The path of the queue, if the application is created.
+        queue: The path of the queue that it names, or None.
         ask: The ask, of that application and name, without ``count`` and ``run_for_us``.
             None if the pod requests nothing above zero or has finished: then it cannot
             become a new ask.
         node: The node on which it runs already, or None.
         finished: Whether it has succeeded or failed.
+        namespace: Its namespace.
+        user: The user of the application, if it is created; None for the nameless user.
+        groups: The groups of the user.
     """
 
     app: str = attrs.field(validator=an_owned_name)
     name: str = attrs.field(validator=an_owned_name)
-    queue: str = attrs.field(validator=a_name)
+    queue: str | None = attrs.field(default=None, validator=_optional(a_name))
     ask: AddAsk | None = None
     node: str | None = attrs.field(default=None, validator=_optional(a_name))
     finished: bool = False
+    namespace: str = attrs.field(default=DEFAULT_NAMESPACE, validator=a_name)
+    user: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 @final

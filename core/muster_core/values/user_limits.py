@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import final
+import re
+from typing import Final, final
 
 import attrs
 
 from muster_core.values.limits import Limits
 
-EVERY_NAME = "*"
+EVERY_NAME: Final = "*"
 """In ``users`` or ``groups``: everybody whom no other entry of the queue names."""
+
+
+# LIMIT-2, PLACEMENT-4
+USER_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
+"""The legal names of users."""
+
+# LIMIT-2, PLACEMENT-4
+GROUP_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
+"""The legal names of groups."""
 
 
 @final

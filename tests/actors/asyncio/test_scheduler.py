@@ -79,6 +79,28 @@ def test_arguments_that_do_not_fit_are_an_error_of_the_caller_alone(mode: Mode) 
     run(main)
 
 
+RULES = """
+partitions:
+  - name: default
+    placementrules: [{name: user, create: true}]
+"""
+
+
+@both_modes
+def test_rules_choose_the_queue_of_an_application(mode: Mode) -> None:
+    async def main() -> None:
+        async with open_scheduler(RULES, mode=mode) as scheduler:
+            await scheduler.add_node("n", {"vcore": 2})
+            app = await scheduler.add_app("a", user="sue")
+            ask = await app.add_ask("k", {"vcore": 1})
+            assert (await ask.bound()).queue == "root.sue"
+            with pytest.raises(RefusedError, match=r"app: 'b': no placement rule matched: rule 1"):
+                await scheduler.add_app("b", "root.sue")
+            await check(scheduler)
+
+    run(main)
+
+
 @both_modes
 def test_every_method(mode: Mode) -> None:
     async def main() -> None:

@@ -19,6 +19,7 @@ from muster.compare import (
     Version,
     sides_of,
 )
+from muster.config_files import parse_configuration
 from muster.feeds import FeedError, read_raw
 from muster_core.config import default_configuration
 from muster_core.config.model import Configuration
@@ -366,3 +367,23 @@ def both_ways(found: FirstDifference | None) -> Iterator[tuple[Version, Version]
     if found is not None and found.a is not None and found.b is not None:
         yield found.a, found.b
         yield found.b, found.a
+
+
+def test_jobs_are_in_the_queues_that_rules_choose() -> None:
+    def configured(rule: str) -> Configuration:
+        queues = "[{name: sue}, {name: rest}, {name: own}]"
+        return parse_configuration(
+            f"partitions: [{{name: default, placementrules: [{{{rule}}}], queues: {queues}}}]"
+        )
+
+    feed = (
+        "- {op: add_node, node: n, capacity: {vcore: 4}}\n"
+        "- {op: add_app, app: a, queue: root.own, user: sue}\n"
+        "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 5}\n"
+    )
+    found = compare_configurations(
+        feed, configured("name: user"), configured("name: fixed, value: rest")
+    )
+
+    figures = [(row.queue, row.a.jobs, row.b.jobs, row.b.asks_bound) for row in found.queues]
+    assert figures == [("root.rest", 0, 1, 1), ("root.sue", 1, 0, 0)]

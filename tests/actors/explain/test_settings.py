@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from muster.explain._remedies.settings import QueueChange, configure
 from muster.explain._writing import Written
-from muster.feeds import RawEvent, parse
+from muster.feeds import Raw, RawEvent, parse
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddApp, Configure
@@ -70,6 +70,25 @@ BASE: Written = {
         ]
     },
 }
+
+
+def test_placement_rules_stay() -> None:
+    rules: list[Raw] = [
+        {
+            "name": "tag",
+            "value": "namespace",
+            "create": True,
+            "filter": {"type": "deny", "users": ["sue", "bob"], "groups": ["^d+"]},
+            "parent": {"name": "fixed", "value": "root"},
+        },
+        {"name": "user", "filter": {"type": "allow"}},
+        {"name": "provided"},
+    ]
+    partition: Written = {"placementrules": rules, "queues": [{"name": "default"}]}
+    configuration = _loaded({"op": "configure", "config": {"partitions": [partition]}})
+
+    assert len(configuration.placement_rules) == 3
+    assert _loaded(configure(_scheduler(configuration).machine, {})) == configuration
 
 
 def _named(configuration: Configuration) -> list[str]:

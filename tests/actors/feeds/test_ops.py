@@ -14,7 +14,7 @@ SPEC = {
     "add_node": "node capacity attributes? schedulable?",
     "update_node": "node capacity? attributes? schedulable?",
     "remove_node": "node",
-    "add_app": "app queue user? groups? tags?",
+    "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
     "add_ask": "app ask resources priority? priority_class? count? gang? annotations? node?"
     " selector? run_for?",

@@ -137,12 +137,12 @@ async def test_a_refused_ask_is_none() -> None:
 
 
 async def test_warnings_are_named() -> None:
-    config = "{partitions: [{name: default, placementrules: [{name: fixed}]}]}"
+    config = "{partitions: [{name: default, usergroupresolver: os}]}"
     summary = (await tally_of(f"- {{op: configure, config: {config}}}\n")).summary()
 
     assert summary.warnings == 1
     assert (summary.first_warnings[0].index, summary.first_warnings[0].line) == (0, 1)
-    assert "placementrules" in summary.first_warnings[0].message
+    assert "usergroupresolver" in summary.first_warnings[0].message
 
 
 async def test_only_the_first_refusals_are_named() -> None:

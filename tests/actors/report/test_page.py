@@ -188,7 +188,7 @@ async def test_refusals_and_warnings_are_listed() -> None:
     )
     feed += (
         "- {op: configure, at: 60, config: {partitions: "
-        "[{name: default, placementrules: [{name: tag}], queues: [{name: root}]}]}}\n"
+        "[{name: default, usergroupresolver: os, queues: [{name: root}]}]}}\n"
     )
     found = await recorded(feed)
     html, summary = found.page, found.tally.summary()

@@ -198,6 +198,23 @@ async def test_settings_change_with_the_configuration() -> None:
     assert found.recorder.timeline.origin_us == 5_000_000
 
 
+async def test_a_queue_that_rules_choose() -> None:
+    found = await recorded(
+        "- {op: configure, config: {partitions: [{name: default, "
+        "placementrules: [{name: user, create: true}], queues: [{name: root, "
+        "childtemplate: {resources: {max: {vcore: 2}}}, queues: [{name: q}]}]}]}}\n"
+        "- {op: add_app, app: a, queue: root.q, user: sue, at: 5}\n"
+        "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}}\n"
+        "- {op: remove_app, app: a, at: 20}\n"
+    )
+    record, named = found.recorder.queues.get("root.sue"), found.recorder.queues.get("root.q")
+
+    assert record
+    assert named
+    assert (record.jobs, named.jobs) == (1, 0)
+    assert record.max["vcore"].steps == [(5_000_000, 2000)]
+
+
 async def test_nothing_at_all() -> None:
     found = await recorded("[]")
 

@@ -103,6 +103,7 @@ REFUSED: Final[list[tuple[Say, str]]] = [
     (lambda s: s.remove_node("m"), "node: 'm'"),
     (lambda s: s.add_app("a", "q"), "app: 'a'"),
     (lambda s: s.add_app("b", "root"), "queue: 'root'"),
+    (lambda s: s.add_app("b"), "queue: it is missing, and there are no placement rules"),
     (lambda s: s.remove_app("b"), "app: 'b'"),
     (lambda s: s.add_ask("b", "k", ONE), "app: 'b'"),
     (lambda s: s.add_ask("a", "k", ONE, priority_class="high"), "'high'"),

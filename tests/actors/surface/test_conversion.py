@@ -73,6 +73,7 @@ METHODS: Final[list[tuple[Say, Event]]] = [
         lambda s: s.add_app("b", "q", user="u", groups=["g", "h"], tags={"t": "1"}),
         AddApp("b", "q", "u", ("g", "h"), {"t": "1"}),
     ),
+    (lambda s: s.add_app("b", user="u"), AddApp("b", user="u")),
     (lambda s: s.remove_app("a"), RemoveApp("a")),
     (lambda s: s.app("a").remove(), RemoveApp("a")),
     (lambda s: s.add_ask("a", "k", ONE), AddAsk("a", "k", CORE)),

@@ -23,7 +23,6 @@ def load(top: dict[str, Any] | None = None, **partition: Any) -> tuple[str, ...]
         ({"usergroupresolver": {"type": "os"}}, "usergroupresolver"),
         ({"usergroupresolver": {}}, "usergroupresolver"),
         ({"preemption": {"quotapreemptionenabled": False}}, "preemption.quotapreemptionenabled"),
-        ({"placementrules": [{"name": "user"}]}, "placementrules"),
     ],
 )
 def test_one_warning_each(partition: dict[str, Any], name: str) -> None:
@@ -40,7 +39,6 @@ def test_a_checksum(checksum: object) -> None:
     [
         {"usergroupresolver": None},
         {"preemption": {"quotapreemptionenabled": None}},
-        {"placementrules": None},
     ],
 )
 def test_nothing_is_said_of_nothing(partition: dict[str, Any]) -> None:
@@ -50,8 +48,6 @@ def test_nothing_is_said_of_nothing(partition: dict[str, Any]) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"usergroupresolver": ["os"]}, "usergroupresolver"),
     ({"usergroupresolver": {"type": {}}}, "usergroupresolver.type"),
-    ({"placementrules": [{"parent": {"parent": {"x": 1}}}]}, "placementrules[0].parent.parent.x"),
-    ({"placementrules": [{"filter": {"groups": {}}}]}, "placementrules[0].filter.groups"),
 ]
 
 

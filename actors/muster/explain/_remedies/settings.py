@@ -15,7 +15,14 @@ import attrs
 
 from muster.explain._writing import Written, amounts
 from muster_core.admission.queue_tree import QueueEntry
-from muster_core.config.model import Acl, LimitEntry, NodeSortPolicy, QueueConfig, Template
+from muster_core.config.model import (
+    Acl,
+    LimitEntry,
+    NodeSortPolicy,
+    PlacementRule,
+    QueueConfig,
+    Template,
+)
 from muster_core.coordinator.coordinator import CoordinatorMachine
 
 _DEFAULT_WEIGHTS: Final = (("memory", 1.0), ("vcore", 1.0))
@@ -66,9 +73,28 @@ def configure(
     enabled = configuration.preemption_enabled if preemption is None else preemption
     if not enabled:
         partition["preemption"] = {"enabled": False}
+    if configuration.placement_rules:
+        partition["placementrules"] = [_rule(rule) for rule in configuration.placement_rules]
     root = machine.registry.queues["root"]
     partition["queues"] = [_queue(root, changes, frozenset(_paths(changes)), {})]
     return {"op": "configure", "config": {"partitions": [partition]}}
+
+
+def _rule(rule: PlacementRule) -> Written:
+    written: Written = {"name": rule.name.value}
+    if rule.value:
+        written["value"] = rule.value
+    if rule.create:
+        written["create"] = True
+    kept: Written = {"type": "deny"} if rule.filter.deny else {}
+    for name, entries in (("users", rule.filter.users), ("groups", rule.filter.groups)):
+        if entries:
+            kept[name] = [*entries]
+    if kept:
+        written["filter"] = kept
+    if rule.parent is not None:
+        written["parent"] = _rule(rule.parent)
+    return written
 
 
 def _paths(changes: Mapping[str, QueueChange]) -> Iterator[str]:

@@ -13,15 +13,16 @@ from muster.feeds._fields.texts import NAME, OWNED_NAME, one_of
 from muster.feeds._objects.cluster import AMOUNTS, NAMESPACE, unless_empty
 from muster.feeds._objects.gang_marks import MEMBER_MARKS, Marks, membership, spoken
 from muster.feeds._objects.shapes import Shape, part
+from muster.feeds._objects.user_info import UserInfo, read_user_info
 from muster_core.errors import QuantityError
 from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject
 from muster_core.resources import NOTHING, Resources
+from muster_core.values.events import USER_INFO
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
 
 APPLICATION_LABEL: Final = "applicationId"
 # OBJECT-15
 QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")
-DEFAULT_QUEUE: Final = "root.default"
 
 # OBJECT-20
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -89,18 +90,22 @@ def pod(values: Values) -> PodObject:
     """Return the typed form of a Pod.
 
     Raises:
-        FieldError: If it belongs to no application, or what it says about a gang is invalid.
+        FieldError: If it belongs to no application, or what it says about a gang or a user is invalid.
     """
     labels = _marks(values, "labels").texts
     queues = (labels[label] for label in QUEUE_LABELS if labels.get(label))
+    about = _user_info(values)
     finished = values.get("phase") in _FINISHED
     return PodObject(
         app=_application(values),
         name=str(values["name"]),
-        queue=next(queues, DEFAULT_QUEUE),
+        queue=next(queues, None),
         ask=None if finished else _ask(values),
         node=cast("str | None", values.get("node")),
         finished=finished,
+        namespace=_namespace(values),
+        user=about.user,
+        groups=about.groups,
     )
 
 
@@ -108,7 +113,7 @@ def pod(values: Values) -> PodObject:
 def _ask(values: Values) -> AddAsk | None:
     said = spoken(
         {_LABELS: _marks(values, "labels"), _ANNOTATIONS: _marks(values, "annotations")},
-        str(values.get("namespace") or DEFAULT_NAMESPACE),
+        _namespace(values),
     )
     member = membership(said)
     requests = values.get("requests")
@@ -138,6 +143,20 @@ def _application(values: Values) -> str:
         return OWNED_NAME.parse(written)
     except FieldError as error:
         raise error.inside(label) from None
+
+
+# OBJECT-29
+def _namespace(values: Values) -> str:
+    return str(values.get("namespace") or DEFAULT_NAMESPACE)
+
+
+# OBJECT-28
+def _user_info(values: Values) -> UserInfo:
+    written = _marks(values, "annotations").texts.get(USER_INFO)
+    try:
+        return UserInfo() if written is None else read_user_info(written)
+    except FieldError as error:
+        raise error.inside(_ANNOTATIONS) from None
 
 
 def _marks(values: Values, name: str) -> Marks:

@@ -19,7 +19,7 @@ from muster.report._recording.timeline import Series, Timeline
 from muster.report._recording.waiting import Histogram, LongestWaits, Wait
 from muster_core.config.model import QueueConfig
 from muster_core.decisions import Announced, Reason
-from muster_core.events import AddApp, Apply, Configure, Delete, QueueObject
+from muster_core.events import AddApp, Apply, Configure, Delete, PodObject, QueueObject
 from muster_core.resources import Resources
 
 FEW_BARS: Final = 1_000
@@ -71,6 +71,8 @@ class Recorder:
         self._emptied: dict[QueueRecord, None] = {}
         #: Whether the settings of queues may have changed since the last look.
         self._is_stale = True
+        #: Whether placement rules may choose the queues of applications.
+        self._has_rules = False
 
     # A watcher
 
@@ -79,20 +81,25 @@ class Recorder:
         self._instant_us = item.at_us
         self._census.saw(item)
         match item.content:
-            case Configure() | Delete():
+            case Configure(config):
+                self._is_stale = True
+                # If it is refused, or replaced by one without rules, a few more looks are made.
+                self._has_rules |= bool(config.placement_rules)
+            case Delete():
                 self._is_stale = True
             case Apply(objects):
-                # A Pod may add its application, and that a dynamic queue.
-                changes = any(isinstance(found.content, QueueObject) for found in objects)
-                self._is_stale |= changes
-            case AddApp(queue=None):
-                self._is_stale = True
-            case AddApp(queue=str(queue)):
-                path = queue.lower()
-                full = path if path.split(".")[0] == "root" else f"root.{path}"
-                self._is_stale |= not self.queues.knows(full)
+                # A Pod may add its application, and that a queue of any name if there are rules.
+                changing = (QueueObject, PodObject) if self._has_rules else QueueObject
+                self._is_stale |= any(isinstance(found.content, changing) for found in objects)
+            case AddApp(queue=queue):
+                self._is_stale |= self._has_rules or (queue is not None and self._is_new(queue))
             case _:
                 pass
+
+    def _is_new(self, queue: str) -> bool:
+        path = queue.lower()
+        full = path if path.split(".")[0] == "root" else f"root.{path}"
+        return not self.queues.knows(full)
 
     def write(self, batch: Sequence[Announced], /) -> None:
         """Record the decisions of a batch."""
@@ -163,7 +170,7 @@ class Recorder:
         self.nodes.set(at_us, name, capacity)
 
     def job(self, queue: str) -> None:
-        """An application was submitted to a queue."""
+        """An application is now in a queue."""
         for record in self.queues.chain(queue):
             record.jobs += 1
 

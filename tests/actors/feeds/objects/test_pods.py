@@ -54,7 +54,7 @@ def refusal(written: dict[str, Any]) -> str:
 
 
 def test_a_pod_is_an_ask_of_its_application() -> None:
-    assert read(manifest()) == PodObject("a", "p", "root.default", AddAsk("a", "p", CORE))
+    assert read(manifest()) == PodObject("a", "p", None, AddAsk("a", "p", CORE))
 
 
 def test_its_containers_request_together() -> None:
@@ -103,14 +103,14 @@ def test_empty_texts_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("labels", "queue"),
     [
-        ({}, "root.default"),
+        ({}, None),
         ({"queue": "b"}, "b"),
         ({"scheduling.volcano.sh/queue-name": "c"}, "c"),
         ({"scheduling.volcano.sh/queue-name": "c", "queue": "b"}, "b"),
         ({"scheduling.volcano.sh/queue-name": "c", "queue": ""}, "c"),
     ],
 )
-def test_the_queue_comes_from_labels(labels: dict[str, str], queue: str) -> None:
+def test_the_queue_comes_from_labels(labels: dict[str, str], queue: str | None) -> None:
     assert read(manifest(labels=labels)).queue == queue
 
 
@@ -130,7 +130,7 @@ def test_the_phase_says_whether_it_has_finished(phase: str, finished: bool) -> N
     "spec", [{"containers": []}, {"containers": None}, {"containers": [{"name": "x"}]}]
 )
 def test_one_that_requests_nothing_can_be_no_new_ask(spec: dict[str, Any]) -> None:
-    assert read(manifest(spec)) == PodObject("a", "p", "root.default")
+    assert read(manifest(spec)) == PodObject("a", "p")
 
 
 def test_a_part_of_a_pod_is_enough_to_say_that_it_has_finished() -> None:
@@ -139,7 +139,62 @@ def test_a_part_of_a_pod_is_enough_to_say_that_it_has_finished() -> None:
         "status": {"phase": "Failed"},
     }
 
-    assert read(written) == PodObject("a", "p", "root.default", finished=True)
+    assert read(written) == PodObject("a", "p", finished=True)
+
+
+def test_its_namespace() -> None:
+    assert read(manifest(metadata={"namespace": "team"})).namespace == "team"
+
+
+USER_INFO = "yunikorn.apache.org/user.info"
+
+
+@pytest.mark.parametrize(
+    ("written", "user", "groups"),
+    [
+        ('{"user": "sue", "groups": ["dev", "ops"]}', "sue", ("dev", "ops")),
+        (' {"groups": [], "user": "sue", "more": 1} ', "sue", ()),
+        ('{"user": "sue"}', "sue", ()),
+        ('{"user": "sue", "groups": null}', "sue", ()),
+        ('{"user": "", "groups": ["dev"]}', None, ("dev",)),
+        ("{}", None, ()),
+    ],
+)
+def test_an_annotation_says_whose_application_it_is(
+    written: str, user: str | None, groups: tuple[str, ...]
+) -> None:
+    found = read(manifest(annotations={USER_INFO: written}))
+
+    assert (found.user, found.groups) == (user, groups)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "sue",
+        "[]",
+        "null",
+        '"sue"',
+        "{",
+        '{"user": 5}',
+        '{"user": ["sue"]}',
+        '{"user": 0}',
+        '{"user": "sue", "groups": "dev"}',
+        '{"user": "sue", "groups": {}}',
+        '{"user": "sue", "groups": ""}',
+        '{"user": "sue", "groups": [1]}',
+        '{"user": "sue", "groups": [""]}',
+        '{"user": "\\ud800"}',
+        '{"user": {"user": ' * 100_000,
+    ],
+)
+@pytest.mark.parametrize("phase", ["", "Succeeded"])
+def test_a_malformed_annotation_about_the_user_is_refused(written: str, phase: str) -> None:
+    found = manifest(annotations={USER_INFO: written}, status={"phase": phase})
+
+    assert refusal(found).startswith(f"metadata.annotations.{USER_INFO}: '")
+    assert """is not JSON of the form {"user": "sue", "groups": ["developers"]}""" in refusal(found)
 
 
 GANG_SPELLINGS: list[tuple[dict[str, str], dict[str, str]]] = [

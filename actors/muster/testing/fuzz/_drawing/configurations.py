@@ -32,6 +32,19 @@ _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.deadlock.policy": (None, None, "report"),
     "application.sort.priority": (None, None, None, None, "disabled"),
 }
+_RULES: Final[tuple[Sequence[Mapping[str, Any]], ...]] = (
+    ({"name": "provided", "create": True},),
+    (
+        {"name": "user", "create": True, "parent": {"name": "fixed", "value": "p"}},
+        {"name": "provided"},
+        {"name": "fixed", "value": "root.made", "create": True},
+    ),
+    (
+        {"name": "tag", "value": "Team", "filter": {"users": ["u", "w"]}},
+        {"name": "user", "create": True, "filter": {"type": "deny", "users": ["^v+"]}},
+        {"name": "provided", "create": True},
+    ),
+)
 
 
 def draw_config(choices: Choices) -> Config:
@@ -43,6 +56,8 @@ def draw_config(choices: Choices) -> Config:
     partition: dict[str, Any] = {"name": "default", "queues": [root]}
     if choices.one_in(3):
         partition["nodesortpolicy"] = {"type": "binpacking"}
+    if choices.one_in(4):
+        partition["placementrules"] = list(choices.of(_RULES))
     return {"partitions": [partition]}
 
 

@@ -42,6 +42,12 @@ _THE_CLASSES: Final[tuple[Mapping[str, Any], ...]] = (
     {"name": "low", "value": 7},
     {"name": "high", "value": 100, "preemption_policy": "PreemptLowerPriority"},
 )
+_USERS: Final = (None, None, "u", "vv")
+_TAGS: Final[tuple[Mapping[str, str] | None, ...]] = (
+    *(None,) * 6,
+    {"team": "q"},
+    {"application.create.force": "true"},
+)
 _RUN_FOR: Final = (None, None, None, None, 3, "1500ms", 0.25, "30s")
 _WITHIN: Final = (S, 3 * S, 1, 10 * S, 60 * S, 0)
 _PLAIN: Final = (
@@ -183,8 +189,14 @@ class Moves:
         )
 
     def _add_app(self, choices: Choices) -> Step:
+        name, queue = choices.of(self._apps), choices.of(self._leaves)
         return _about(
-            "AddApp", "add_app", app=choices.of(self._apps), queue=choices.of(self._leaves)
+            "AddApp",
+            "add_app",
+            app=name,
+            queue=None if choices.one_in(8) else queue,
+            user=choices.of(_USERS),
+            tags=choices.of(_TAGS),
         )
 
     # Asks
@@ -281,9 +293,12 @@ class Moves:
         if choices.one_in(2):
             labels["pod-group.scheduling.sigs.k8s.io"] = "g0"
         requests = {"cpu": choices.of(("1", "500m", "2"))}
+        metadata: dict[str, Any] = {"name": name, "labels": labels}
+        if choices.one_in(4):
+            metadata["annotations"] = {"yunikorn.apache.org/user.info": '{"user": "u"}'}
         manifest = {
             "kind": "Pod",
-            "metadata": {"name": name, "labels": labels},
+            "metadata": metadata,
             "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]},
         }
         return manifest, ("Apply", "PodObject", name)
