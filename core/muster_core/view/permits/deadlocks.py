@@ -174,7 +174,7 @@ class Deadlocks:
             assert ask is not None, "a slot without untried members"
             leaf = state.leaf_of(slot.app)
             # DEADLOCK-9
-            node = state.nodes.find(state.bit_of(ask)) if leaf.has_room(ask) else None
+            node = state.find_node(leaf, ask) if leaf.has_room(ask) else None
             if node is None:
                 for piece in in_pieces(reversed(_since(group, number))):
                     yield
