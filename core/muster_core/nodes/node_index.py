@@ -131,7 +131,7 @@ class NodeIndex:
         del self.touched[node]  # Otherwise removed nodes would pile up if nothing clears it.
         return node
 
-    # SERVICE-9
+    # SERVICE-10, SERVICE-12
     def keep(self, name: str, *, kept: bool) -> None:
         """Place only asks that require it on the node of this name from now on, or any ask again.
 

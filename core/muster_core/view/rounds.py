@@ -206,7 +206,7 @@ class Rounds:
         node = None
         if not self._state.exact or leaf.has_room(ask):
             node = self._state.nodes.find(bit)
-            # SERVICE-9
+            # SERVICE-10
             if (
                 node is not None
                 and node.kept

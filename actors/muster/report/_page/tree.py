@@ -235,6 +235,7 @@ def _told(config: QueueConfig) -> Iterator[str]:
         (settings.blocking, usual.blocking, "application.sort.blocking enabled"),
         (settings.reclaimable, usual.reclaimable, "queue.reclaimable false"),
         (settings.preemption_policy, usual.preemption_policy, "preemption.policy"),
+        (settings.required_node, usual.required_node, "preemption.required.node enabled"),
     ]
     if not config.is_parent:
         texts.append((settings.sort_policy, usual.sort_policy, "application.sort.policy"))

@@ -90,7 +90,7 @@ class Evictor:
         for action in self._actions:
             action.start_batch()
 
-    # EVICTION-1, SERVICE-4
+    # EVICTION-1, SERVICE-8
     def take(self, now_us: int) -> Steps[list[Decision]]:
         """Evict for the first ask or group that may and can, between two rounds.
 

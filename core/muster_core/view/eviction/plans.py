@@ -123,7 +123,7 @@ class Planner:
             yield from self._look_at(search, self._in_order(nodes), bit, best)
         return best.plan
 
-    # SERVICE-5
+    # SERVICE-7
     def find_on(self, eligibility: Eligibility, node: Node) -> Steps[Plan | None]:
         """Find the plan for one node, on which an ask lacks nothing but room.
 
@@ -205,7 +205,7 @@ class Planner:
                 lost and eviction_history.lost_on(app, ask, node.name)
             ):
                 continue
-            # SERVICE-9
+            # SERVICE-10
             if node.kept and not kept_nodes.is_service(leaf, ask):
                 continue
             yield node

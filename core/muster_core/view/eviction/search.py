@@ -92,7 +92,7 @@ class Search:
             yield from self._gather_helping()
         return True
 
-    # SERVICE-5
+    # SERVICE-7
     def begin_on(self, node: Node) -> Steps[bool]:
         """Find what can be known before one node is looked at, of an ask that has headroom.
 

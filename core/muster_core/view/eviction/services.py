@@ -1,6 +1,6 @@
 """Node services take room on their nodes, before reclaim and preemption; or they keep the nodes.
 
-SERVICE-3 to SERVICE-9, after YuniKorn's preemption for a required node. What decides who is a victim
+SERVICE-4 to SERVICE-10, after YuniKorn's preemption for a required node. What decides who is a victim
 is the priority alone, so that there is no fence and nothing guaranteed.
 """
 
@@ -69,7 +69,7 @@ class NodeServices:
             plan = yield from self._plan_for(app, ask, node)
             if plan is not None:
                 return plan
-            # SERVICE-9
+            # SERVICE-10
             self._state.kept_nodes.keep(app, ask)
         return None
 
@@ -168,7 +168,7 @@ class ServiceEligibility(Eligibility):
     def reaches(self, leaf: LeafView, common: ViewQueue) -> bool:
         return True
 
-    # SERVICE-4
+    # SERVICE-9
     @override
     def _find_side(self, leaf: LeafView) -> Side:
         """Return a side that nothing protects and no setting changes, in whatever queue it is."""

@@ -1,6 +1,6 @@
 """Node services, and the nodes that they keep while they wait for room.
 
-SERVICE-2, SERVICE-9 to SERVICE-12. An ask becomes a keeper when it was looked at and no room could be
+SERVICE-2, SERVICE-4, SERVICE-10 to SERVICE-12. An ask becomes a keeper when it was looked at and no room could be
 made for it; the evictor decides that. This module knows when that ends. Whoever keeps a node still
 lacks nothing but room there: that is looked at before rounds begin, and in a round after each step.
 """
@@ -118,7 +118,7 @@ class KeptNodes:
             return None
         return node if ask.shape.matches(node.name, node.attributes) else None
 
-    # SERVICE-9
+    # SERVICE-10
     def admits(self, node: Node, leaf: LeafView, ask: Ask) -> bool:
         """Return whether an ask may be placed on a node, as far as node services keep it."""
         return not node.kept or self.is_service(leaf, ask)
@@ -131,7 +131,7 @@ class KeptNodes:
         """Return whether an ask keeps its node."""
         return (app.identity.key, ask.name) in self._keepers
 
-    # SERVICE-9
+    # SERVICE-10
     def keep(self, app: ViewApp, ask: Ask) -> None:
         """Record that a node service keeps its node, if it does not do so already."""
         keeper = Keeper(app, ask, ask.shape.node or "")
@@ -143,7 +143,7 @@ class KeptNodes:
         self._by_node.setdefault(keeper.node, {})[keeper.holder] = keeper
         self._by_need.setdefault(keeper.need, {})[keeper.holder] = keeper
 
-    # SERVICE-10
+    # SERVICE-11
     def end(self, app: ViewApp, ask: Ask) -> None:
         """Record that an ask was bound, or that its bind has failed."""
         keeper = self._keepers.pop((app.identity.key, ask.name), None)
@@ -157,7 +157,7 @@ class KeptNodes:
             del self._by_node[keeper.node]
             self._nodes.keep(keeper.node, kept=False)
 
-    # SERVICE-10, SERVICE-11
+    # SERVICE-11
     def settle(self) -> bool:
         """Find which asks are gone, or fail for another reason than room, and end their keeping.
 
@@ -184,7 +184,7 @@ class KeptNodes:
         assert type(leaf) is LeafView, "an application in a parent queue"
         return leaf
 
-    # SERVICE-10, SERVICE-11
+    # SERVICE-11
     def _stands(self, keeper: Keeper) -> bool:
         app, ask = keeper.app, keeper.ask
         if app.pending.get(ask.name) is not ask:

@@ -111,7 +111,7 @@ class ViewState:
         assert type(leaf) is LeafView, "an application in a parent queue"
         return leaf
 
-    # ORDER-21, SERVICE-9
+    # ORDER-21, SERVICE-10
     def find_node(self, leaf: LeafView, ask: Ask) -> Node | None:
         """Return the first node on which a pending ask of a leaf may be placed now, or None."""
         node = self.nodes.find(self.bit_of(ask))
