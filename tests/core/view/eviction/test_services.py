@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 import pytest
 
@@ -13,13 +15,20 @@ from muster_core.view.eviction.plans import Planner
 from muster_core.view.eviction.services import NodeServices
 from tests.core.admission.objects import gang, members
 from tests.core.building import Queue, configuration, wish
-from tests.core.view.eviction.contest import Contest, at_once, contest, names, share
+from tests.core.view.eviction.contest import Contest, at_once, contest, names, share, share_of
 
 
 def serving(name: str = "a", *, most: int | None = None, **properties: str) -> Queue:
     """Give a leaf whose asks for one node are node services."""
+    return serving_with(properties, name, most=most)
+
+
+def serving_with(
+    properties: Mapping[str, str], name: str = "a", *, most: int | None = None
+) -> Queue:
+    """Give a leaf as :func:`serving` does, with properties that are known already."""
     limit = None if most is None else {"vcore": most}
-    return share(name, most=limit, preemption_required_node="enabled", **properties)
+    return share_of(name, {"preemption_required_node": "enabled", **properties}, most=limit)
 
 
 def service(
@@ -84,7 +93,7 @@ def test_of_several_the_first_in_order_takes_room() -> None:
     ],
 )
 def test_no_setting_of_its_leaf_stands_against_it(properties: dict[str, str]) -> None:
-    made = contest(serving(**properties), share("b"), n=1)
+    made = contest(serving_with(properties), share("b"), n=1)
     made.tell(low("x"))
 
     assert made.tell(service())[0] == "released b/x n preempted"
