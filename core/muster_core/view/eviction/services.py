@@ -132,7 +132,8 @@ class NodeServices:
     def _required_by(self, app: ViewApp) -> list[Ask]:
         """Return the pending asks of an application that require a node, in order."""
         bits = bits_of(app.mask & self._state.shapes.one_node)
-        return sorted((ask for bit in bits for ask in app.each_of(bit)), key=app.order_of)
+        asks = {ask.name: ask for bit in bits for ask in app.each_of(bit)}  # Some come twice.
+        return sorted(asks.values(), key=app.order_of)
 
     # SERVICE-4, EVICTION-12
     def _lacking_room(self, leaf: LeafView, app: ViewApp, asks: list[Ask]) -> Iterator[Service]:
