@@ -1,7 +1,7 @@
 """Node services take room on their nodes, before reclaim and preemption; or they keep the nodes.
 
-SERVICE-4 to SERVICE-10, after YuniKorn's preemption for a required node. What decides who is a victim
-is the priority alone, so that there is no fence and nothing guaranteed.
+SERVICE-4 to SERVICE-10, after YuniKorn's preemption for a required node. Only priorities decide which
+asks are victims: no fence and no ``guaranteed`` protects them.
 """
 
 from __future__ import annotations

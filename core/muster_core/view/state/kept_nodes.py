@@ -1,8 +1,9 @@
 """Node services, and the nodes that they keep while they wait for room.
 
-SERVICE-2, SERVICE-4, SERVICE-10 to SERVICE-12. An ask becomes a keeper when it was looked at and no room could be
-made for it; the evictor decides that. This module knows when that ends. Whoever keeps a node still
-lacks nothing but room there: that is looked at before rounds begin, and in a round after each step.
+SERVICE-2, SERVICE-4, SERVICE-10 to SERVICE-12. An ask becomes a keeper when it was looked at and no
+room could be made for it; the evictor decides that. This module knows when that ends. A keeper
+lacks nothing but room on its node: that is checked before rounds begin, and in a round after each
+step.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ class KeptNodes:
         return False
 
     def closed_to(self, leaf: LeafView) -> int:
-        """Return the shapes that have room on a kept node, but not for asks of a leaf; for tests."""
+        """Return the shapes that fit on kept nodes, but are closed to a leaf's asks; for tests."""
         mask = 0
         for name in self._by_node:
             mask |= self._nodes.nodes[name].mask
