@@ -192,7 +192,7 @@ class Service(Claim):
 
     @override
     def message(self, victim: Ask) -> str:
-        return f"for {_full(self.ask)}: a node service of {self.ask.required}"
+        return f"for {_full(self.ask)}: it is a node service and requires {self.ask.required}"
 
 
 def effective_priority(world: World, ask: Ask, other_leaf: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from muster_core.config.model import PreemptionPolicy
 from muster_core.reasons import Code
-from tests.naive import claims, order, services, user_limits
+from tests.naive import claims, order, user_limits
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
 from tests.naive.permits import has_enough
@@ -129,11 +130,8 @@ def _group_limit(moment: Moment, ask: Ask) -> Figures:
 
 
 def _kept(moment: Moment, ask: Ask) -> Figures:
-    """Give the first node that is kept, and the first of the asks that keep it."""
-    kept = moment.kept_from(ask)
-    node = next(node for node in order.nodes(moment.picture) if node in kept)
-    by = order.best_of(moment.picture, set(services.keepers(moment.world, node)))
-    return {"node": node.name, "service": None if by is None else by.full}
+    """Give the first node that is kept, by name."""
+    return {"node": min(node.name for node in moment.kept_from(ask))}
 
 
 def _turn(moment: Moment, ask: Ask) -> Figures:
@@ -166,12 +164,11 @@ def _free(moment: Moment, ask: Ask) -> Figures:
 
 
 def _histogram(moment: Moment, ask: Ask) -> Figures:
-    world, matching, kept = moment.world, moment.matching(ask), moment.kept_from(ask)
+    world, matching = moment.world, moment.matching(ask)
     lacking: dict[str, int] = {}
-    for node in matching:
-        if node.schedulable and node not in kept:
-            kinds = " ".join(sorted(lacks(moment.picture, node, ask)))
-            lacking[kinds] = lacking.get(kinds, 0) + 1
+    for node in moment.open_to(ask):
+        kinds = " ".join(sorted(lacks(moment.picture, node, ask)))
+        lacking[kinds] = lacking.get(kinds, 0) + 1
     return {
         "nodes": len(world.nodes),
         "unmatched": len(world.nodes) - len(matching),
@@ -185,6 +182,14 @@ def _claims(moment: Moment, ask: Ask) -> Figures:
     claim = claims.reclaim(moment.picture, ask, then_us)
     claimant = claim.claimant if isinstance(claim, claims.Reclaim) else None
     return {"claimant": claimant, "preempts": ask.preempts}
+
+
+def _ways(moment: Moment, ask: Ask) -> Figures:
+    """Give what reclaim and preemption could do; nothing of an ask that is a node service alone."""
+    found = _claims(moment, ask)
+    settings = moment.world.queues[ask.app.queue].settings
+    closed = settings.preemption_policy is PreemptionPolicy.DISABLED
+    return {} if closed or not any(found.values()) else found
 
 
 def _delay(moment: Moment, ask: Ask) -> Figures:
@@ -220,11 +225,11 @@ _FIGURES: Final[dict[Code, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.BLOCKED: ("behind", _behind),
     Code.GANG_CYCLE_INVALID: ("gang failed", _failed_member),
     Code.BIND_FAILED: ("node", _failed_bind),
-    Code.NODE_KEPT: ("node service", _kept),
+    Code.NODE_KEPT: ("node", _kept),
     Code.FRAGMENTED: ("free nodes", _free),
     Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking", _histogram),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),
-    Code.RECLAIM_INSUFFICIENT: ("claimant preempts", _claims),
+    Code.RECLAIM_INSUFFICIENT: ("claimant preempts", _ways),
     Code.NOT_YOUR_TURN: ("first", _first),
     Code.DRAINING: ("queue", _draining),
     Code.USER_NOT_ALLOWED: ("queue user", _user),

@@ -82,6 +82,7 @@ def _bind(world: World, ask: Ask, now_us: int) -> bool:
         ask.failures -= 1
         world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.BIND_FAILED))
         let_go(world, ask)
+        ask.keeps = False
         return False
     world.moves += 1
     ask.place, ask.bound_order, ask.keeps = AskPlace.BOUND, world.moves, False

@@ -17,7 +17,7 @@ from muster_core.config.model import SortPolicy
 from muster_core.errors import RefusedError
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
-from tests.naive import claims, order, permits, user_limits
+from tests.naive import claims, order, permits, services, user_limits
 from tests.naive.directory import check_admitted
 from tests.naive.figures import Figures, figures_of
 from tests.naive.gangs import group_of
@@ -180,7 +180,16 @@ def _preemption_delay(moment: Moment, ask: Ask) -> bool:
 
 
 def _reclaim_insufficient(moment: Moment, ask: Ask) -> bool:
-    return moment.now_us >= claims.delay_ends(moment.world, ask) and _could_take(moment, ask)
+    if _could_take(moment, ask):
+        return moment.now_us >= claims.delay_ends(moment.world, ask)
+    return _could_serve(moment, ask)
+
+
+def _could_serve(moment: Moment, ask: Ask) -> bool:
+    """A node service for which room on its node would suffice, though others hold it."""
+    looked_at = moment.world.config.preemption_enabled and moment.is_looked_at(ask)
+    service = looked_at and services.is_service(moment.world, ask)
+    return service and services.lacks_only_room(moment.picture, ask)
 
 
 def _not_your_turn(moment: Moment, ask: Ask) -> bool:

@@ -70,6 +70,7 @@ class _Round:
         self._start()
         while (ask := self._best(self._look(), ROOT)) is not None:
             self._try(ask)
+            services.check(self._look(), *self._world.pending())
         return self._a_bind_failed
 
     def _look(self) -> Picture:
@@ -129,7 +130,6 @@ class _Round:
         """
         picture = self._look()
         leaf = ask.app.queue
-        services.check(picture, ask)
         if user_limits.over(picture, ask):
             return None
         fits = leaf not in self._blocked and picture.fits_headroom(ask)

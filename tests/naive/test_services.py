@@ -195,7 +195,7 @@ def test_while_it_waits_for_room_only_services_are_placed_there() -> None:
     story.play(Release("b", "k-0"), asks("m", app="b", priority=9))
     assert bound(story) == {"b/k-1"}, "who is there stays"
     assert codes(story, "b/m") == ["NodeKept", "NoNodeFits"]
-    assert figures(story, "b/m", Code.NODE_KEPT) == {"node": "n", "service": "a/s"}
+    assert figures(story, "b/m", Code.NODE_KEPT) == {"node": "n"}
     story.play(service("t", priority=-5))
     assert bound(story) == {"b/k-1", "a/t"}, "another service is placed there"
     story.play(Release("a", "t"), Release("b", "k-1"))

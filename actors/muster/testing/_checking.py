@@ -13,6 +13,7 @@ from muster_core.values.priority import current_priority
 
 if TYPE_CHECKING:
     from muster_core.config.model import QueueConfig
+    from muster_core.owners.messages.asks import Ask
     from muster_core.view.tree.application import ViewApp
 
 
@@ -152,9 +153,26 @@ def _check_nothing_fits(state: Examined) -> None:
             leaf = view.queues[app.identity.leaf]
             if explanation.dominant.code in _KEPT_OUT or leaf.may_be_blocked_by_members():
                 continue
+            kept = _kept_from(state, ask, required=leaf.config.settings.required_node)
             for node in view.nodes.in_order():
                 may = node.schedulable and ask.shape.matches(node.name, node.attributes)
+                may = may and node.name not in kept
                 assert not (may and not _over(_plus(node.used, ask.resources), node.capacity))
+
+
+def _kept_from(state: Examined, ask: Ask, *, required: bool) -> set[str]:
+    """Return the names of the nodes that node services keep from an ask.
+
+    Args:
+        state: The state.
+        ask: A pending ask.
+        required: Whether asks of its leaf that require a node are node services.
+    """
+    view = state.machine.view
+    plain = ask.gang is None or view.gangs[ask.gang].satisfied
+    if required and plain and ask.shape.node is not None:
+        return set()
+    return {node.name for node in view.nodes.nodes.values() if node.kept}
 
 
 def _check_placed(state: Examined, since: Snapshot) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from muster_core.admission.placement import RECOVERY
 from muster_core.config.acl import admits, has_acl
+from muster_core.config.names import ROOT
 from muster_core.values.reasons import Code, PendingReason
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
             f"{draining[-1]} is draining: it takes no new application; what is there is served"
         )
         yield PendingReason(Code.DRAINING, message, {"queue": draining[-1]})
+    # PLACEMENT-15
+    if identity.path == f"{ROOT}.{RECOVERY}":  # Nobody has to be admitted there.
+        return
     user, groups = identity.user
     any_acl = has_acl(registry.configuration)
     if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):

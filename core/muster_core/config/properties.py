@@ -107,6 +107,7 @@ PREEMPTION_POLICY: Final = Property(
     "preemption.policy", _choice({policy.value: policy for policy in PreemptionPolicy})
 )
 PREEMPTION_DELAY: Final = Property("preemption.delay", _duration)
+REQUIRED_NODE: Final = Property("preemption.required.node", _choice(_ENABLED))
 GANG_WAIT: Final = Property("gang.wait.time", _duration_above_0)
 GANG_DEADLOCK: Final = Property(
     "gang.deadlock.policy", _choice({policy.value: policy for policy in DeadlockPolicy})
@@ -126,6 +127,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         QUEUE_CREATE,
         PREEMPTION_POLICY,
         PREEMPTION_DELAY,
+        REQUIRED_NODE,
         GANG_WAIT,
         GANG_DEADLOCK,
     )
@@ -169,6 +171,8 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         ),
         # CONFIG-53
         preemption_delay_us=PREEMPTION_DELAY.of(own, above.preemption_delay_us),
+        # SERVICE-1
+        required_node=REQUIRED_NODE.of(own, above.required_node),
         gang_wait_us=GANG_WAIT.of(of_root, above.gang_wait_us),
         deadlock_policy=GANG_DEADLOCK.of(of_root, above.deadlock_policy),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import attrs
 
@@ -18,7 +18,6 @@ from muster_core.values.user_limits import EVERY_NAME, GROUP_NAME, USER_NAME, Li
 
 if TYPE_CHECKING:
     from muster_core.config.fields import Field
-    from muster_core.config.queues import WrittenQueue
 
 # LIMIT-1
 LIMIT_FIELDS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
@@ -43,6 +42,44 @@ class WrittenLimit:
     field: Field
     amounts: Mapping[str, Field]
     applications_field: Field
+
+
+class Amounts(Protocol):
+    """A map of quantities."""
+
+    @property
+    def amounts(self) -> Mapping[str, int]:
+        """The amounts in base units."""
+        ...
+
+
+class QueueWithLimits(Protocol):
+    """A queue with its quotas, its limits and its children."""
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        ...
+
+    @property
+    def max(self) -> Amounts:
+        """Its ``max``."""
+        ...
+
+    @property
+    def max_applications(self) -> int:
+        """Its ``maxapplications``; 0 means no limit."""
+        ...
+
+    @property
+    def limits(self) -> Sequence[WrittenLimit]:
+        """Its ``limits``."""
+        ...
+
+    @property
+    def children(self) -> Sequence[QueueWithLimits]:
+        """Its children."""
+        ...
 
 
 @final
@@ -178,12 +215,12 @@ _NOTHING_SAID: Final = _Least({}, None)
 _Above = Mapping[str, _Least]
 
 
-def check_limits(root: WrittenQueue) -> None:
+def check_limits(root: QueueWithLimits) -> None:
     """Report the limits that are over those of their own queue, or of the queues above it."""
     _check(root, {}, {})
 
 
-def _check(queue: WrittenQueue, users: _Above, groups: _Above) -> None:
+def _check(queue: QueueWithLimits, users: _Above, groups: _Above) -> None:
     for limit in queue.limits:
         _check_queue(limit, queue)
         for name in limit.entry.users:
@@ -209,7 +246,7 @@ def _lowered(
 
 
 # LIMIT-3
-def _check_queue(limit: WrittenLimit, queue: WrittenQueue) -> None:
+def _check_queue(limit: WrittenLimit, queue: QueueWithLimits) -> None:
     """Report what a limit gives over the ``max`` and ``maxapplications`` of its own queue."""
     entry = limit.entry
     for kind, amount in entry.max.amounts:

@@ -40,6 +40,7 @@ class Node(Ranked):
             this cleared it; None if nobody reads it, or if they are too many.
         present: Whether it is still in the index.
         version: A number that changes whenever anything about the node changes.
+        kept: Whether a node service keeps it, so that nothing else is placed there.
     """
 
     name: str
@@ -53,3 +54,4 @@ class Node(Ranked):
     changed: dict[Holder, None] | None = None
     present: bool = True
     version: int = 0
+    kept: bool = False

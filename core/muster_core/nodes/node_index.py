@@ -44,6 +44,8 @@ class NodeIndex:
         self.total: dict[str, int] = {}
         #: All nodes, in the order in which they are tried.
         self._ranking: Ranking[Node] = Ranking()
+        #: The names of the nodes that are kept, whether they exist or not.
+        self._kept: set[str] = set()
         #: New shapes that have not been compared with the nodes yet.
         self._unplaced: list[int] = []
         #: On how many nodes each shape fits now.
@@ -84,6 +86,7 @@ class NodeIndex:
     def _enter(self, node: Node) -> None:
         self.nodes[node.name] = node
         node.weighing = Weighing(node.capacity, self._weights)
+        node.kept = node.name in self._kept
         self._count_capacity(node, 1)
         self._match(node)
         self._set_mask(node, self._fitting_on(node))
@@ -128,6 +131,25 @@ class NodeIndex:
         del self.touched[node]  # Otherwise removed nodes would pile up if nothing clears it.
         return node
 
+    # SERVICE-10, SERVICE-12
+    def keep(self, name: str, *, kept: bool) -> None:
+        """Place only asks that require it on the node of this name from now on, or any ask again.
+
+        Args:
+            name: The name of a node, which need not exist.
+            kept: Whether it is kept from other asks.
+        """
+        if kept:
+            self._kept.add(name)
+        else:
+            self._kept.remove(name)
+            self.grown += 1
+        node = self.nodes.get(name)
+        if node is not None:
+            node.kept = kept
+            self._match(node)
+            self._moved(node)
+
     def touch(self, node: Node) -> None:
         """Record that a node has changed."""
         node.version += 1
@@ -167,6 +189,8 @@ class NodeIndex:
     def room_for(self, bit: int, enough: int) -> int:
         """Count how many asks of the shape at ``bit`` fit on the nodes now, all together.
 
+        Nodes that are kept do not count.
+
         Args:
             bit: The bit of the shape.
             enough: The number at which the count may stop.
@@ -176,7 +200,8 @@ class NodeIndex:
             return known
         count = 0
         for node in self._ranking.standing_for(1 << bit):
-            count += _how_many(self._shapes.shapes[bit].resources, self._free(node))
+            if not node.kept:
+                count += _how_many(self._shapes.shapes[bit].resources, self._free(node))
             if count >= enough:
                 break
         else:
@@ -186,7 +211,8 @@ class NodeIndex:
 
     def more_room(self, node: Node, shape: Shape, amounts: Mapping[str, int]) -> int:
         """Count how many more asks of a shape would fit on a node with ``amounts`` more free."""
-        if not (node.present and node.schedulable and shape.matches(node.name, node.attributes)):
+        may = node.present and node.schedulable and not node.kept
+        if not (may and shape.matches(node.name, node.attributes)):
             return 0
         free = self._free(node)
         more = {name: amount + amounts.get(name, 0) for name, amount in free.items()}
@@ -237,7 +263,8 @@ class NodeIndex:
             yield
             for node in piece:
                 if node.schedulable:
-                    node.matching |= anywhere | self._matching(node, choosy)
+                    new = self._matching(node, choosy)
+                    node.matching |= new & self._shapes.one_node if node.kept else anywhere | new
                     self._set_mask(node, self._fitting_on(node))
                     self._ranking.widen(node)
 
@@ -272,6 +299,8 @@ class NodeIndex:
         node.matching = 0
         if node.schedulable:
             node.matching = shapes.not_choosy | self._matching(node, shapes.choosy)
+            if node.kept:
+                node.matching &= shapes.one_node
 
     def _matching(self, node: Node, bits: Iterable[int]) -> int:
         mask, shapes = 0, self._shapes.shapes
@@ -335,10 +364,12 @@ class NodeIndex:
                 for bit, shape in self._shapes.shapes.items()
                 if node.schedulable
                 and shape.matches(node.name, node.attributes)
+                and (shape.node is not None or not node.kept)
                 and shape.resources.fits_in(free)
             }
             assert set(bits_of(node.mask)) == fresh
         self._counts.check(node.mask for node in order)
+        assert {node.name for node in order if node.kept} == self._kept & self.nodes.keys()
         # The total is the sum of the capacities.
         total: dict[str, int] = {}
         for node in order:

@@ -160,6 +160,7 @@ class ShapeTable:
         "amounts",
         "choosy",
         "not_choosy",
+        "one_node",
         "shapes",
         "singles",
         "types",
@@ -184,6 +185,8 @@ class ShapeTable:
         self.choosy: dict[int, None] = {}
         #: The shapes of single asks, as a mask.
         self.singles = 0
+        #: The shapes that require a node, as a mask.
+        self.one_node = 0
         #: For each type, the amounts asked for, and the masks of the shapes that ask for at
         #: most each amount; None if they must be computed again. The same by type.
         self._prefixes: list[tuple[str, list[int], list[int]]] | None = None
@@ -212,6 +215,8 @@ class ShapeTable:
             self.singles |= 1 << bit
         if shape.is_choosy:
             self.choosy[bit] = None
+            if shape.node is not None:
+                self.one_node |= 1 << bit
         else:
             self.not_choosy |= 1 << bit
         return bit
@@ -221,6 +226,10 @@ class ShapeTable:
         self._users[bit] -= 1
         if not self._users[bit]:
             self._idle[bit] = None
+
+    def is_used(self, bit: int) -> bool:
+        """Return whether a pending or waiting ask has the shape at ``bit``."""
+        return self._users[bit] > 0
 
     def forget_idle(self) -> list[int]:
         """Remove the shapes that have been idle longest, if there are too many; return their bits.
@@ -238,6 +247,7 @@ class ShapeTable:
             self.choosy.pop(bit, None)
             self.not_choosy &= ~(1 << bit)
             self.singles &= ~(1 << bit)
+            self.one_node &= ~(1 << bit)
             forgotten.append(bit)
         self._free.extend(forgotten)
         self._prefixes = None
@@ -339,3 +349,5 @@ class ShapeTable:
         assert set(bits_of(self.not_choosy)) == set(self.shapes) - choosy
         singles = {bit for bit, shape in self.shapes.items() if shape.members == 1}
         assert set(bits_of(self.singles)) == singles
+        required = {bit for bit, shape in self.shapes.items() if shape.node is not None}
+        assert set(bits_of(self.one_node)) == required

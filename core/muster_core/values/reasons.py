@@ -67,6 +67,7 @@ _RULES: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.BLOCKED: ("ROUND-13",),
     Code.GANG_CYCLE_INVALID: ("GANG-25", "GANG-28"),
     Code.BIND_FAILED: ("FEED-34", "FEED-36"),
+    Code.NODE_KEPT: ("SERVICE-10",),
     Code.FRAGMENTED: ("ORDER-21",),
     Code.NO_NODE_FITS: ("ORDER-21",),
     Code.PREEMPTION_DELAY: ("EVICTION-5",),

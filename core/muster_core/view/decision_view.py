@@ -242,6 +242,7 @@ class DecisionView:
         self._state.gang_index.check()
         self._state.delays.check()
         self._state.user_limits.check(self.apps)
+        self._state.kept_nodes.check()
         assert self._state.claimants == {
             key: queue for key, queue in self.queues.items() if queue.claims
         }
@@ -264,7 +265,7 @@ class DecisionView:
         mask = leaf.open & self._state.fitting
         for queue in leaf.upward():
             mask &= queue.admits
-        assert not mask
+        assert not mask & ~self._state.kept_nodes.closed_to(leaf)
 
     def _check_nodes(self) -> None:
         """Assert that nodes hold all and only the existing allocations."""

@@ -3,8 +3,9 @@
 A round searches for the first ask in order that could be placed, instead of trying every
 ask: an ask that fits nowhere changes nothing, and free room only shrinks during a round.
 The exception is a round in which gang members may release nodes that they have held since
-before the round. Such a round is *exact*: it tries every ask in its turn, and remembers
-which asks were tried before room was released.
+before the round, or in which a node that a node service keeps may be open to others again. Such
+a round is *exact*: it tries every ask in its turn, and remembers which asks were tried before
+there was more room.
 """
 
 from __future__ import annotations
@@ -76,10 +77,15 @@ class Rounds:
         yield from self._state.delays.refresh()
         changed = self._state.gang_index.take_changed()
         self._evictor.start_batch(is_new=is_new)
+        kept_nodes = self._state.kept_nodes
         while True:
+            kept_nodes.settle()
             # ROUND-2, ROUND-7
             yield from self._rounds(changed, now_us)
             changed = []
+            # SERVICE-11
+            if kept_nodes and kept_nodes.settle():
+                continue
             taken = yield from self._evictor.take(now_us)
             # EVICTION-2
             if taken:
@@ -131,7 +137,12 @@ class Rounds:
 
     def _round(self, now_us: int) -> Iterator[Decided]:
         state = self._state
-        self._set_exact(exact=self._permits.must_be_exact())
+        kept_nodes, opening = state.kept_nodes, False
+        # SERVICE-11
+        if kept_nodes:
+            kept_nodes.settle()
+            opening = kept_nodes.may_open()
+        self._set_exact(exact=opening or self._permits.must_be_exact())
         state.refresh()
         state.gang_shapes.refresh()
         self._permits.judge(exact=state.exact)
@@ -145,6 +156,9 @@ class Rounds:
             if not (root.open & fitting or root.visiting):
                 break
             decisions += self._step(root, fitting, now_us)
+            # SERVICE-11
+            if opening:
+                kept_nodes.end_without_headroom()
             self.steps += 1
             tried += 1
             # A gang counts with all its members, though it may have been tried in vain.
@@ -201,6 +215,13 @@ class Rounds:
         node = None
         if not exact or (is_allowed and leaf.has_room(ask)):
             node = self._state.nodes.find(bit)
+            # SERVICE-10
+            if (
+                node is not None
+                and node.kept
+                and not self._state.kept_nodes.admits(node, leaf, ask)
+            ):
+                node = None
         if node is None:
             assert exact, "chose an ask that fits no node"
             # ROUND-12
@@ -216,6 +237,8 @@ class Rounds:
             decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node)]
         else:
             decisions = self._placements.assign(leaf, app, ask, bit, node, now_us)
+        if node.kept:
+            self._state.kept_nodes.end(app, ask)
         self._placements.list_apps()
         return decisions
 

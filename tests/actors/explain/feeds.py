@@ -389,6 +389,31 @@ CASES: Final[dict[str, Case]] = {
         "NoNodeFits",
         ("property", "capacity", "node", "release"),
     ),
+    "it may take room on its node": Case(
+        _queues("{name: q}", "{name: r}")
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 3)
+        + _ask("a", "z", 1)
+        + _app("b")
+        + _ask("b", "x", 2, ", node: n1"),
+        "b/x",
+        "NoNodeFits",
+        ("property", "capacity", "release"),
+    ),
+    "a node service keeps the node": Case(
+        _queues("{name: q, properties: {preemption.required.node: enabled}}", "{name: r}")
+        + _NODE
+        + _app("a", "r")
+        + _ask("a", "y", 3, ", priority: 5")
+        + _app("b")
+        + _ask("b", "s", 4, ", node: n1")
+        + "- {op: settle, at: 1}\n"
+        + _ask("a", "x", 1),
+        "a/x",
+        "NodeKept",
+        ("capacity", "node", "remove_ahead"),
+    ),
     "a queue of higher priority": Case(
         _queues("{name: q, properties: {queue.priority: 3}}", "{name: r}")
         + "- {op: add_node, node: n1, capacity: {vcore: 1}}\n- {op: add_node, node: n2, "

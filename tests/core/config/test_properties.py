@@ -40,6 +40,7 @@ EVERY_OTHER_VALUE = {
     "queue.create": ("disabled", "create", False),
     "preemption.policy": ("disabled", "preemption_policy", PreemptionPolicy.DISABLED),
     "preemption.delay": ("90s", "preemption_delay_us", 90_000_000),
+    "preemption.required.node": ("enabled", "required_node", True),
     "gang.wait.time": ("90s", "gang_wait_us", 90_000_000),
     "gang.deadlock.policy": ("report", "deadlock_policy", DeadlockPolicy.REPORT),
 }
@@ -52,6 +53,7 @@ INHERITED = {
     "queue.create",
     "preemption.policy",
     "preemption.delay",
+    "preemption.required.node",
 }
 
 
@@ -85,6 +87,7 @@ def test_what_is_inherited(name: str) -> None:
         ("queue.reclaimable", "false", "true"),
         ("preemption.policy", "disabled", "default"),
         ("preemption.delay", "1s", "30s"),
+        ("preemption.required.node", "enabled", "disabled"),
     ],
 )
 def test_an_own_value_overrides_an_inherited_one(name: str, other: str, default: str) -> None:

@@ -386,3 +386,39 @@ def test_full_nodes_at_the_front_are_passed_over() -> None:
     nodes.index.check()
 
     assert found == sorted(nodes.index.nodes)
+
+
+def test_a_kept_node_is_for_those_that_require_it() -> None:
+    nodes = Nodes()
+    nodes.add("m", "n", vcore=2)
+    assert nodes.find(shape(vcore=1)) == "m"
+    nodes.index.keep("m", kept=True)
+
+    assert nodes.find(shape(vcore=1)) == "n"
+    assert nodes.find(shape(vcore=2)) == "n"
+    assert nodes.find(shape("m", vcore=1)) == "m"
+    nodes.index.keep("m", kept=False)
+    assert nodes.find(shape(vcore=2)) == "m"
+
+
+def test_a_node_is_kept_before_it_comes_and_when_it_comes_back() -> None:
+    nodes = Nodes()
+    nodes.index.keep("n", kept=True)
+    nodes.add("n", vcore=2)
+    assert nodes.find(shape(vcore=1)) is None
+    nodes.index.remove("n")
+    nodes.add("n", vcore=2)
+    assert nodes.find(shape(vcore=1)) is None
+    nodes.index.keep("n", kept=False)
+
+    assert nodes.find(shape(vcore=1)) == "n"
+
+
+def test_there_is_no_room_for_members_on_a_kept_node() -> None:
+    nodes = Nodes()
+    nodes.add("m", "n", vcore=2)
+    nodes.find(shape(vcore=1))
+    nodes.index.keep("m", kept=True)
+
+    assert nodes.index.room_for(nodes.shapes.find(shape(vcore=1)) or 0, 9) == 2
+    assert nodes.index.more_room(nodes.index.nodes["m"], shape(vcore=1), {"vcore": 5}) == 0

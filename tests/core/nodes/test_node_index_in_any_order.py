@@ -24,10 +24,12 @@ class PlainNode:
     attributes: dict[str, str]
     schedulable: bool
     used: dict[str, int] = attrs.field(factory=dict[str, int])
+    kept: bool = False
 
     def fits(self, name: str, wanted: Shape) -> bool:
         return (
             self.schedulable
+            and (wanted.node is not None or not self.kept)
             and wanted.matches(name, self.attributes)
             and all(
                 self.used.get(kind, 0) + amount <= self.capacity.get(kind, 0)
@@ -36,7 +38,7 @@ class PlainNode:
         )
 
     def room(self, name: str, wanted: Shape) -> int:
-        if not self.fits(name, wanted):
+        if self.kept or not self.fits(name, wanted):
             return 0
         return min(
             (self.capacity[kind] - self.used.get(kind, 0)) // amount
@@ -75,6 +77,7 @@ class Indexes(RuleBasedStateMachine):
         self.taken: list[tuple[Node, PlainNode, Shape, Holder]] = []
         self.sign = 1.0
         self.asks = 0
+        self.kept: set[str] = set()
         self.rooms: dict[Shape, int] = {}
         self.grown = -1
 
@@ -95,14 +98,25 @@ class Indexes(RuleBasedStateMachine):
     ) -> None:
         if name not in self.plain:
             self.nodes.add(name, attributes=attributes, schedulable=schedulable, **capacity)
-            self.plain[name] = PlainNode(capacity, attributes, schedulable)
+            kept = name in self.kept
+            self.plain[name] = PlainNode(capacity, attributes, schedulable, kept=kept)
 
     @rule(first=st.integers(0, 60), vcore=st.integers(1, 3))
     def add_many(self, first: int, vcore: int) -> None:
         for number in range(first, first + BLOCK_SIZE):
             if f"n{number}" not in self.plain:
                 self.nodes.add(f"n{number}", vcore=vcore)
-                self.plain[f"n{number}"] = PlainNode({"vcore": vcore}, {}, schedulable=True)
+                kept = f"n{number}" in self.kept
+                self.plain[f"n{number}"] = PlainNode({"vcore": vcore}, {}, True, kept=kept)
+
+    @rule(name=NAMES.filter(lambda name: len(name) == 2))
+    def keep(self, name: str) -> None:
+        """Keep a node, whether it is there or not, or keep it no longer."""
+        kept = name not in self.kept
+        self.nodes.index.keep(name, kept=kept)
+        self.kept ^= {name}
+        if name in self.plain:
+            self.plain[name].kept = kept
 
     @precondition(lambda self: self.plain)
     @rule(

@@ -132,6 +132,8 @@ def _policies(case: Case) -> Iterator[Remedy]:
     waited_us = case.at_us - case.explanation.since_us
     if settings.preemption_delay_us > waited_us:
         wanted.append(("preemption.delay", span(waited_us)))
+    if case.event.node is not None and not settings.required_node:
+        wanted.append(("preemption.required.node", "enabled"))
     for name, value in wanted:
         change = {leaf.path: QueueChange(properties={name: value})}
         text = f"{name}: {value} for {leaf.path}"

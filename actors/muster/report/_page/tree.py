@@ -234,6 +234,7 @@ def _told(config: QueueConfig) -> Iterator[str]:
         (settings.sort_by_priority, usual.sort_by_priority, "application.sort.priority disabled"),
         (settings.reclaimable, usual.reclaimable, "queue.reclaimable false"),
         (settings.preemption_policy, usual.preemption_policy, "preemption.policy"),
+        (settings.required_node, usual.required_node, "preemption.required.node enabled"),
     ]
     if not config.is_parent:  # On a parent they order nothing, and are handed down.
         texts.append((settings.blocking, usual.blocking, "application.sort.blocking enabled"))

@@ -79,18 +79,6 @@ class EvictionAction(ABC):
         The caller has checked the delay and the settings of the leaf.
         """
 
-    # EVICTION-18
-    def exempt(self, ask: Ask) -> frozenset[str]:
-        """Return the gangs whose members are no victims for an ask: the gangs of its group.
-
-        This holds even if the ask's gang is satisfied: otherwise the ask could leave its own gang
-        incomplete.
-        """
-        if ask.gang is None:
-            return frozenset()
-        group = self.state.gang_index.group_of(self.state.gangs[ask.gang])
-        return frozenset(gang.name for gang in group.gangs)
-
     @abstractmethod
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
         """Return what an ask shares with asks that have the same plans."""
@@ -197,27 +185,10 @@ class EvictionAction(ABC):
                 if not self._is_open(queue):
                     return
                 # EVICTION-9
-                first = self._first_of_all(app) if queue.config.settings.blocking else None
+                first = first_of_all(self.state, app) if queue.config.settings.blocking else None
                 yield from self._of_app(queue, app, now_us, only=first)
                 if first is not None:
                     return
-
-    # EVICTION-9
-    def _first_of_all(self, app: ViewApp) -> Ask | None:
-        """Return the first pending ask that neither PreFilter nor a limit refuses."""
-        # LIMIT-10
-        asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
-        return min(
-            (ask for ask in asks if not self._is_refused(ask)),
-            key=app.order_of,
-            default=None,
-        )
-
-    def _is_refused(self, ask: Ask) -> bool:
-        if ask.gang is None:
-            return False
-        gang = self.state.gangs[ask.gang]
-        return not gang.satisfied and not (gang.missing and gang.admits())
 
     def _of_app(
         self, leaf: LeafView, app: ViewApp, now_us: int, *, only: Ask | None
@@ -275,3 +246,44 @@ class EvictionAction(ABC):
             ):
                 continue
             yield slot.order_of(first), first
+
+
+# EVICTION-9
+def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
+    """Return the first pending ask of an application that neither PreFilter nor a limit refuses.
+
+    Args:
+        state: The view.
+        app: The application.
+    """
+    # LIMIT-10
+    asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
+    return min(
+        (ask for ask in asks if not _is_refused(state, ask)),
+        key=app.order_of,
+        default=None,
+    )
+
+
+def _is_refused(state: ViewState, ask: Ask) -> bool:
+    if ask.gang is None:
+        return False
+    gang = state.gangs[ask.gang]
+    return not gang.satisfied and not (gang.missing and gang.admits())
+
+
+# EVICTION-18
+def exempt(state: ViewState, ask: Ask) -> frozenset[str]:
+    """Return the gangs whose members are no victims for an ask: the gangs of its group.
+
+    This holds even if the ask's gang is satisfied: otherwise the ask could leave its own gang
+    incomplete.
+
+    Args:
+        state: The view.
+        ask: The ask.
+    """
+    if ask.gang is None:
+        return frozenset()
+    group = state.gang_index.group_of(state.gangs[ask.gang])
+    return frozenset(gang.name for gang in group.gangs)

@@ -102,6 +102,7 @@ class Side:
         fixed: The effective priority of all asks of the leaf, if a fence sets it.
         raised: The number added to the priority of the preemptor to make it effective.
         replaced: The effective priority of the preemptor, if a fence sets it.
+        services: Whether asks of the leaf can be node services, which are no victims.
     """
 
     leaf: LeafView
@@ -113,6 +114,7 @@ class Side:
     fixed: int | None
     raised: int
     replaced: int | None
+    services: bool = False
 
     # PREEMPTION-5
     def effective(self, priority: int) -> int:
@@ -241,12 +243,17 @@ class Eligibility(ABC):
             ranks.pop()
         guarded = tuple(queue for queue in below if queue.config.guaranteed)
         losing = guarded if leaf in guarded else (leaf, *guarded)
-        return Side(leaf, below, guarded, losing, tuple(ranks), added, fixed, mine, replaced)
+        services = leaf.config.settings.required_node
+        rank = tuple(ranks)
+        return Side(leaf, below, guarded, losing, rank, added, fixed, mine, replaced, services)
 
+    # SERVICE-3
     def may_take_one(self, side: Side, victim: Victim, losses: Losses) -> bool:
         """Return whether a victim may be taken alone, given the losses so far."""
         ask = victim.allocation.ask
         if ask.gang in self._exempt or not self.deserves(side, victim, losses):
+            return False
+        if side.services and self.state.kept_nodes.is_service(side.leaf, ask):
             return False
         # EVICTION-16
         for queue in side.guarded:
@@ -256,7 +263,7 @@ class Eligibility(ABC):
                     return False
         return True
 
-    # EVICTION-31
+    # EVICTION-31, SERVICE-3
     def may_take(self, unit: Sequence[Victim], losses: Losses) -> bool:
         """Return whether victims may be taken together, given the losses so far."""
         falls: dict[int, dict[str, int]] = {}
@@ -265,6 +272,9 @@ class Eligibility(ABC):
             if side is None or victim.allocation.ask.gang in self._exempt:
                 return False
             if not self.deserves(side, victim, losses):
+                return False
+            ask = victim.allocation.ask
+            if side.services and self.state.kept_nodes.is_service(side.leaf, ask):
                 return False
             for queue in side.guarded:
                 add_to(falls.setdefault(queue.key, {}), victim.allocation.ask.resources)

@@ -1,4 +1,4 @@
-"""Reclaim and preemption in steps: each evicts victims, and places an ask or a group.
+"""Node services, reclaim and preemption in steps: each evicts, and places an ask or a group.
 
 EVICTION-1, EVICTION-2, EVICTION-26, EVICTION-27. Nothing is evicted unless it suffices, and the
 preemptor is placed in the same step.
@@ -15,6 +15,7 @@ from muster_core.view.eviction.evictions import Evictions
 from muster_core.view.eviction.plans import Plan, Planner
 from muster_core.view.eviction.preemption import Preemption
 from muster_core.view.eviction.reclaim import Reclaim
+from muster_core.view.eviction.services import NodeServices
 from muster_core.view.eviction.victim_index import VictimIndex
 from muster_core.view.placement.placements import say
 
@@ -72,6 +73,7 @@ class Evictor:
         self._permits = permits
         self._victim_index = VictimIndex(state)
         self._planner = Planner(state, self._victim_index)
+        self._services = NodeServices(state, self._planner)
         # EVICTION-1
         self._actions: tuple[EvictionAction, ...] = (Reclaim(state), Preemption(state))
         self.evictions = Evictions(state, placements)
@@ -88,7 +90,7 @@ class Evictor:
         for action in self._actions:
             action.start_batch()
 
-    # EVICTION-1
+    # EVICTION-1, SERVICE-8
     def take(self, now_us: int) -> Steps[list[Decision]]:
         """Evict for the first ask or group that may and can, between two rounds.
 
@@ -98,6 +100,9 @@ class Evictor:
         Returns:
             The decisions; empty if no plan was found.
         """
+        plan = yield from self._services.find()
+        if plan is not None:
+            return self._carry_out(plan, now_us)
         for action in self._actions:
             decisions = yield from self._evict_by(action, now_us)
             if decisions:
@@ -133,7 +138,7 @@ class Evictor:
         # LIMIT-9
         if not app.is_within_limits(ask) or not self._state.leaf_of(app).has_room(ask):
             return None
-        return self._state.nodes.find(self._state.bit_of(ask))
+        return self._state.find_node(self._state.leaf_of(app), ask)
 
     def _plan_for(self, action: EvictionAction, app: ViewApp, ask: Ask) -> Steps[Plan | None]:
         """Find a plan for an ask; None if there is none, or the ask fits without evictions."""
@@ -164,6 +169,7 @@ class Evictor:
         decisions.append(say(_ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
             decisions.append(placements.fail(leaf, app, ask, self._state.bit_of(ask), plan.node))
+            self._state.kept_nodes.end(app, ask)
         else:
             decisions.extend(placements.bind(leaf, app, ask, plan.node, now_us))
             self._state.eviction_history.note(app.identity.key, ask, plan.node.name)

@@ -123,6 +123,20 @@ class Planner:
             yield from self._look_at(search, self._in_order(nodes), bit, best)
         return best.plan
 
+    # SERVICE-7
+    def find_on(self, eligibility: Eligibility, node: Node) -> Steps[Plan | None]:
+        """Find the plan for one node, on which an ask lacks nothing but room.
+
+        Args:
+            eligibility: The eligibility of the ask.
+            node: The node.
+        """
+        eligibility.sides = self._sides_of(eligibility)
+        search = Search(self._state, self._victim_index, eligibility)
+        if not (yield from search.begin_on(node)):
+            return None
+        return (yield from self._plan_on(search, node))
+
     def _in_order(self, nodes: Collection[Node]) -> Iterable[Node]:
         """Return some of the nodes in node order."""
         if len(nodes) * FEW < len(self._state.nodes.nodes):
@@ -185,10 +199,14 @@ class Planner:
             self._state.eviction_history,
         )
         lost = eviction_history.has_lost(app, ask)
+        kept_nodes, leaf = self._state.kept_nodes, eligibility.leaf
         for node in nodes:
             if not node.matching >> bit & 1 or (
                 lost and eviction_history.lost_on(app, ask, node.name)
             ):
+                continue
+            # SERVICE-10
+            if node.kept and not kept_nodes.is_service(leaf, ask):
                 continue
             yield node
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 from typing_extensions import override
 
 from muster_core.values.decisions import Reason
-from muster_core.view.eviction.action import AlikeAsks, EvictionAction
+from muster_core.view.eviction.action import AlikeAsks, EvictionAction, exempt
 from muster_core.view.eviction.eligibility import Eligibility, fence_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Preemption(EvictionAction):
 
     @override
     def eligibility(self, app: ViewApp, ask: Ask) -> Eligibility | None:
-        return PreemptionEligibility(self.state, app, ask, self.exempt(ask))
+        return PreemptionEligibility(self.state, app, ask, exempt(self.state, ask))
 
     @override
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from muster_core.structures.shapes import bits_of
 from muster_core.values.decisions import Reason
-from muster_core.view.eviction.action import AlikeAsks, EvictionAction
+from muster_core.view.eviction.action import AlikeAsks, EvictionAction, exempt
 from muster_core.view.eviction.eligibility import Eligibility, fence_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Reclaim(EvictionAction):
         claimant = claimant_of(self.state.leaf_of(app), ask)
         if claimant is None:
             return None
-        return ReclaimEligibility(self.state, app, ask, self.exempt(ask), claimant)
+        return ReclaimEligibility(self.state, app, ask, exempt(self.state, ask), claimant)
 
     @override
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:

@@ -92,6 +92,27 @@ class Search:
             yield from self._gather_helping()
         return True
 
+    # SERVICE-7
+    def begin_on(self, node: Node) -> Steps[bool]:
+        """Find what can be known before one node is looked at, of an ask that has headroom.
+
+        Args:
+            node: The only node that counts, which lacks something for the ask.
+
+        Returns:
+            Whether there may be a plan.
+        """
+        yield from self.victim_index.refresh()
+        lack, sums = self.lack(node), self.victim_index.on(node).sums()
+        level = sums.level_for(lack)
+        if level is None:
+            return False
+        for key in self.victim_index.on(node).by_leaf():
+            side = self.eligibility.side(key)
+            if side is not None and not self.eligibility.is_beyond(side, sums.priorities[level]):
+                self.sides[key] = side
+        return bool(self.sides)
+
     def _gather_helping(self) -> Steps[None]:
         """Collect the victims on all nodes that could make headroom."""
         yield from self.victim_index.look()

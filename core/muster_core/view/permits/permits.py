@@ -283,7 +283,7 @@ class Permits:
         # GANG-27, ORDER-4, ROUND-15
         node = None
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
-            node = self._state.nodes.find(bit)
+            node = self._state.find_node(leaf, ask)
         if node is None:
             if group.strict:
                 self._note_failure(group, leaf, app, ask)

@@ -1,4 +1,4 @@
-"""The reasons that follow from reclaim and preemption (EVICTION-5, RECLAIM-1, PREEMPTION-1)."""
+"""The reasons that follow from evictions (EVICTION-5, RECLAIM-1, PREEMPTION-1, SERVICE-4)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from muster_core.view.eviction.reclaim import claimant_of
 from muster_core.view.reasons.words import listed, seconds
 
 if TYPE_CHECKING:
+    from muster_core.owners.messages.asks import Ask
     from muster_core.values.reasons import Fact
     from muster_core.view.reasons.turns import Turn, Turns
     from muster_core.view.state.view_state import ViewState
@@ -26,11 +27,14 @@ def eviction_reason(
         now_us: The present instant, in microseconds.
     """
     leaf, app, ask = turn.leaf, turn.app, turn.ask
-    if leaf.watched is None or not _is_looked_at(state, turns, turn):
+    if not _is_looked_at(state, turns, turn):
         return None
+    service = state.delays.enabled and state.kept_nodes.node_of(leaf, app, ask) is not None
+    if leaf.watched is None:
+        return _service_reason(ask) if service else None
     claimant = claimant_of(leaf, ask)
     if claimant is None and not ask.preempts:
-        return None
+        return _service_reason(ask) if service else None
     ways: list[str] = []
     facts: dict[str, Fact] = {"claimant": None, "preempts": ask.preempts}
     if claimant is not None:
@@ -44,8 +48,21 @@ def eviction_reason(
         facts["left_us"] = left_us
         message = f"in {seconds(left_us)} it may {listed(ways)}"
         return PendingReason(Code.PREEMPTION_DELAY, message, facts)
+    if service:
+        ways.append(_service_way(ask))
     message = f"it may {listed(ways)}, but no victims that may be taken make room for it"
     return PendingReason(Code.RECLAIM_INSUFFICIENT, message, facts)
+
+
+def _service_way(ask: Ask) -> str:
+    return f"take room on {ask.shape.node} as a node service"
+
+
+# SERVICE-7
+def _service_reason(ask: Ask) -> PendingReason:
+    """Return why a node service that may do nothing else has evicted nothing."""
+    message = f"it may {_service_way(ask)}, but no victims that may be taken make room for it"
+    return PendingReason(Code.RECLAIM_INSUFFICIENT, message, {"node": ask.shape.node})
 
 
 def _is_looked_at(state: ViewState, turns: Turns, turn: Turn) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from muster_core.view.permits.permits import Permits
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
 
 
 @final
@@ -41,7 +42,8 @@ class Explainer:
         self._state = state
         self._permits = permits
         self._turns = Turns(state)
-        self._surveys: dict[Shape, room.Survey] = {}
+        #: The comparisons of nodes with shapes; those of node services are others.
+        self._surveys: dict[tuple[Shape, bool], room.Survey] = {}
 
     def pending(self) -> Iterator[tuple[ViewApp, Ask]]:
         """Iterate over the asks that are pending, parked or waiting.
@@ -123,7 +125,7 @@ class Explainer:
     def _reasons(self, turn: Turn, now_us: int) -> Iterator[PendingReason]:
         """Return the reasons of a pending ask apart from the order, in the order of the codes."""
         state, (leaf, app, ask) = self._state, (turn.leaf, turn.app, turn.ask)
-        nodes, ganged = self._survey(ask.shape), self._gang_of(ask)
+        nodes, ganged = self._survey(leaf, ask), self._gang_of(ask)
         found = (
             None if ganged is None else gangs.refusal(*ganged),
             room.never_fits(leaf, ask, nodes, state.nodes.nodes),
@@ -134,6 +136,7 @@ class Explainer:
             self._turns.blocked(turn),
             None if ganged is None else self._cycle(*ganged),
             _bind_failed(app, ask),
+            room.node_kept(state, nodes),
             *room.no_room(ask, nodes),
             eviction_reason(state, self._turns, turn, now_us),
         )
@@ -144,10 +147,12 @@ class Explainer:
             return None
         return why_rolled_back(self._state, gang, group, self._permits.failures.get(group.names))
 
-    def _survey(self, shape: Shape) -> room.Survey:
-        if shape not in self._surveys:
-            self._surveys[shape] = room.survey(self._state.nodes, shape)
-        return self._surveys[shape]
+    def _survey(self, leaf: LeafView, ask: Ask) -> room.Survey:
+        service = self._state.kept_nodes.is_service(leaf, ask)
+        key = (ask.shape, service)
+        if key not in self._surveys:
+            self._surveys[key] = room.survey(self._state.nodes, ask.shape, service=service)
+        return self._surveys[key]
 
 
 def _bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:

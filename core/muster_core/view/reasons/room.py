@@ -8,7 +8,7 @@ import attrs
 
 from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.quotas import over_max
-from muster_core.view.reasons.words import amount, amounts, counted, listed
+from muster_core.view.reasons.words import amount, amounts, counted, listed, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
     from muster_core.values.reasons import Fact
+    from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.leaf import LeafView
 
 
@@ -31,25 +32,30 @@ class Survey:
         unmatched: How many do not match the shape's selector or required node.
         unschedulable: How many match and are not schedulable.
         large: How many match and have the capacity, if they were empty.
-        fitting: How many have room now.
-        lacking: How many of the others lack each set of types.
+        kept: How many match and are schedulable, but are kept for node services.
+        fitting: How many of the others have room now.
+        lacking: How many of the rest lack each set of types.
         largest: The largest capacity of a matching node, of each requested type.
-        free: The free amounts of all schedulable, matching nodes, of each requested type.
-        closest: Of these nodes the one that lacks the least, as a fraction of the request,
+        free: The free amounts of all schedulable, matching nodes that are not kept, of each
+            requested type.
+        closed: The first kept node, by name, that has room now, or None.
+        closest: Of the nodes that lack something the one that lacks the least, as a fraction of the request,
             and what it lacks.
     """
 
     nodes: int = 0
     unmatched: int = 0
     unschedulable: int = 0
+    kept: int = 0
     large: int = 0
     fitting: int = 0
     lacking: dict[tuple[str, ...], int] = attrs.field(factory=dict[tuple[str, ...], int])
     largest: dict[str, int] = attrs.field(factory=dict[str, int])
     free: dict[str, int] = attrs.field(factory=dict[str, int])
+    closed: str | None = None
     closest: tuple[float, str, dict[str, int]] | None = None
 
-    def look_at(self, node: Node, shape: Shape) -> None:
+    def look_at(self, node: Node, shape: Shape, *, service: bool) -> None:
         """Count a node."""
         self.nodes += 1
         if not shape.matches(node.name, node.attributes):
@@ -61,6 +67,10 @@ class Survey:
             self.largest[kind] = max(self.largest.get(kind, 0), capacity.get(kind, 0))
         if not node.schedulable:
             self.unschedulable += 1
+            return
+        # SERVICE-10
+        if node.kept and not service:
+            self._look_at_kept(node, shape)
             return
         lacks: dict[str, int] = {}
         for kind, number in wanted.items():
@@ -77,13 +87,37 @@ class Survey:
         if self.closest is None or (distance, node.name) < self.closest[:2]:
             self.closest = (distance, node.name, lacks)
 
+    def _look_at_kept(self, node: Node, shape: Shape) -> None:
+        self.kept += 1
+        free = {kind: most - node.used.get(kind, 0) for kind, most in node.capacity.items()}
+        if shape.resources.fits_in(free) and (self.closed is None or node.name < self.closed):
+            self.closed = node.name
 
-def survey(nodes: NodeIndex, shape: Shape) -> Survey:
-    """Compare every node with a shape."""
+
+def survey(nodes: NodeIndex, shape: Shape, *, service: bool = False) -> Survey:
+    """Compare every node with a shape.
+
+    Args:
+        nodes: The nodes.
+        shape: The shape.
+        service: Whether the asks in question are node services, to which kept nodes are open.
+    """
     made = Survey()
     for node in nodes.nodes.values():
-        made.look_at(node, shape)
+        made.look_at(node, shape, service=service)
     return made
+
+
+def node_kept(state: ViewState, seen: Survey) -> PendingReason | None:
+    """Return which node service keeps a node on which an ask would fit, or None."""
+    keeper = (
+        None if seen.closed is None or seen.fitting else state.kept_nodes.keeper_of(seen.closed)
+    )
+    if keeper is None:
+        return None
+    name = named(keeper.app, keeper.ask)
+    message = f"it would fit on {keeper.node}, which node service {name} keeps until it has room"
+    return PendingReason(Code.NODE_KEPT, message, {"node": keeper.node, "keeper": name})
 
 
 def never_fits(
@@ -156,6 +190,7 @@ def _histogram(seen: Survey) -> str:
         return "there are no nodes"
     counts = [(seen.unmatched, "does not match", "do not match")]
     counts.append((seen.unschedulable, "is not schedulable", "are not schedulable"))
+    counts.append((seen.kept, "is kept for a node service", "are kept for node services"))
     for kinds, number in sorted(seen.lacking.items()):
         lack = f"too little {listed(kinds)}"
         counts.append((number, f"has {lack}", f"have {lack}"))
@@ -174,6 +209,8 @@ def _figures(seen: Survey) -> dict[str, Fact]:
         "unschedulable": seen.unschedulable,
         "lacking": {" ".join(kinds): number for kinds, number in sorted(seen.lacking.items())},
     }
+    if seen.kept:
+        facts["kept"] = seen.kept
     if seen.closest is not None:
         facts["closest"], facts["closest_lacks"] = seen.closest[1:]
     return facts

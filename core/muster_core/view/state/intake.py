@@ -102,6 +102,7 @@ class Intake:
             queue.config = summary.config
             self._state.settings_changed = True
             self._state.delays.stale = True
+            self._state.kept_nodes.note_settings(queue)
             self._touch_gangs(queue)
             # Do not mix keys of the old policy with keys of the new one.
             if isinstance(queue, LeafView):
@@ -128,6 +129,7 @@ class Intake:
         queue = kind(summary.key, parent, summary.config, self._state.shapes.types, depth)
         self._state.queues[queue.key] = queue
         self._state.touched.add(queue.key)
+        self._state.kept_nodes.note_settings(queue)
         if parent is not None and (only := parent.add(queue)) is not None:
             self._state.dirty[only.key] = only
         if isinstance(queue, LeafView):
@@ -139,6 +141,7 @@ class Intake:
     def _remove_queue(self, queue: ViewQueue) -> None:
         del self._state.queues[queue.key]
         self._state.claimants.pop(queue.key, None)
+        self._state.kept_nodes.leaves.pop(queue.key, None)
         self._state.dirty.pop(queue.key, None)
         self.left.add(queue.config.path)
         parent = queue.parent

@@ -15,6 +15,7 @@ from muster_core.view.gangs.gang_index import GangIndex
 from muster_core.view.gangs.gang_shapes import GangShapes
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.eviction_history import EvictionHistory
+from muster_core.view.state.kept_nodes import KeptNodes
 from muster_core.view.state.timers import Timers
 from muster_core.view.state.user_limits import UserLimits
 from muster_core.view.tree.leaf import LeafView
@@ -69,6 +70,8 @@ class ViewState:
         self.gangs = self.gang_index.gangs
         #: The applications with asks whose next binds will fail, by key.
         self.failing: dict[int, ViewApp] = {}
+        #: Which asks are node services, and which of them keep their nodes.
+        self.kept_nodes = KeptNodes(self.shapes, self.nodes, self.queues, self.gangs)
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}
         #: The queues that may reclaim for some shape, by key.
@@ -112,6 +115,14 @@ class ViewState:
         leaf = self.queues[app.identity.leaf]
         assert type(leaf) is LeafView, "an application in a parent queue"
         return leaf
+
+    # ORDER-21, SERVICE-10
+    def find_node(self, leaf: LeafView, ask: Ask) -> Node | None:
+        """Return the first node on which a pending ask of a leaf may be placed now, or None."""
+        node = self.nodes.find(self.bit_of(ask))
+        if node is None or not node.kept or self.kept_nodes.is_service(leaf, ask):
+            return node
+        return None  # An ask that matches a node that is kept requires this node.
 
     def _is_blocking(self, app: ViewApp) -> bool:
         return self.leaf_of(app).config.settings.blocking

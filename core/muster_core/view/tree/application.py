@@ -20,7 +20,7 @@ from muster_core.view.tree.slots import EACH, FIRST, Slot
 from muster_core.view.tree.user_limit import ViewLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from muster_core.nodes.node import Node
     from muster_core.structures.shapes import Shape
@@ -315,6 +315,13 @@ class ViewApp(Listed):
             offered = (entry for entry in members if self._offered(entry) and accepts(entry[1]))
             found.extend((order, ask) for order, ask, _ in offered)
         return min(found, default=None)
+
+    def each_of(self, bit: int) -> Iterator[Ask]:
+        """Iterate over the asks that are offered under the bit of a shape, in any order."""
+        yield from filter(self.has_untried, self._shape_heaps().get(bit, ()))
+        for entry in self._members.get(bit, ()):
+            if self._offered(entry):
+                yield entry[1]
 
     # ROUND-11
     def has_untried(self, ask: Ask) -> bool:

@@ -14,7 +14,7 @@ from muster_core.events import (
     RemoveAsk,
     UpdateNode,
 )
-from muster_core.view.eviction.action import EvictionAction
+from muster_core.view.eviction.action import EvictionAction, exempt
 from muster_core.view.eviction.preemption import Preemption
 from muster_core.view.eviction.reclaim import Reclaim
 from tests.core.admission.objects import LOOSE, gang, members
@@ -322,17 +322,16 @@ def test_the_members_of_the_whole_group_are_exempt() -> None:
     made = contest(rich("a"))
     made.enter(gang("g", 1, "h"), gang("h", 1), gang("i", 1), wish("a", "x"))
     made.tell(members("g", "m", app="a", vcore=50))
-    reclaim = Reclaim(made.state)
 
-    assert reclaim.exempt(made.ask("a/x")[1]) == frozenset()
-    assert reclaim.exempt(made.ask("a/m")[1]) == {"default/g", "default/h"}
+    assert exempt(made.state, made.ask("a/x")[1]) == frozenset()
+    assert exempt(made.state, made.ask("a/m")[1]) == {"default/g", "default/h"}
 
 
 def test_a_member_of_a_satisfied_gang_exempts_its_group() -> None:
     made = contest(rich("a"), n=1)
     made.tell(gang("g", 1), members("g", "m", 2, app="a", vcore=1))
 
-    assert Preemption(made.state).exempt(made.ask("a/m-1")[1]) == {"default/g"}
+    assert exempt(made.state, made.ask("a/m-1")[1]) == {"default/g"}
 
 
 def test_who_is_ready() -> None:

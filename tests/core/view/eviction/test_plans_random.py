@@ -11,9 +11,12 @@ from muster_core.errors import ConfigError
 from muster_core.events import AddAsk, AddNode, Event, UpdateNode
 from muster_core.nodes.node import Node
 from muster_core.resources import Resources
+from muster_core.structures.steps import all_at_once
 from muster_core.view.eviction.eligibility import Eligibility, Losses
+from muster_core.view.eviction.plans import Planner
 from muster_core.view.eviction.preemption import PreemptionEligibility
 from muster_core.view.eviction.reclaim import ReclaimEligibility, claimant_of
+from muster_core.view.eviction.services import ServiceEligibility
 from muster_core.view.eviction.units import Unit, UnitTracker
 from muster_core.view.eviction.victims import Victim
 from tests.core.admission.objects import LOOSE, gang, members
@@ -154,6 +157,7 @@ def queues(draw: st.DrawFn, name: str, *children: Queue) -> Queue:
         priority_offset=draw(st.sampled_from(["0", "0", "-3", "4"])),
         priority_policy=draw(seldom("default", "fence")),
         preemption_policy=draw(seldom("default", "fence")),
+        preemption_required_node=draw(seldom("disabled", "enabled")),
     )
 
 
@@ -216,3 +220,28 @@ def test_the_plan_is_that_of_the_plain_search(made: Contest, *, exempt: bool) ->
         event(f"{eligibility.reason}: {len((planned or '').split())}")
 
         assert made.planned(eligibility) == planned
+
+
+@settings(max_examples=75)
+@given(made=contests(), exempt=st.booleans())
+def test_the_plan_of_a_node_service_is_that_of_the_plain_search(
+    made: Contest, *, exempt: bool
+) -> None:
+    app, ask = made.ask("a/x")
+    gangs = frozenset(made.state.gangs) if exempt else frozenset[str]()
+    eligibility = ServiceEligibility(made.state, app, ask, gangs)
+    plain, planner = Plain(made, eligibility), Planner(made.state, made.victim_index())
+    assume(made.state.leaf_of(app).has_room(ask))
+    for node in made.state.nodes.in_order():
+        if not plain.on_node(node, []):
+            continue
+        units = plain.taken_on(node) or []
+        expected = [victim for unit in plain.spared(node, units) for victim in unit]
+        plan = all_at_once(planner.find_on(eligibility, node))
+        event(f"victims: {len(expected)}, in gangs: {any(one.gang for one in expected)}")
+
+        assert names(() if plan is None else plan.victims) == names(tuple(expected))
+        # What the rule says, apart from what may go together.
+        for victim in expected:
+            assert victim.allocation.ask.priority <= ask.priority
+            assert victim.node is node or victim.gang is not None
