@@ -190,7 +190,7 @@ class _Builder:
         self._check_tag(token.tag)
         if unprintable(token.text):
             raise self.error("half a surrogate pair cannot stand in a configuration", self.line)
-        return Scalar(token.text, self.line, self._written, quoted=not token.plain)
+        return Scalar(token.text, self.line, self._written, quoted=bool(token.style))
 
     def _check_tag(self, tag: str | None) -> None:
         """Refuse tags other than the standard ones; the standard tags have no effect."""
