@@ -1,0 +1,48 @@
+"""The nearest names: what somebody may have meant by a name that is unknown."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_COMPARED: Final = 1_000
+"""How many known names are compared at most, so that a refusal never takes long."""
+
+
+def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """Return the known names that are most like a name, the nearest first.
+
+    Case does not matter. Only the first :data:`MOST_COMPARED` known names are compared.
+
+    Args:
+        name: The name that is unknown.
+        known: The names that are known, in a fixed order.
+        most: How many names to return at most.
+    """
+    by_folded: dict[str, str] = {}
+    for one in islice(known, MOST_COMPARED):
+        by_folded.setdefault(one.casefold(), one)
+    found = get_close_matches(name.casefold(), by_folded, n=most)
+    return [by_folded[folded] for folded in found]
+
+
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str:
+    """Return a question for the end of a message, or an empty text if no known name is near.
+
+    For example ``; did you mean root.prod?``, or ``; did you mean node, nodes or mode?``.
+
+    Args:
+        name: The name that is unknown.
+        known: The names that are known, in a fixed order.
+        most: How many names to offer at most.
+    """
+    found = nearest_names(name, known, most=most)
+    if not found:
+        return ""
+    *others, last = found
+    listed = f"{', '.join(others)} or {last}" if others else last
+    return f"; did you mean {listed}?"
