@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, final
 
 import click
 
+from muster.config_files import read_content
 from muster_core.errors import QuantityError
 from muster_core.values.quantities import parse_duration
 
@@ -116,16 +117,17 @@ def name_of(source: str) -> str:
     return "standard input" if source == STDIN else source
 
 
-def read_whole(source: str) -> bytes | None:
-    """Read a file, or standard input; None if the process was started without one.
+def read_configuration_text(source: str) -> bytes | None:
+    """Read the text of a configuration; None if the process has no standard input.
 
     Raises:
         OSError: If it cannot be read.
     """
     if source != STDIN:
-        return Path(source).read_bytes()
+        with Path(source).open("rb") as file:
+            return read_content(file)
     stream: TextIO | None = sys.stdin
-    return None if stream is None else stream.buffer.read()
+    return None if stream is None else read_content(stream.buffer)
 
 
 def counted(number: int, what: str) -> str:

@@ -18,7 +18,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
-    read_whole,
+    read_configuration_text,
 )
 from muster.config_files import parse_configuration
 from muster_core.config.model import Configuration, QueueConfig
@@ -88,7 +88,7 @@ def command(
 def _verdict(config: str, partition: str | None) -> Verdict:
     name = name_of(config)
     try:
-        text = read_whole(config)
+        text = read_configuration_text(config)
         if text is None:
             return Verdict(name, unreadable="is closed")
         return Verdict(name, parse_configuration(text, file=name, partition=partition))

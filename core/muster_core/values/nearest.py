@@ -12,17 +12,23 @@ if TYPE_CHECKING:
 MOST_COMPARED: Final = 1_000
 """How many known names are compared at most, so that a refusal never takes long."""
 
+LONGEST_COMPARED: Final = 200
+"""The longest name that is compared, in characters: the cost grows with the square of it."""
+
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the known names that are most like a name, the nearest first.
 
-    Case does not matter. Only the first :data:`MOST_COMPARED` known names are compared.
+    Case does not matter. Only the first :data:`MOST_COMPARED` known names are compared,
+    and a name longer than :data:`LONGEST_COMPARED` is like none.
 
     Args:
         name: The name that is unknown.
         known: The names that are known, in a fixed order.
         most: How many names to return at most.
     """
+    if len(name) > LONGEST_COMPARED:
+        return []
     by_folded: dict[str, str] = {}
     for one in islice(known, MOST_COMPARED):
         by_folded.setdefault(one.casefold(), one)

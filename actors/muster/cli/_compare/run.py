@@ -27,7 +27,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
-    read_whole,
+    read_configuration_text,
 )
 from muster.cli._progress import Progress
 from muster.compare import (
@@ -215,7 +215,7 @@ def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) 
 def _configuration(name: str, partition: str | None) -> Configuration:
     shown = name_of(name)
     try:
-        text = read_whole(name)
+        text = read_configuration_text(name)
         if text is None:
             raise FeedError(shown, "cannot be read: it is closed")
         return parse_configuration(text, file=shown, partition=partition)

@@ -20,11 +20,12 @@ from typing import BinaryIO, Final, TypeAlias, final
 
 import attrs
 
-from muster._yaml import Sign, Token
+from muster._yaml import LITERAL, Sign, Token
 from muster.feeds._encodings.raw import (
     MAX_DEPTH,
     MAX_NODES,
     Block,
+    Literal,
     Located,
     Plain,
     Raw,
@@ -188,7 +189,10 @@ class _Builder:
                 self._complain(token, f"the tag {_short(tag)} is not known")
         if not is_unicode(text):
             self._complain(token, f"{_short(ascii(text))} is not Unicode text")
-        value = Plain(text, line) if plain else Located(text, line)
+        if plain:
+            value: Located = Plain(text, line)
+        else:
+            value = (Literal if style == LITERAL else Located)(text, line)
         self._put(token, value, _SCALAR_MEASURE, anchor)
         return value
 
