@@ -118,16 +118,28 @@ def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
 def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:
     try:
         document = unwrap(_node(written, line, count()))
-        return load_configuration(document, partition=partition)
+        return _placed(load_configuration(document, partition=partition))
     except ConfigError as error:
         raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
 
 
+def _placed(configuration: Configuration) -> Configuration:
+    """Return a configuration whose warnings have their paths in the event."""
+    return attrs.evolve(
+        configuration,
+        told=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.told),
+        types=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.types),
+    )
+
+
+def _path(path: str) -> str:
+    return f"config.{path}" if path else "config"
+
+
 def _said(problem: Problem, event_line: int | None) -> str:
     """Return the message of a problem, with its path in the event."""
-    path = ".".join(part for part in ("config", problem.path) if part)
     place = "" if problem.line in {None, event_line} else f" (line {problem.line})"
-    return f"{path}: {problem.message}{place}"
+    return f"{_path(problem.path)}: {problem.message}{place}"
 
 
 # CONFIG-7

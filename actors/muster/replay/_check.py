@@ -18,6 +18,7 @@ from muster.replay._expect import (
     place_of,
     unexpected,
 )
+from muster.replay._reading import FeedWarning, Reading
 from muster.replay._record import Record
 from muster.replay._summary import Remark
 
@@ -30,12 +31,14 @@ class Check:
         events: How many items were read.
         expects: How many ``expect`` events were compared.
         differences: The differences, in the order in which they were found.
+        warnings: The warnings about what the feed says, in the order of the feed.
     """
 
     def __init__(self) -> None:
         self.events = 0
         self.expects = 0
         self.differences: list[Difference] = []
+        self.warnings: list[FeedWarning] = []
         self._record = Record()
 
     async def run(self, items: Iterable[FeedItem]) -> None:
@@ -50,12 +53,15 @@ class Check:
                 earlier event.
             BrokenSchedulerError: If the scheduler fails, which is a bug.
         """
+        reading = Reading(self.warnings.append)
         async with open_simulation(journal=self._record) as scheduler:
             for item in items:
                 self.events += 1
+                reading.saw(item)
                 await let_in(scheduler, item)
                 if isinstance(item.content, Expect):
                     await self._compare(scheduler, item, item.content)
+            reading.end()
             # FEED-13
             await scheduler.finish()
         for refusal, found in unexpected(self._record.start_anew().refusals):

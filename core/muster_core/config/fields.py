@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.document import Listing, Node, Scalar, Table, describe
+from muster_core.values.configuration import NamedType
 from muster_core.values.errors import Problem, QuantityError
 from muster_core.values.quantities import parse_integer, parse_quantity
 
@@ -43,7 +44,8 @@ class Report:
     def __init__(self, file: str | None, problems: list[tuple[int, Problem]] | None = None) -> None:
         self._file = file
         self._problems: list[tuple[int, Problem]] = [] if problems is None else problems
-        self._warnings: list[tuple[int, str | None, str]] = []
+        self._warnings: list[_Warning] = []
+        self._types: dict[str, Field] = {}
 
     def part(self) -> Report:
         """Return a report with its own warnings and the same list of problems."""
@@ -57,7 +59,14 @@ class Report:
 
     def warn(self, field: Field, message: str, once: str | None) -> None:
         """Add a warning; only the first one with the same ``once`` is kept."""
-        self._warnings.append((field.order, once, message))
+        problem = Problem(message, field.path, self._file, field.line)
+        self._warnings.append(_Warning(field.order, once, problem))
+
+    def names_type(self, name: str, field: Field) -> None:
+        """Record that a field names a resource type; only the first one is kept."""
+        first = self._types.get(name)
+        if first is None or field.order < first.order:
+            self._types[name] = field
 
     # CONFIG-34
     @property
@@ -66,16 +75,35 @@ class Report:
         return [problem for _, problem in sorted(self._problems, key=lambda found: found[0])]
 
     @property
-    def warnings(self) -> list[tuple[int, str]]:
+    def warnings(self) -> list[tuple[int, Problem]]:
         """All warnings with their places, in the order of the document."""
-        kept: list[tuple[int, str]] = []
+        kept: list[tuple[int, Problem]] = []
         seen: set[str] = set()
-        for order, once, message in sorted(self._warnings, key=lambda found: found[0]):
-            if once not in seen:
-                kept.append((order, message))
-            if once is not None:
-                seen.add(once)
+        for warning in sorted(self._warnings, key=lambda found: found.order):
+            if warning.once not in seen:
+                kept.append((warning.order, warning.problem))
+            if warning.once is not None:
+                seen.add(warning.once)
         return kept
+
+    @property
+    def types(self) -> list[tuple[int, NamedType]]:
+        """All resource types with their places, in the order of the document."""
+        found = sorted(self._types.items(), key=lambda item: item[1].order)
+        return [
+            (field.order, NamedType(name, field.path, self._file, field.line))
+            for name, field in found
+        ]
+
+
+@final
+@attrs.frozen
+class _Warning:
+    """A warning, its place in the order of the document, and the key of which one is kept."""
+
+    order: int
+    once: str | None
+    problem: Problem
 
 
 # CONFIG-3
@@ -205,6 +233,7 @@ class Field:
             if not name:
                 field.refuse("a resource type has an empty name")
             elif text is not None:
+                self.report.names_type(name, field)
                 try:
                     amounts[name] = parse_quantity(name, text)
                 except QuantityError as error:

@@ -22,8 +22,9 @@ from muster_core.config.not_obeyed import (
 )
 from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
-from muster_core.values.configuration import Configuration, NodeSortPolicy
-from muster_core.values.errors import ConfigError
+from muster_core.config.type_names import warning_about
+from muster_core.values.configuration import Configuration, NamedType, NodeSortPolicy
+from muster_core.values.errors import ConfigError, Problem
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
@@ -95,16 +96,37 @@ def load_configuration(
     # CONFIG-33
     if problems or chosen is None:
         raise ConfigError(problems)
-    warnings = sorted(report.warnings + chosen.report.warnings)
+    warnings = sorted(report.warnings + chosen.report.warnings, key=_in_order)
+    types = chosen.report.types
+    told = sorted(warnings + _about_types(types), key=_in_order)
     configuration = Configuration(
         partition=chosen.name,
         root=build_queue(chosen.root),
         node_sort=chosen.node_sort,
         preemption_enabled=chosen.preemption_enabled,
-        warnings=tuple(message for _, message in warnings),
+        warnings=tuple(problem.message for _, problem in warnings),
+        told=tuple(problem for _, problem in told),
+        types=tuple(named for _, named in types),
     )
     weights = tuple(sorted(chosen.node_weights.items()))
     return attrs.evolve(configuration, node_weights=weights) if weights else configuration
+
+
+def _in_order(found: tuple[int, Problem]) -> tuple[int, str]:
+    order, problem = found
+    return order, problem.message
+
+
+# CONFIG-83
+def _about_types(types: list[tuple[int, NamedType]]) -> list[tuple[int, Problem]]:
+    """Return the warnings about types whose names look like a slip, with their places."""
+    found: list[tuple[int, Problem]] = []
+    names = [named.name for _, named in types]
+    for index, (order, named) in enumerate(types):
+        message = warning_about(named.name, names[:index])
+        if message is not None:
+            found.append((order, Problem(message, named.path, named.file, named.line)))
+    return found
 
 
 # CONFIG-11, CONFIG-18
@@ -198,7 +220,10 @@ def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, floa
 # CONFIG-13
 def _read_weights(field: Field) -> dict[str, float]:
     """Read the ``resourceweights``; refuse them if their sum overflows a float."""
-    weights = {name: _read_weight(weight) for name, weight in field.fields().items()}
+    fields = field.fields()
+    for name, weight in fields.items():
+        field.report.names_type(name, weight)
+    weights = {name: _read_weight(weight) for name, weight in fields.items()}
     if sum(weights.values()) == _INFINITY:
         field.refuse("the weights are too large: no average of them can be computed")
     return weights
