@@ -17,6 +17,7 @@ from muster.replay._expect import (
     compare_refusals,
     place_of,
     unexpected,
+    unknown_ask,
 )
 from muster.replay._reading import FeedWarning, Reading
 from muster.replay._record import Record
@@ -80,7 +81,9 @@ class Check:
         for name, part in (expect.reasons or {}).items():
             app, _, ask = name.partition("/")
             why = await scheduler.why_pending(app, ask)
-            for found in compare_reason(name, part, why, place_of(asks.get(name))):
+            seen = asks.get(name)
+            place = unknown_ask(name, asks) if seen is None else place_of(seen)
+            for found in compare_reason(name, part, why, place):
                 self._differs(item, found)
 
     def _differs(self, place: FeedItem | Remark, found: Found) -> None:

@@ -38,6 +38,7 @@ from muster_core.values.events import (
     RemoveApp,
     RemoveAsk,
 )
+from muster_core.values.nearest import Guesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,6 +70,7 @@ class Registry:
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
         self._any_acl = has_acl(configuration)
+        self._guesses = Guesses()
 
     @property
     def queues(self) -> Mapping[str, QueueEntry]:
@@ -182,7 +184,10 @@ class Registry:
         found = self._apps.get(name)
         # APP-13
         if found is None:
-            state = "has completed" if name in self.completed else "is unknown"
+            if name in self.completed:
+                state = "has completed"
+            else:
+                state = "is unknown" + self._guesses.about(name, self._apps)
             msg = f"app: {name!r} {state}"
             raise RefusedError(msg)
         return found

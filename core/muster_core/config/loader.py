@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.dynamic import DEFAULT_PARTITION
-from muster_core.config.fields import Field, Report
+from muster_core.config.fields import Field, Report, Warned
 from muster_core.config.not_obeyed import (
     read_checksum,
     read_limits,
@@ -25,6 +25,7 @@ from muster_core.config.quotas import check_quotas
 from muster_core.config.type_names import warning_about
 from muster_core.values.configuration import Configuration, NamedType, NodeSortPolicy
 from muster_core.values.errors import ConfigError, Problem
+from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
@@ -98,34 +99,38 @@ def load_configuration(
         raise ConfigError(problems)
     warnings = sorted(report.warnings + chosen.report.warnings, key=_in_order)
     types = chosen.report.types
-    told = sorted(warnings + _about_types(types), key=_in_order)
+    told = sorted([*warnings, *_about_types(types)], key=_in_order)
     configuration = Configuration(
         partition=chosen.name,
         root=build_queue(chosen.root),
         node_sort=chosen.node_sort,
         preemption_enabled=chosen.preemption_enabled,
-        warnings=tuple(problem.message for _, problem in warnings),
-        told=tuple(problem for _, problem in told),
+        warnings=tuple(warned.problem.message for warned in warnings),
+        told=tuple(_with_guess(warned) for warned in told),
         types=tuple(named for _, named in types),
     )
     weights = tuple(sorted(chosen.node_weights.items()))
     return attrs.evolve(configuration, node_weights=weights) if weights else configuration
 
 
-def _in_order(found: tuple[int, Problem]) -> tuple[int, str]:
-    order, problem = found
-    return order, problem.message
+def _in_order(warned: Warned) -> tuple[int, str]:
+    return warned.order, warned.problem.message
+
+
+def _with_guess(warned: Warned) -> Problem:
+    return attrs.evolve(warned.problem, message=warned.problem.message + warned.guess)
 
 
 # CONFIG-83
-def _about_types(types: list[tuple[int, NamedType]]) -> list[tuple[int, Problem]]:
-    """Return the warnings about types whose names look like a slip, with their places."""
-    found: list[tuple[int, Problem]] = []
+def _about_types(types: list[tuple[int, NamedType]]) -> list[Warned]:
+    """Return the warnings about types whose names look like a slip."""
+    found: list[Warned] = []
     names = [named.name for _, named in types]
     for index, (order, named) in enumerate(types):
         message = warning_about(named.name, names[:index])
         if message is not None:
-            found.append((order, Problem(message, named.path, named.file, named.line)))
+            problem = Problem(message, named.path, named.file, named.line)
+            found.append(Warned(order, None, problem))
     return found
 
 
@@ -154,7 +159,8 @@ def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _
             where.refuse("there is no partition")
     elif wanted is not None:
         if wanted not in named:
-            where.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}")
+            guess = did_you_mean(wanted, named)
+            where.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}{guess}")
         return named.get(wanted)
     elif DEFAULT_PARTITION in named:
         return named[DEFAULT_PARTITION]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +14,9 @@ MOST_COMPARED: Final = 1_000
 
 LONGEST_COMPARED: Final = 200
 """The longest name that is compared, in characters: the cost grows with the square of it."""
+
+MOST_GUESSES: Final = 100
+"""How often guesses are made for refusals of one kind."""
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
@@ -52,3 +55,28 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str:
     *others, last = found
     listed = f"{', '.join(others)} or {last}" if others else last
     return f"; did you mean {listed}?"
+
+
+# FEED-80
+@final
+class Guesses:
+    """Guesses what was meant, for the first refusals of one kind only.
+
+    A guess takes up to 50 ms, and a feed may have a million refusals. The first ones show what is
+    wrong. Which ones have a guess depends on nothing but the events before them.
+
+    Args:
+        most: How many guesses are made.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, most: int = MOST_GUESSES) -> None:
+        self._left = most
+
+    def about(self, name: str, known: Iterable[str]) -> str:
+        """Return :func:`did_you_mean`, or an empty text if too many guesses were made."""
+        if self._left == 0:
+            return ""
+        self._left -= 1
+        return did_you_mean(name, known)
