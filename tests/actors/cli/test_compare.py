@@ -287,7 +287,7 @@ def test_ctrl_c_says_nothing(files: dict[str, Path], monkeypatch: pytest.MonkeyP
 def test_nobody_reads_on(files: dict[str, Path]) -> None:
     with started(*under(files)) as running:
         running.out.close()
-        assert running.process.wait() == 141
+        assert running.process.wait(timeout=60) == 141
 
 
 LARGE = "".join(
