@@ -146,7 +146,7 @@ def _tokens(source: str | Stream) -> Iterator[Token]:
     try:
         while more():
             event = following()
-            kind = type(event)
+            kind: type[object] = type(event)
             line: int = event.start_mark.line + 1
             if kind is yaml.ScalarEvent:
                 style: str = event.style or ""
