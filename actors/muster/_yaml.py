@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, cast, final
 
 import yaml
 
@@ -146,7 +146,7 @@ def _tokens(source: str | Stream) -> Iterator[Token]:
     try:
         while more():
             event = following()
-            kind: type[object] = type(event)
+            kind = cast("type[object]", type(event))
             line: int = event.start_mark.line + 1
             if kind is yaml.ScalarEvent:
                 style: str = event.style or ""
