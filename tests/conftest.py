@@ -8,6 +8,8 @@ suite is red again. ``thorough`` draws new ones and many more; choose it with
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +30,19 @@ settings.register_profile(
     suppress_health_check=_PATIENT,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "modest"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> Generator[None]:
+    """Let tests press Ctrl-C where it is ignored, as in ``nohup make test &``.
+
+    Processes that tests start inherit that it is ignored, so it is not ignored here either.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, Final, Protocol, cast, final
+from typing import Any, Final, NamedTuple, Protocol, cast, final
 
-import attrs
 import yaml
 
 _FORBIDDEN: Final = re.compile(
@@ -59,9 +58,8 @@ class Sign(Enum):
 
 
 @final
-@attrs.frozen
-class Token:
-    """One step of the parser.
+class Token(NamedTuple):
+    """One step of the parser; a tuple, because reading makes one for each value of a feed.
 
     Attributes:
         sign: Its kind.
@@ -69,7 +67,7 @@ class Token:
         text: The text of a scalar, or the name of an alias.
         tag: Its tag in full, or None.
         anchor: The name of its anchor, or None.
-        plain: Whether it is a scalar without quotes.
+        style: How a scalar is written: empty without quotes, else a quote, ``|`` or ``>``.
     """
 
     sign: Sign
@@ -77,7 +75,11 @@ class Token:
     text: str = ""
     tag: str | None = None
     anchor: str | None = None
-    plain: bool = False
+    style: str = ""
+
+
+LITERAL: Final = "|"
+"""The style of a block whose lines stand in the file as they are in the text."""
 
 
 def check_characters(text: str, line: int = 1) -> None:
@@ -104,12 +106,9 @@ def read_tokens(source: str | Stream) -> Iterator[Token]:
     """
     line = 1
     try:
-        # The stubs want a name for the size that `read` takes.
-        for event in yaml.parse(cast("Any", source), Loader=_LOADER):
-            token = _token(event)
-            if token is not None:
-                line = token.line
-                yield token
+        for token in _tokens(source):
+            line = token.line
+            yield token
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         parts = [part.strip() for part in (error.context, error.problem) if part]
@@ -132,21 +131,35 @@ _SIGNS: Final[dict[type[object], Sign]] = {
     yaml.SequenceEndEvent: Sign.END,
     yaml.MappingEndEvent: Sign.END,
     yaml.AliasEvent: Sign.ALIAS,
-    yaml.ScalarEvent: Sign.SCALAR,
 }
 
+# Looking up a member of an enum takes long, and this is done for each value.
+_SCALAR: Final = Sign.SCALAR
+_WITHOUT_TEXT: Final = (Sign.DOCUMENT, Sign.END)
+_ALIAS: Final = Sign.ALIAS
 
-def _token(event: Any) -> Token | None:  # noqa: ANN401 - the stubs do not know the attributes
-    sign = _SIGNS.get(cast("type[object]", type(event)))
-    if sign is None:
-        return None
-    line: int = event.start_mark.line + 1
-    match sign:
-        case Sign.DOCUMENT | Sign.END:
-            return Token(sign, line)
-        case Sign.ALIAS:
-            return Token(sign, line, event.anchor)
-        case Sign.LIST | Sign.MAP:
-            return Token(sign, line, "", event.tag, event.anchor)
-        case Sign.SCALAR:
-            return Token(sign, line, event.value, event.tag, event.anchor, not event.style)
+
+def _tokens(source: str | Stream) -> Iterator[Token]:
+    """Ask the parser for one event after the other, as ``yaml.parse`` does."""
+    parser = _LOADER(source)
+    more, following = parser.check_event, parser.get_event
+    try:
+        while more():
+            event = following()
+            kind = cast("type[object]", type(event))
+            line: int = event.start_mark.line + 1
+            if kind is yaml.ScalarEvent:
+                style: str = event.style or ""
+                yield Token(_SCALAR, line, event.value, event.tag, event.anchor, style)
+                continue
+            sign = _SIGNS.get(kind)
+            if sign is None:
+                continue
+            if sign in _WITHOUT_TEXT:
+                yield Token(sign, line)
+            elif sign is _ALIAS:
+                yield Token(sign, line, event.anchor)
+            else:
+                yield Token(sign, line, "", event.tag, event.anchor)
+    finally:
+        parser.dispose()

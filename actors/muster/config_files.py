@@ -2,7 +2,8 @@
 
 All scalars stay texts, as the core reads them (:mod:`muster_core.config.document`): ``off``
 stays ``off`` and ``010`` stays ``010``. ``<<`` merges maps as in YAML 1.1, which real
-``queues.yaml`` files use. An error names the line.
+``queues.yaml`` files use. An error names the line. A ConfigMap is unwrapped
+(:mod:`muster._config_maps`), and lines are still those of the file.
 """
 
 # The tree is built from the parser's events, because these resolve no scalars. It is built
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import codecs
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, BinaryIO, Final, final
 
 import attrs
 
-from muster._yaml import NotYamlError, Sign, Token, check_characters, read_tokens
+from muster._config_maps import QUEUES, Embedded, find_configuration
+from muster._yaml import LITERAL, NotYamlError, Sign, Token, check_characters, read_tokens
 from muster_core.config import load_configuration
 from muster_core.config.document import (
     MAX_DEPTH,
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 _MOST_ALIASED: Final = 200_000
 """How many nodes aliases may add to the nodes of the file; more could fill the memory."""
+
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+"""The largest file that is read, so that a wrong file does not fill the memory."""
 
 _MERGE: Final = "<<"
 _STANDARD_TAGS: Final = "tag:yaml.org,2002:"
@@ -59,7 +64,19 @@ def read_configuration(path: str | PathLike[str], *, partition: str | None = Non
         OSError: If the file cannot be read.
         ConfigError: If the configuration is refused; it lists everything that is wrong.
     """
-    return parse_configuration(Path(path).read_bytes(), file=str(path), partition=partition)
+    with Path(path).open("rb") as stream:
+        content = read_content(stream)
+    return parse_configuration(content, file=str(path), partition=partition)
+
+
+# CONFIG-82
+def read_content(stream: BinaryIO) -> bytes:
+    """Read a file that has a configuration; of one that is too large no more than shows it.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    return stream.read(MAX_FILE_BYTES + 1)
 
 
 def parse_configuration(
@@ -80,26 +97,60 @@ def parse_configuration(
 
 # CONFIG-6, CONFIG-35
 def parse_document(text: str | bytes, *, file: str | None = None) -> Node:
-    """Read one YAML document; an empty document is an empty text.
+    """Read the one configuration of a file; an empty file is an empty text.
 
     Args:
         text: The content of the file.
         file: The name of the file, for error messages.
 
     Raises:
-        ConfigError: If the text is not YAML, has more than one document, or uses YAML that
+        ConfigError: If the text is not YAML, has no configuration or several, or uses YAML that
             a configuration must not use; with the line.
     """
+    # CONFIG-82
+    if len(text) > MAX_FILE_BYTES:
+        message = f"a configuration has at most {MAX_FILE_BYTES} bytes, and this is larger"
+        raise ConfigError([Problem(message, file=file)])
     if isinstance(text, bytes):
         text = _decode(text, file)
-    builder = _Builder(file)
+    return _opened(find_configuration(_parsed(text, _Builder(file)), file), file)
+
+
+# CONFIG-80
+def unwrap(document: Node) -> Node:
+    """Return the configuration in a document that may be a ConfigMap or a List of objects.
+
+    Raises:
+        ConfigError: If it is an object without a configuration, or has several.
+    """
+    return _opened(find_configuration([document], None), None)
+
+
+# CONFIG-81
+def _opened(found: Node | Embedded, file: str | None) -> Node:
+    """Return a configuration; if it is a text in a ConfigMap, read it."""
+    if not isinstance(found, Embedded):
+        return found
+    documents = _parsed(found.text.text, _Builder(file, found.text))
+    if len(documents) > 1:
+        message = f"a second document starts here: {QUEUES} is one"
+        raise ConfigError([Problem(message, file=file, line=documents[1].line)])
+    return documents[0] if documents else Scalar("", found.text.line)
+
+
+def _parsed(text: str, builder: _Builder) -> list[Node]:
+    """Read all documents of a text, without empty ones.
+
+    Raises:
+        ConfigError: If the text is not YAML, or uses YAML that a configuration must not use.
+    """
     try:
         check_characters(text)
         for token in read_tokens(text):
             builder.feed(token)
     except NotYamlError as error:
         raise builder.error(str(error), error.line) from None
-    return builder.document
+    return builder.documents
 
 
 def _decode(data: bytes, file: str | None) -> str:
@@ -126,7 +177,7 @@ class _Open:
     """A map or list whose end event is still to come."""
 
     anchor: str | None
-    line: int
+    line: int | None
     order: int
     is_table: bool
     parts: list[Node] = attrs.field(factory=list[Node])
@@ -136,25 +187,41 @@ class _Open:
 # CONFIG-6
 @final
 class _Builder:
-    """Builds the tree of one document from parser events.
+    """Builds the trees of documents from parser events.
+
+    Args:
+        file: The name of the file, for messages.
+        inside: The text of the file that is read, if it is not the whole file.
 
     Attributes:
-        document: The document; an empty text before the first node.
-        line: The line of the last event, from 1.
+        documents: The documents, without empty ones.
+        line: The line of the last event in the text that is read, from 1.
     """
 
-    def __init__(self, file: str | None) -> None:
+    def __init__(self, file: str | None, inside: Scalar | None = None) -> None:
         self._file = file
+        self._inside = inside
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Node, int]] = {}
-        self._documents = 0
         self._written = 0
-        self.document: Node = Scalar("", 1)
+        self.documents: list[Node] = []
         self.line = 1
 
     def error(self, message: str, line: int | None) -> ConfigError:
         """Create the error that refuses the file."""
-        return ConfigError([Problem(message, file=self._file, line=line)])
+        if self._inside is not None and line is not None and not self._inside.literal:
+            message = f"{message} (line {line} of the text that begins here)"
+        return ConfigError([Problem(message, file=self._file, line=self._place(line))])
+
+    # CONFIG-81
+    def _place(self, line: int | None) -> int | None:
+        """Return the line of the file on which a line of the text stands, as far as it is known."""
+        if self._inside is None:
+            return line
+        begins = self._inside.line
+        if line is None or begins is None or not self._inside.literal:
+            return begins
+        return begins + line
 
     def feed(self, token: Token) -> None:
         """Process the next token.
@@ -176,13 +243,7 @@ class _Builder:
             case Sign.END:
                 self._end()
             case Sign.DOCUMENT:
-                self._start_document()
-
-    def _start_document(self) -> None:
-        """Refuse a second document."""
-        self._documents += 1
-        if self._documents > 1:
-            raise self.error("a second document starts here: a configuration is one", self.line)
+                self._anchors.clear()
 
     # CONFIG-7
     def _scalar(self, token: Token) -> Scalar:
@@ -190,7 +251,9 @@ class _Builder:
         self._check_tag(token.tag)
         if unprintable(token.text):
             raise self.error("half a surrogate pair cannot stand in a configuration", self.line)
-        return Scalar(token.text, self.line, self._written, quoted=not token.plain)
+        literal = token.style == LITERAL
+        line = self._place(self.line)
+        return Scalar(token.text, line, self._written, quoted=bool(token.style), literal=literal)
 
     def _check_tag(self, tag: str | None) -> None:
         """Refuse tags other than the standard ones; the standard tags have no effect."""
@@ -206,7 +269,8 @@ class _Builder:
             # An alias inside the collection must not find an earlier anchor of this name.
             self._anchors.pop(token.anchor, None)
         is_table = token.sign is Sign.MAP
-        self._open.append(_Open(token.anchor, self.line, self._written, is_table))
+        line = self._place(self.line)
+        self._open.append(_Open(token.anchor, line, self._written, is_table))
 
     def _end(self) -> None:
         """Create the node of the map or list that ends."""
@@ -222,9 +286,10 @@ class _Builder:
         self._add(node, ended.size)
 
     def _add(self, node: Node, size: int) -> None:
-        """Add a node to the innermost open collection, or make it the document."""
+        """Add a node to the innermost open collection, or to the documents."""
         if not self._open:
-            self.document = node
+            if not (isinstance(node, Scalar) and node.is_null):
+                self.documents.append(node)
             return
         parent = self._open[-1]
         parent.parts.append(node)
@@ -255,7 +320,7 @@ class _Builder:
             for table in value.items if isinstance(value, Listing) else (value,):
                 if not isinstance(table, Table):
                     message = f"<< takes a map or a list of maps, not {describe(table)}"
-                    raise self.error(message, key.line)
+                    raise ConfigError([Problem(message, file=self._file, line=key.line)])
                 own.extend(pair for pair in table.entries if _name(pair[0]) not in names)
                 names.update(name for part, _ in table.entries if (name := _name(part)) is not None)
         return own

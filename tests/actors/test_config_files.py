@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import codecs
 import re
+import tracemalloc
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from muster.config_files import parse_configuration, parse_document, read_configuration
+from muster.config_files import (
+    MAX_FILE_BYTES,
+    parse_configuration,
+    parse_document,
+    read_configuration,
+)
 from muster_core.config.document import Listing, Node, Scalar, Table
 from muster_core.config.model import Configuration, Limits, QueueConfig
 from muster_core.errors import ConfigError
@@ -83,6 +90,105 @@ def test_every_file_cites_the_rule_that_it_is_about(path: Path) -> None:
     [shown] = header(path, "(?:CONFIG|LIMIT|PLACEMENT|QUANTITY|QUEUE)-[0-9]+")
 
     assert shown
+
+
+def in_a_config_map(text: str) -> str:
+    """Give a ConfigMap in which a configuration begins on the fourth line."""
+    indented = "".join(f"    {line}" for line in text.splitlines(keepends=True))
+    return f"kind: ConfigMap\ndata:\n  queues.yaml: |2\n{indented}"
+
+
+#: CONFIG-6 is about a whole file, and the others are no texts that a block can hold as they are.
+NOT_IN_A_BLOCK = ("config_map", "yaml_two_configurations", "nothing")
+
+
+def in_blocks(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if not path.stem.startswith(NOT_IN_A_BLOCK)]
+
+
+@pytest.mark.parametrize("path", in_blocks(GOOD), ids=stem)
+def test_a_config_map_is_the_configuration_in_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+
+    assert load(in_a_config_map(text)) == load(text)
+
+
+@pytest.mark.parametrize("path", in_blocks(BAD), ids=stem)
+def test_problems_in_a_config_map_have_the_lines_of_the_file(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    with pytest.raises(ConfigError) as bare:
+        load(text)
+    with pytest.raises(ConfigError) as wrapped:
+        load(in_a_config_map(text))
+
+    moved = [
+        attrs.evolve(problem, line=None if problem.line is None else problem.line + 3)
+        for problem in bare.value.problems
+    ]
+    lines = re.compile(r"(?<=line )\d+")
+    assert [attrs.evolve(one, message=lines.sub("n", one.message)) for one in moved] == [
+        attrs.evolve(one, message=lines.sub("n", one.message)) for one in wrapped.value.problems
+    ]
+
+
+def test_a_folded_text_is_where_it_begins() -> None:
+    text = "kind: ConfigMap\ndata:\n  queues.yaml: >\n    partitions:\n      - queues: 1\n"
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+
+    assert [problem.line for problem in caught.value.problems] == [3]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "[]", "a"])
+def test_a_config_map_with_no_configuration_in_its_text(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(in_a_config_map(text))
+
+    assert caught.value.problems[0].line in {3, 4}
+
+
+def test_a_second_document_in_the_text_of_a_config_map() -> None:
+    with pytest.raises(ConfigError, match=r"f\.yaml:6: a second document starts here"):
+        load(in_a_config_map("partitions: []\n---\npartitions: []\n"))
+
+
+def test_a_packed_configuration_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"unpack queues\.yaml\.gz"):
+        load("{kind: ConfigMap, binaryData: {queues.yaml.gz: H4sIAAAA}}")
+
+
+def test_many_objects_without_a_configuration() -> None:
+    text = "---\n".join(f"kind: Pod\nmetadata: {{name: p{number}}}\n" for number in range(7))
+
+    with pytest.raises(ConfigError, match=r"the Pod 'p4' and 2 more$"):
+        load(text)
+
+
+def test_a_list_of_lists() -> None:
+    inner = "{kind: ConfigMap, data: {queues.yaml: 'partitions: [{name: default}]'}}"
+
+    assert load(f"{{kind: List, items: [1, {{kind: List, items: [{inner}]}}]}}").root.children == ()
+
+
+def test_the_lines_of_all_problems_in_one_order() -> None:
+    text = "partitions:\n  - queues:\n    - {name: a b}\n    - {name: a, max: 1}\n"
+    with pytest.raises(ConfigError) as caught:
+        load(in_a_config_map(text))
+
+    assert [problem.line for problem in caught.value.problems] == [6, 7]
+
+
+def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    with path.open("wb") as file:
+        file.truncate(300_000_000)
+    tracemalloc.start()
+    with pytest.raises(ConfigError, match=f"at most {MAX_FILE_BYTES} bytes"):
+        read_configuration(path)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_bytes < 1.1 * MAX_FILE_BYTES
 
 
 def test_quantities_as_they_stand() -> None:

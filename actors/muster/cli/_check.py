@@ -22,6 +22,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
+    warning_text,
 )
 from muster.feeds import FeedError, read_feed
 from muster.replay import Check, Difference, Value
@@ -39,12 +40,14 @@ class Verdict:
         name: The name of the feed.
         check: The check, with its differences.
         error: Why the feed cannot be read, or None.
+        strict: Whether a warning counts like a difference.
         interrupted: Whether Ctrl-C ended the check.
     """
 
     name: str
     check: Check
     error: FeedError | None
+    strict: bool
     interrupted: bool = False
 
     @property
@@ -54,26 +57,29 @@ class Verdict:
             return INTERRUPTED
         if self.error is not None:
             return UNUSABLE
-        return DIFFERENT if self.check.differences else 0
+        warned = self.strict and self.check.warnings
+        return DIFFERENT if self.check.differences or warned else 0
 
 
 # COMMAND-2
 @click.command("check", epilog=example("muster check feed.yaml"))
 @click.argument("feeds", nargs=-1, required=True, type=FILE, metavar="FEED...")
+@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 @format_option
 @click.pass_context
-def command(context: click.Context, feeds: tuple[str, ...], output: Format) -> None:
+def command(context: click.Context, feeds: tuple[str, ...], strict: bool, output: Format) -> None:
     """Replay feeds, and compare the results with their `expect` events.
 
     Prints each difference with the line of its `expect`, and each refused event that no
-    `expect` expects, with its line. `-` is standard input.
+    `expect` expects, with its line. Prints warnings about configurations and about resource types
+    that look like a slip on standard error. `-` is standard input.
 
-    Exit status: 0 if there is no difference, 1 if there is one, 2 if a feed cannot be read, 130
+    Exit status: 0 if there is no difference, 1 if there is one (or a warning, with --strict), 2 if a feed cannot be read, 130
     after Ctrl-C.
     """
     verdicts: list[Verdict] = []
     for feed in feeds:
-        verdicts.append(_verdict(feed))
+        verdicts.append(_verdict(feed, strict))
         if output is Format.TEXT:
             _print(verdicts[-1])
         if verdicts[-1].interrupted:
@@ -84,7 +90,7 @@ def command(context: click.Context, feeds: tuple[str, ...], output: Format) -> N
     context.exit(status)
 
 
-def _verdict(feed: str) -> Verdict:
+def _verdict(feed: str, strict: bool) -> Verdict:
     check = Check()
     error: FeedError | None = None
     interrupted = False
@@ -94,11 +100,13 @@ def _verdict(feed: str) -> Verdict:
         error = unreadable
     except KeyboardInterrupt:
         interrupted = True
-    return Verdict(name_of(feed), check, error, interrupted)
+    return Verdict(name_of(feed), check, error, strict, interrupted)
 
 
 def _print(verdict: Verdict) -> None:
     check = verdict.check
+    for warning in check.warnings:
+        complain(warning_text(verdict.name, warning))
     for difference in check.differences:
         click.echo(f"{_place(verdict.name, difference)}: {_told(difference)}")
     if verdict.error is not None:
@@ -144,6 +152,7 @@ def _as_map(verdict: Verdict) -> dict[str, object]:
         "events": check.events,
         "expects": check.expects,
         "interrupted": verdict.interrupted,
+        "warnings": [attrs.asdict(warning) for warning in check.warnings],
         "differences": [attrs.asdict(difference) for difference in check.differences],
         "error": None if verdict.error is None else error_map(verdict.error),
     }

@@ -174,6 +174,9 @@ def _answer_map(answer: Answer) -> dict[str, object]:
         "code": None if where.code is None else where.code.value,
         "index": where.index,
         "line": where.line,
+        "ended_by": None
+        if where.ended_by is None
+        else {"index": where.ended_by.index, "line": where.ended_by.line},
         "before": None if where.before is None else _hold_map(where.before),
         **_reasons_map(answer.explanation),
         "remedies": [

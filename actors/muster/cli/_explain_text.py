@@ -13,6 +13,7 @@ from rich.table import Table
 from muster.cli._options import counted
 from muster.cli._progress import clock
 from muster.explain import Answer, Fate, Hold, Overview, Remedy, RemedyKind
+from muster.feeds import FeedItem
 from muster.feeds._encodings.encode import to_yaml_item
 from muster_core.decisions import MICROSECONDS
 from muster_core.reasons import Explanation
@@ -66,7 +67,9 @@ def _headline(answer: Answer) -> str:
             return f"{at}: {name} is bound on {where.node} in {where.queue} {since}"
         case Fate.COMPLETED | Fate.REMOVED:
             held = "" if where.node is None else f"; it held {where.node}"
-            return f"{at}: {name} is over, {where.fate} at {_clock(since_us)}{held}"
+            how = f" {where.message}" if where.message else ""
+            by = "" if where.ended_by is None else _line(where.ended_by)
+            return f"{at}: {name} is over, {where.fate} at {_clock(since_us)}{how}{by}{held}"
         case Fate.REFUSED:
             code = "" if where.code is None else f"{where.code}: "
             return f"{at}: {name} was refused at {_clock(since_us)}{place}: {code}{where.message}"
@@ -74,6 +77,10 @@ def _headline(answer: Answer) -> str:
             return f"{at}: {name} does not exist yet: it is added at {_clock(since_us)}{place}"
         case Fate.UNKNOWN:
             return f"{at}: {name} is unknown"
+
+
+def _line(item: FeedItem) -> str:
+    return f" (event {item.index})" if item.line is None else f" (line {item.line})"
 
 
 def _before(hold: Hold) -> str:

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from muster._version import __version__
 from muster.cli._options import INTERRUPTED, UNUSABLE, complain, example
+from muster_core.values.nearest import did_you_mean
 
 # COMMAND-8
 PIPE_CLOSED: Final = 141
@@ -39,6 +40,15 @@ class Commands(click.Group):
         command = importlib.import_module(f"muster.cli._{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
+
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and name not in _COMMANDS:
+            ctx.fail(f"No such command {name!r}{did_you_mean(name, _COMMANDS)}.".replace("?.", "?"))
+        return super().resolve_command(ctx, args)
 
     @override
     def invoke(self, ctx: click.Context) -> object:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 import click
 
@@ -17,6 +15,7 @@ from muster_core.values.quantities import parse_duration
 
 if TYPE_CHECKING:
     from muster.feeds import FeedError
+    from muster.replay import FeedWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -116,18 +115,6 @@ def name_of(source: str) -> str:
     return "standard input" if source == STDIN else source
 
 
-def read_whole(source: str) -> bytes | None:
-    """Read a file, or standard input; None if the process was started without one.
-
-    Raises:
-        OSError: If it cannot be read.
-    """
-    if source != STDIN:
-        return Path(source).read_bytes()
-    stream: TextIO | None = sys.stdin
-    return None if stream is None else stream.buffer.read()
-
-
 def counted(number: int, what: str) -> str:
     """Return a count with its noun, in the plural if needed."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
@@ -141,6 +128,16 @@ def print_json(value: object, *, err: bool = False) -> None:
 def complain(message: str) -> None:
     """Print a message to standard error."""
     click.echo(message, err=True)
+
+
+def warning_text(feed: str, warning: FeedWarning) -> str:
+    """Return a warning about a feed with its file, line and path."""
+    place = name_of(feed) if warning.file is None else warning.file
+    if warning.line is not None:
+        place = f"{place}:{warning.line}"
+    elif warning.index is not None:
+        place = f"{place}:event {warning.index}"
+    return ": ".join(part for part in (place, "warning", warning.path, warning.message) if part)
 
 
 def error_map(error: FeedError) -> dict[str, object]:

@@ -97,6 +97,7 @@ def explain(
 def _later(history: History, moment: Moment) -> Whereabouts:
     """Look for the ask in the rest of the feed; if it is not there, name the known asks."""
     for item in moment.later:
+        history.names.saw(item)
         if history.brought(item) is not None:
             return Whereabouts(Fate.LATER, item.at_us, index=item.index, line=item.line)
     app = moment.scheduler.app(history.app)
@@ -106,6 +107,7 @@ def _later(history: History, moment: Moment) -> Whereabouts:
         known = ", ".join(ask.name for ask in app.asks[:_TOLD]) or "none"
         more = f", … {len(app.asks):,} in all" if len(app.asks) > _TOLD else ""
         message = f"no event brings it; the asks of {history.app!r} then are: {known}{more}"
+    message += history.names.guess(history.ask)
     if history.unread:
         message = f"{message}; what is no event might have brought it: {_unread(history)}"
     return Whereabouts(Fate.UNKNOWN, message=message)

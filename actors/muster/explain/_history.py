@@ -8,6 +8,8 @@ from typing import Final, final
 
 import attrs
 
+from muster.explain._endings import completes, how_it_ended, may_end
+from muster.explain._names import Names
 from muster.feeds import FeedItem, Refused
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import AddApp, AddAsk, Apply, PodObject
@@ -63,8 +65,9 @@ class Whereabouts:
             if it is unknown.
         node: The node that it holds, or held when it ended.
         queue: The path of its queue.
-        message: Why it, or its application, was refused.
+        message: Why it, or its application, was refused, or what ended it.
         code: The code of that reason, if there is one.
+        ended_by: The event that ended it, or None if its time was over.
         index: The index of the event that added it, or was refused, from 0.
         line: The line of that event, from 1, or None if the encoding has no lines.
         before: The node that it lost last, if it has none now.
@@ -78,6 +81,7 @@ class Whereabouts:
     code: Code | None = None
     index: int | None = None
     line: int | None = None
+    ended_by: FeedItem | None = None
     before: Hold | None = None
 
 
@@ -121,18 +125,24 @@ class History:
 
     Attributes:
         app: Its application.
+        ask: Its name.
         event: The event that added it, reduced to this one ask under its own name.
         unread: The first invalid events: any of them may have been meant to add the ask.
+        names: The names in the feed so far, to find what was meant by one that is unknown.
     """
 
     def __init__(self, app: str, ask: str) -> None:
-        self.app, self._ask = app, ask
+        self.app, self.ask = app, ask
         self.event: AddAsk | None = None
         self.unread: list[FeedItem] = []
         self._open: list[_Arrival] = []
         self._came: FeedItem | None = None
         self._refusals: list[_Refusal] = []
         self._end: Announced | None = None
+        self._end_item: FeedItem | None = None
+        #: The events of the batch that may end the ask.
+        self._enders: list[FeedItem] = []
+        self.names = Names(app)
         #: When the ask got the node that it holds, or lost its last one.
         self._moved_us = 0
         self._waited = False
@@ -140,6 +150,9 @@ class History:
 
     def saw(self, item: FeedItem) -> None:
         """Record an event that was submitted."""
+        self.names.saw(item)
+        if may_end(item, self.app, self.ask):
+            self._enders.append(item)
         match item.content:
             case AddApp(app=self.app):
                 self._open.append(_Arrival(item, None))
@@ -162,8 +175,8 @@ class History:
             case _:
                 return None
         for ask in asks:
-            if ask is not None and ask.app == self.app and _names(ask, self._ask):
-                return attrs.evolve(ask, ask=self._ask, count=None)
+            if ask is not None and ask.app == self.app and _names(ask, self.ask):
+                return attrs.evolve(ask, ask=self.ask, count=None)
         return None
 
     def heard(self, batch: Sequence[Announced]) -> None:
@@ -182,10 +195,14 @@ class History:
                 self.event, self._came, self._end = arrival.ask, arrival.item, None
                 self._moved_us, self._before = arrival.item.at_us, None
         self._open.clear()
+        self._enders = [item for item in self._enders if item.index not in refused]
         for announced in batch:
             decision = announced.decision
-            if decision.ask == self._ask and decision.app == self.app:
+            if decision.ask == self.ask and decision.app == self.app:
                 self._moves(announced, decision)
+        if batch:
+            # A later batch of the same instant may still end the ask.
+            self._enders = [item for item in self._enders if item.at_us >= batch[-1].at_us]
 
     @property
     def _is_there(self) -> bool:
@@ -199,8 +216,21 @@ class History:
                 self._lost(announced, decision)
                 self._moved_us = announced.at_us
                 self._end = announced if decision.reason in _OVER else None
+                self._end_item = self._ender(announced)
             case _:
                 pass
+
+    def _ender(self, announced: Announced) -> FeedItem | None:
+        """Return the event that ended the ask; None if its time was over."""
+        completed = announced.decision.reason is Reason.COMPLETED
+        return next(
+            (
+                item
+                for item in self._enders
+                if item.at_us == announced.at_us and completes(item) == completed
+            ),
+            None,
+        )
 
     def _lost(self, announced: Announced, decision: Decision) -> None:
         """Record the node that the ask lost, unless it got and lost it at the same instant."""
@@ -239,7 +269,16 @@ class History:
             decision = self._end.decision
             fate = _OVER[self._end.decision.reason]
             at_us = self._end.at_us
-            return Whereabouts(fate, at_us, decision.node, decision.queue, index=index, line=line)
+            return Whereabouts(
+                fate,
+                at_us,
+                decision.node,
+                decision.queue,
+                message=how_it_ended(self._end_item, completed=fate is Fate.COMPLETED),
+                index=index,
+                line=line,
+                ended_by=self._end_item,
+            )
         return self._refused() or Whereabouts(Fate.UNKNOWN)
 
     def _refused(self) -> Whereabouts | None:

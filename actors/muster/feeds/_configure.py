@@ -9,8 +9,8 @@ from typing import Final, TypeAlias, cast, final
 
 import attrs
 
-from muster.config_files import parse_configuration
-from muster.feeds._encodings.raw import Block, Located, Plain, Raw, Series, is_null
+from muster.config_files import parse_configuration, read_content, unwrap
+from muster.feeds._encodings.raw import Block, Literal, Located, Plain, Raw, Series, is_null
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
 from muster.feeds._fields.table import field
 from muster.feeds._fields.texts import NAME
@@ -105,7 +105,9 @@ def configure(values: Values, origin: Origin) -> Configure:
 def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
     # Messages show the name as written, so that they do not depend on the folder of the feed.
     try:
-        return parse_configuration((base / name).read_bytes(), file=name, partition=partition)
+        with (base / name).open("rb") as stream:
+            content = read_content(stream)
+        return parse_configuration(content, file=name, partition=partition)
     except ConfigError as error:
         raise FieldError("; ".join(str(problem) for problem in error.problems), "file") from error
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
@@ -115,16 +117,29 @@ def _from_file(base: Path, name: str, partition: str | None) -> Configuration:
 
 def _inline(written: Raw, line: int | None, partition: str | None) -> Configuration:
     try:
-        return load_configuration(_node(written, line, count()), partition=partition)
+        document = unwrap(_node(written, line, count()))
+        return _placed(load_configuration(document, partition=partition))
     except ConfigError as error:
         raise FieldError("; ".join(_said(problem, line) for problem in error.problems)) from error
 
 
+def _placed(configuration: Configuration) -> Configuration:
+    """Return a configuration whose warnings have their paths in the event."""
+    return attrs.evolve(
+        configuration,
+        told=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.told),
+        types=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.types),
+    )
+
+
+def _path(path: str) -> str:
+    return f"config.{path}" if path else "config"
+
+
 def _said(problem: Problem, event_line: int | None) -> str:
     """Return the message of a problem, with its path in the event."""
-    path = ".".join(part for part in ("config", problem.path) if part)
     place = "" if problem.line in {None, event_line} else f" (line {problem.line})"
-    return f"{path}: {problem.message}{place}"
+    return f"{_path(problem.path)}: {problem.message}{place}"
 
 
 # CONFIG-7
@@ -142,8 +157,8 @@ def _node(value: Raw, line: int | None, order: Iterator[int]) -> Node:
         case list():
             return Listing(tuple(_node(part, line, order) for part in value), line, place)
         case str():
-            quoted = not isinstance(value, Plain)
-            return Scalar(str(value), line, place, quoted=quoted)
+            quoted, literal = not isinstance(value, Plain), isinstance(value, Literal)
+            return Scalar(str(value), line, place, quoted=quoted, literal=literal)
         case None:
             return Scalar("", line, place)
         case bool():

@@ -11,7 +11,7 @@ from muster.feeds._encodings.raw import Encoding, Raw, RawEvent, is_null
 from muster.feeds._encodings.read import read_input
 from muster.feeds._encodings.source import Input, Source
 from muster.feeds._fields.kinds import FieldError, told
-from muster.feeds._fields.table import parse_fields
+from muster.feeds._fields.table import guessed, parse_fields
 from muster.feeds._items import Content, FeedItem, Refused
 from muster.feeds._ops import AT, OP, OPS, Op
 
@@ -111,7 +111,8 @@ def _op(value: dict[str, Raw], problems: list[FieldError]) -> Op | None:
     written = value[OP.name]
     op = OPS.get(written) if isinstance(written, str) else None
     if op is None:
-        message = f"{told(written)} is no operation; there are: {', '.join(OPS)}"
+        guess = guessed(str(written), tuple(OPS)) if isinstance(written, str) else ""
+        message = f"{told(written)} is no operation; there are: {', '.join(OPS)}{guess}"
         problems.append(FieldError(message, OP.name))
     return op
 

@@ -11,6 +11,7 @@ from muster.replay._census import GONE, Census, Key, Listener, LiveAsk
 from muster.replay._check import Check
 from muster.replay._driver import Watcher, replay
 from muster.replay._expect import Difference, Found, Value
+from muster.replay._reading import FeedWarning
 from muster.replay._summary import QueueSummary, Remark, Summary
 from muster.replay._tally import Tally
 from muster.replay._waits import Waits, WaitSummary
@@ -20,6 +21,7 @@ __all__ = [
     "Census",
     "Check",
     "Difference",
+    "FeedWarning",
     "Found",
     "Key",
     "Listener",

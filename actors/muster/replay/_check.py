@@ -17,7 +17,9 @@ from muster.replay._expect import (
     compare_refusals,
     place_of,
     unexpected,
+    unknown_ask,
 )
+from muster.replay._reading import FeedWarning, Reading
 from muster.replay._record import Record
 from muster.replay._summary import Remark
 
@@ -30,12 +32,14 @@ class Check:
         events: How many items were read.
         expects: How many ``expect`` events were compared.
         differences: The differences, in the order in which they were found.
+        warnings: The warnings about what the feed says, in the order of the feed.
     """
 
     def __init__(self) -> None:
         self.events = 0
         self.expects = 0
         self.differences: list[Difference] = []
+        self.warnings: list[FeedWarning] = []
         self._record = Record()
 
     async def run(self, items: Iterable[FeedItem]) -> None:
@@ -50,12 +54,15 @@ class Check:
                 earlier event.
             BrokenSchedulerError: If the scheduler fails, which is a bug.
         """
+        reading = Reading(self.warnings.append)
         async with open_simulation(journal=self._record) as scheduler:
             for item in items:
                 self.events += 1
+                reading.saw(item)
                 await let_in(scheduler, item)
                 if isinstance(item.content, Expect):
                     await self._compare(scheduler, item, item.content)
+            reading.end()
             # FEED-13
             await scheduler.finish()
         for refusal, found in unexpected(self._record.start_anew().refusals):
@@ -74,7 +81,9 @@ class Check:
         for name, part in (expect.reasons or {}).items():
             app, _, ask = name.partition("/")
             why = await scheduler.why_pending(app, ask)
-            for found in compare_reason(name, part, why, place_of(asks.get(name))):
+            seen = asks.get(name)
+            place = unknown_ask(name, asks) if seen is None else place_of(seen)
+            for found in compare_reason(name, part, why, place):
                 self._differs(item, found)
 
     def _differs(self, place: FeedItem | Remark, found: Found) -> None:

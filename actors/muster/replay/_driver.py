@@ -174,6 +174,8 @@ async def _let_all_in(
         tally.saw(item)
         if not await _enter(watched.scheduler, item, strict=strict):
             return False
+    else:
+        tally.read_all()
     return True
 
 

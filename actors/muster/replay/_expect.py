@@ -19,6 +19,7 @@ from muster_core.reasons import Explanation
 from muster_core.snapshots import AskSnapshot, GangSnapshot, QueueSnapshot, Snapshot
 from muster_core.values.application_states import AppState
 from muster_core.values.gang_names import canonical_gang
+from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import format_quantity
 
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
@@ -99,7 +100,8 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
     for name, node in (expect.placed or {}).items():
         ask = asks.get(name)
         if ask is None or ask.node is None:
-            yield Found(f"placed.{name}", node, place_of(ask))
+            found_place = place_of(ask) if ask is not None else unknown_ask(name, asks)
+            yield Found(f"placed.{name}", node, found_place)
         else:
             yield from _same(f"placed.{name}", node, ask.node)
     for path, queue in (expect.queues or {}).items():
@@ -158,6 +160,23 @@ def place_of(ask: AskSnapshot | None) -> str:
     return UNKNOWN if ask is None else ask.place.value
 
 
+def unknown(name: str, known: Iterable[str]) -> str:
+    """Return the found value for a name that does not exist, with the names that are like it."""
+    return UNKNOWN + did_you_mean(name, known)
+
+
+def unknown_ask(name: str, known: Iterable[str]) -> str:
+    """Return the found value for an ask that does not exist.
+
+    The names of the asks of its application are compared: with the name of the application before
+    them, all of them would look alike.
+    """
+    app, _, ask = name.partition("/")
+    before = f"{app}/"
+    own = [one.removeprefix(before) for one in known if one.startswith(before)]
+    return unknown(ask, own) if own else unknown(name, known)
+
+
 def _same(field: str, expected: Value, found: Value) -> Iterator[Found]:
     if expected != found:
         yield Found(field, expected, found)
@@ -191,7 +210,7 @@ def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterat
     elif name in snapshot.completed:
         state, priority = AppState.COMPLETED.value, None
     else:
-        yield Found(f"apps.{name}", "an application", UNKNOWN)
+        yield Found(f"apps.{name}", "an application", unknown(name, snapshot.apps))
         return
     if expected.state is not None:
         yield from _same(f"apps.{name}.state", expected.state, state)
@@ -204,7 +223,7 @@ def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iter
     field = f"gangs.{name}"
     gang = _gang(name, snapshot)
     if gang is None:
-        yield Found(field, "a gang", UNKNOWN)
+        yield Found(field, "a gang", unknown(name, snapshot.gangs))
         return
     found: dict[str, Value] = {
         "waiting": len(gang.waiting),
@@ -236,7 +255,7 @@ def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> It
     if queue is not None:
         yield from _compare_known_queue(field, expected, queue, snapshot.shares[queue.path])
     elif expected.exists is None or (names_more and not expected.exists):
-        yield Found(field, "a queue", UNKNOWN)
+        yield Found(field, "a queue", unknown(path, snapshot.queues))
 
 
 def _queue(path: str, snapshot: Snapshot) -> QueueSnapshot | None:

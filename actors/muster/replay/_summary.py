@@ -7,6 +7,7 @@ from typing import Final, final
 
 import attrs
 
+from muster.replay._reading import FeedWarning
 from muster.replay._waits import WaitSummary
 from muster_core.decisions import Decision
 
@@ -14,7 +15,7 @@ from muster_core.decisions import Decision
 @final
 @attrs.frozen
 class Remark:
-    """A message about an event: why it was refused, or a warning.
+    """A message about an event: why it was refused.
 
     Attributes:
         index: Its index in the feed, from 0.
@@ -61,7 +62,7 @@ class Summary:
         events: How many events were read, refused events and ``expect`` included.
         refused: How many events were refused.
         first_refusals: The first refusals, at most :data:`MOST_REMARKS`.
-        warnings: How many warnings were given, mostly for configurations.
+        warnings: How many warnings there were, about what the feed says and what came of it.
         first_warnings: The first warnings, at most :data:`MOST_REMARKS`.
         asks_bound: How many asks were bound at least once.
         asks_running: How many asks are bound at the end.
@@ -85,7 +86,7 @@ class Summary:
     refused: int
     first_refusals: tuple[Remark, ...]
     warnings: int
-    first_warnings: tuple[Remark, ...]
+    first_warnings: tuple[FeedWarning, ...]
     asks_bound: int
     asks_running: int
     asks_waiting: int

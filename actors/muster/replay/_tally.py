@@ -13,6 +13,7 @@ from typing import Final, final
 
 from muster.feeds import FeedItem
 from muster.replay._census import Census, LiveAsk
+from muster.replay._reading import FeedWarning, Reading
 from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
 from muster.replay._waits import Waits
 from muster_core.decisions import MICROSECONDS, Announced, Kind, Reason
@@ -153,7 +154,9 @@ class Tally:
         self.at_us = 0
         self.decisions = 0
         self._first_refusals: list[Remark] = []
-        self._first_warnings: list[Remark] = []
+        self._first_warnings: list[FeedWarning] = []
+        self._warnings = 0
+        self._reading = Reading(self._warn)
         self._began_s = perf_counter()
         self._ended_s: float | None = None
         self._counts = _Counts()
@@ -168,8 +171,8 @@ class Tally:
 
     @property
     def warnings(self) -> int:
-        """How many warnings there were."""
-        return self._kinds[Kind.WARNING]
+        """How many warnings there were, about what the feed says and what came of it."""
+        return self._warnings
 
     @property
     def asks_bound(self) -> int:
@@ -187,7 +190,12 @@ class Tally:
         """Record an item that is about to be submitted."""
         self.events += 1
         self.at_us = item.at_us
+        self._reading.saw(item)
         self._census.saw(item)
+
+    def read_all(self) -> None:
+        """Record that the feed was read to its end."""
+        self._reading.end()
 
     def write(self, batch: Sequence[Announced], /) -> None:
         """Count the decisions of a batch."""
@@ -202,10 +210,16 @@ class Tally:
                 self._releases[decision.reason] += 1
             elif kind is _REJECTED and len(self._first_refusals) < MOST_REMARKS:
                 self._first_refusals.append(Remark.of(decision))
-            elif kind is _WARNING and len(self._first_warnings) < MOST_REMARKS:
-                self._first_warnings.append(Remark.of(decision))
+            elif kind is _WARNING and decision.index not in self._reading.configured:
+                message = decision.message or ""
+                self._warn(FeedWarning(None, decision.index, decision.line, "", message))
         self.decisions += len(batch)
         self.at_us = max(self.at_us, at_us)
+
+    def _warn(self, warning: FeedWarning) -> None:
+        self._warnings += 1
+        if len(self._first_warnings) < MOST_REMARKS:
+            self._first_warnings.append(warning)
 
     def end(self, until_us: int | None = None) -> None:
         """Record that the replay has ended, at ``until_us`` at the earliest."""

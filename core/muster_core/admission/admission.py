@@ -48,6 +48,7 @@ from muster_core.values.events import (
     RemoveNode,
     UpdateNode,
 )
+from muster_core.values.nearest import Guesses
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.gangs.gang import holds_of
 
@@ -80,6 +81,7 @@ class Admission:
         self.gangs = GangRegistry()
         self._view = view
         self._next_seq = next_seq
+        self._guesses = Guesses()
         # The following attributes, up to ``_freed``, are cleared when the owners have reported.
         #: Whether owners got messages whose effect the view does not know.
         self._uncertain = False
@@ -264,7 +266,8 @@ class Admission:
         nodes = self._view.nodes
         known = event.node in nodes.nodes
         if known == isinstance(event, AddNode):
-            msg = f"node: {event.node!r} is {'already a node' if known else 'unknown'}"
+            state = "already a node" if known else self._unknown_node(event.node)
+            msg = f"node: {event.node!r} is {state}"
             raise RefusedError(msg)
         match event:
             case AddNode():
@@ -343,6 +346,9 @@ class Admission:
         # OBJECT-19
         yield from self.gangs.join(event.gang, members, AskPlace.BOUND, event.says, origin)
 
+    def _unknown_node(self, name: str) -> str:
+        return "unknown" + self._guesses.about(name, self._view.nodes.nodes)
+
     def _check_members(self, event: AddAsk, gang: str | None) -> int:
         key = self.registry.app_key(event.app)
         for name in event.names():
@@ -365,7 +371,7 @@ class Admission:
         """Refuse an ask that does not fit on its node or in the ``max`` of its queues."""
         node = self._view.nodes.nodes.get(name)
         if node is None:
-            msg = f"node: {name!r} is unknown"
+            msg = f"node: {name!r} is {self._unknown_node(name)}"
             raise RefusedError(msg)
         for kind, amount in event.resources.items():
             used = node.used.get(kind, 0) + self._freed.get(name, {}).get(kind, 0)

@@ -20,6 +20,7 @@ from muster_core.gangs.definition import (
 )
 from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, UndefineGang
 from muster_core.values.errors import RefusedError
+from muster_core.values.nearest import Guesses
 from muster_core.values.snapshots import AskPlace
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class GangRegistry:
         #: Every gang by its full name.
         self.gangs: dict[str, GangEntry] = {}
         self._next_key = 0
+        self._guesses = Guesses()
 
     def save(self, name: str, members: tuple[MemberKey, ...] = ()) -> Callable[[], None]:
         """Return a function that restores a gang, and removes ``members`` that are added next."""
@@ -247,7 +249,9 @@ class GangRegistry:
         """
         entry = self.gangs.get(name)
         if entry is None or entry.definition is None:
-            msg = f"{field}: {name!r} is no gang that is defined"
+            defined = (one for one, known in self.gangs.items() if known.definition is not None)
+            guess = self._guesses.about(name, defined)
+            msg = f"{field}: {name!r} is no gang that is defined{guess}"
             raise RefusedError(msg)
         entry.given, entry.annotated, entry.definition = None, NOTHING_SAID, None
         entry.forgotten = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from muster_core.values.errors import RefusedError
+from muster_core.values.nearest import Guesses
 from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass, priority_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class PriorityClasses:
 
     def __init__(self) -> None:
         self._classes = {known.name: known for known in BUILT_IN_CLASSES}
+        self._guesses = Guesses()
 
     def save(self, name: str) -> Callable[[], None]:
         """Return a function that restores the priority class of this name."""
@@ -41,7 +43,7 @@ class PriorityClasses:
         Raises:
             RefusedError: If the class is unknown, or the two differ.
         """
-        return priority_of(event.priority, event.priority_class, self._classes)
+        return priority_of(event.priority, event.priority_class, self._classes, self._guesses)
 
     # OBJECT-7
     def set(self, event: AddPriorityClass) -> None:
@@ -56,7 +58,8 @@ class PriorityClasses:
         """
         # PRIORITY-6
         if name not in self._classes or name in {known.name for known in BUILT_IN_CLASSES}:
-            msg = f"name: {name!r} is no priority class of a user"
+            guess = self._guesses.about(name, self._classes)
+            msg = f"name: {name!r} is no priority class of a user{guess}"
             raise RefusedError(msg)
         del self._classes[name]
 

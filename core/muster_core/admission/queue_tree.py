@@ -17,7 +17,7 @@ from muster_core.config.names import ROOT, canonical_path
 from muster_core.config.volcano_queues import as_parent, check_object, inheriting, with_object
 from muster_core.owners.messages.queues import Retire, SetQueue
 from muster_core.values.errors import RefusedError
-from muster_core.values.nearest import did_you_mean
+from muster_core.values.nearest import Guesses
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class QueueTree:
         self.entries: dict[str, QueueEntry] = {}
         self._next_key = 0
         self._config = configuration.root
+        self._guesses = Guesses()
         self.first_routes = tuple(self._make_tree(None, configuration.root))
 
     @property
@@ -163,7 +164,7 @@ class QueueTree:
         before = f"{path}."
         known = (leaf.removeprefix(before) for leaf in self._leaves_below(entry))
         wanted = canonical_path(written).removeprefix(before)
-        raise RefusedError(msg + did_you_mean(wanted, known, before=before))
+        raise RefusedError(msg + self._guesses.about(wanted, known, before=before))
 
     # QUEUE-28
     def _may_create_below(self, entry: QueueEntry) -> bool:

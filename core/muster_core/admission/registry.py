@@ -41,6 +41,7 @@ from muster_core.values.events import (
     RemoveApp,
     RemoveAsk,
 )
+from muster_core.values.nearest import Guesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +72,7 @@ class Registry:
         self.user_groups = UserGroups()
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
+        self._guesses = Guesses()
         self._obey(configuration)
 
     @property
@@ -198,7 +200,10 @@ class Registry:
         found = self._apps.get(name)
         # APP-13
         if found is None:
-            state = "has completed" if name in self.completed else "is unknown"
+            if name in self.completed:
+                state = "has completed"
+            else:
+                state = "is unknown" + self._guesses.about(name, self._apps)
             msg = f"app: {name!r} {state}"
             raise RefusedError(msg)
         return found

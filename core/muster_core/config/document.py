@@ -35,12 +35,14 @@ class Scalar:
         line: Its line, from 1, or None if there are no lines.
         order: Its place in the order of the document.
         quoted: Whether it was written in quotes (or as a block), and so is never null.
+        literal: Whether it is a block whose lines follow ``line`` as they are.
     """
 
     text: str
     line: int | None = None
     order: int = 0
     quoted: bool = False
+    literal: bool = False
 
     @property
     def is_null(self) -> bool:

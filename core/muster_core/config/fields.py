@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.document import Listing, Node, Scalar, Table, describe
+from muster_core.values.configuration import NamedType
 from muster_core.values.errors import Problem, QuantityError
+from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import parse_integer, parse_quantity
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ class Report:
     def __init__(self, file: str | None, problems: list[tuple[int, Problem]] | None = None) -> None:
         self._file = file
         self._problems: list[tuple[int, Problem]] = [] if problems is None else problems
-        self._warnings: list[tuple[int, str | None, str]] = []
+        self._warnings: list[Warned] = []
+        self._types: dict[str, Field] = {}
 
     def part(self) -> Report:
         """Return a report with its own warnings and the same list of problems."""
@@ -55,9 +58,16 @@ class Report:
         problem = Problem(message, field.path, self._file, field.line)
         self._problems.append((field.order, problem))
 
-    def warn(self, field: Field, message: str, once: str | None) -> None:
+    def warn(self, field: Field, message: str, once: str | None, guess: str) -> None:
         """Add a warning; only the first one with the same ``once`` is kept."""
-        self._warnings.append((field.order, once, message))
+        problem = Problem(message, field.path, self._file, field.line)
+        self._warnings.append(Warned(field.order, once, problem, guess))
+
+    def names_type(self, name: str, field: Field) -> None:
+        """Record that a field names a resource type; only the first one is kept."""
+        first = self._types.get(name)
+        if first is None or field.order < first.order:
+            self._types[name] = field
 
     # CONFIG-34
     @property
@@ -66,16 +76,43 @@ class Report:
         return [problem for _, problem in sorted(self._problems, key=lambda found: found[0])]
 
     @property
-    def warnings(self) -> list[tuple[int, str]]:
-        """All warnings with their places, in the order of the document."""
-        kept: list[tuple[int, str]] = []
+    def warnings(self) -> list[Warned]:
+        """All warnings, in the order of the document."""
+        kept: list[Warned] = []
         seen: set[str] = set()
-        for order, once, message in sorted(self._warnings, key=lambda found: found[0]):
-            if once not in seen:
-                kept.append((order, message))
-            if once is not None:
-                seen.add(once)
+        for warning in sorted(self._warnings, key=lambda found: found.order):
+            if warning.once not in seen:
+                kept.append(warning)
+            if warning.once is not None:
+                seen.add(warning.once)
         return kept
+
+    @property
+    def types(self) -> list[tuple[int, NamedType]]:
+        """All resource types with their places, in the order of the document."""
+        found = sorted(self._types.items(), key=lambda item: item[1].order)
+        return [
+            (field.order, NamedType(name, field.path, self._file, field.line))
+            for name, field in found
+        ]
+
+
+@final
+@attrs.frozen
+class Warned:
+    """A warning of a document.
+
+    Attributes:
+        order: Its place in the order of the document.
+        once: The key of which only the first warning is kept, or None.
+        problem: The warning.
+        guess: What the author may have meant; it is told and not announced.
+    """
+
+    order: int
+    once: str | None
+    problem: Problem
+    guess: str = ""
 
 
 # CONFIG-3
@@ -107,9 +144,9 @@ class Field:
         """Add a problem with this field."""
         self.report.refuse(self, message)
 
-    def warn(self, message: str, *, once: str | None = None) -> None:
+    def warn(self, message: str, *, once: str | None = None, guess: str = "") -> None:
         """Add a warning about this field; only the first one with the same ``once`` is kept."""
-        self.report.warn(self, message, once)
+        self.report.warn(self, message, once, guess)
 
     def reporting_to(self, report: Report) -> Field:
         """Return the same field with another report."""
@@ -127,7 +164,7 @@ class Field:
         """Whether the field is empty."""
         return isinstance(self.node, Scalar) and self.node.is_null
 
-    # CONFIG-18, CONFIG-36
+    # CONFIG-18, CONFIG-36, CONFIG-87
     def fields(self, known: Collection[str] | None = None) -> dict[str, Field]:
         """Return the fields of this map by name, in the order of the document.
 
@@ -146,7 +183,8 @@ class Field:
                 continue
             field = Field(value, self.below(key.text), self.report, key.line, key.order)
             if known is not None and key.text not in known:
-                field.refuse(f"unknown field {describe(key)}: known are {', '.join(known)}")
+                guess = did_you_mean(key.text, known)
+                field.refuse(f"unknown field {describe(key)}: known are {', '.join(known)}{guess}")
             elif key.text in found:
                 first = found[key.text].line
                 before = "" if first is None else f", first in line {first}"
@@ -205,6 +243,7 @@ class Field:
             if not name:
                 field.refuse("a resource type has an empty name")
             elif text is not None:
+                self.report.names_type(name, field)
                 try:
                     amounts[name] = parse_quantity(name, text)
                 except QuantityError as error:

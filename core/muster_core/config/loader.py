@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.dynamic import DEFAULT_PARTITION
-from muster_core.config.fields import Field, Report
+from muster_core.config.fields import Field, Report, Warned
 from muster_core.config.not_obeyed import (
     read_checksum,
     read_quota_preemption,
@@ -22,9 +22,11 @@ from muster_core.config.placement.chains import check_chain
 from muster_core.config.placement.rules import read_rules
 from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
+from muster_core.config.type_names import warning_about
 from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
-from muster_core.values.configuration import Configuration, NodeSortPolicy
-from muster_core.values.errors import ConfigError
+from muster_core.values.configuration import Configuration, NamedType, NodeSortPolicy
+from muster_core.values.errors import ConfigError, Problem
+from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
@@ -99,17 +101,42 @@ def load_configuration(
     # CONFIG-33
     if problems or chosen is None:
         raise ConfigError(problems)
-    warnings = sorted(report.warnings + chosen.report.warnings)
+    warnings = sorted(report.warnings + chosen.report.warnings, key=_in_order)
+    types = chosen.report.types
+    told = sorted([*warnings, *_about_types(types)], key=_in_order)
     configuration = Configuration(
         partition=chosen.name,
         root=build_queue(chosen.root),
         node_sort=chosen.node_sort,
         preemption_enabled=chosen.preemption_enabled,
         placement_rules=chosen.placement_rules,
-        warnings=tuple(message for _, message in warnings),
+        warnings=tuple(warned.problem.message for warned in warnings),
+        told=tuple(_with_guess(warned) for warned in told),
+        types=tuple(named for _, named in types),
     )
     weights = tuple(sorted(chosen.node_weights.items()))
     return attrs.evolve(configuration, node_weights=weights) if weights else configuration
+
+
+def _in_order(warned: Warned) -> tuple[int, str]:
+    return warned.order, warned.problem.message
+
+
+def _with_guess(warned: Warned) -> Problem:
+    return attrs.evolve(warned.problem, message=warned.problem.message + warned.guess)
+
+
+# CONFIG-83
+def _about_types(types: list[tuple[int, NamedType]]) -> list[Warned]:
+    """Return the warnings about types whose names look like a slip."""
+    found: list[Warned] = []
+    names = [named.name for _, named in types]
+    for index, (order, named) in enumerate(types):
+        message = warning_about(named.name, names[:index])
+        if message is not None:
+            problem = Problem(message, named.path, named.file, named.line)
+            found.append(Warned(order, None, problem))
+    return found
 
 
 # CONFIG-11, CONFIG-18
@@ -137,7 +164,8 @@ def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _
             where.refuse("there is no partition")
     elif wanted is not None:
         if wanted not in named:
-            where.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}")
+            guess = did_you_mean(wanted, named)
+            where.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}{guess}")
         return named.get(wanted)
     elif DEFAULT_PARTITION in named:
         return named[DEFAULT_PARTITION]
@@ -211,7 +239,10 @@ def _read_node_sort(field: Field | None) -> tuple[NodeSortPolicy, dict[str, floa
 # CONFIG-13
 def _read_weights(field: Field) -> dict[str, float]:
     """Read the ``resourceweights``; refuse them if their sum overflows a float."""
-    weights = {name: _read_weight(weight) for name, weight in field.fields().items()}
+    fields = field.fields()
+    for name, weight in fields.items():
+        field.report.names_type(name, weight)
+    weights = {name: _read_weight(weight) for name, weight in fields.items()}
     if sum(weights.values()) == _INFINITY:
         field.refuse("the weights are too large: no average of them can be computed")
     return weights

@@ -18,6 +18,7 @@ from muster_core.values.configuration import (
     SortPolicy,
 )
 from muster_core.values.errors import QuantityError
+from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import (
     MAX_INT32,
     parse_duration,
@@ -198,6 +199,7 @@ def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[s
             value.warn(
                 f"{queue}: unknown property {shown(name)} is kept, without effect",
                 once=f"property {name}",
+                guess=did_you_mean(name, PROPERTIES),
             )
             continue
         # CONFIG-38

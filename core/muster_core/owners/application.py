@@ -56,6 +56,7 @@ from muster_core.structures.steps import PART, all_at_once, freed, in_pieces
 from muster_core.values.application_states import TRANSITIONS, AppState, Trigger, next_state
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.values.errors import RefusedError
+from muster_core.values.nearest import Guesses
 from muster_core.values.snapshots import AppSnapshot, AskPlace
 
 if TYPE_CHECKING:
@@ -80,6 +81,9 @@ _STATES_THAT_ASKS_END: Final = frozenset(
 _RUNNING: Final = AppState.RUNNING
 _ASK_BOUND: Final = Trigger.ASK_BOUND
 _EMPTIED: Final = Trigger.EMPTIED
+_MOST_GUESSES: Final = 10
+"""For how many refusals an application guesses which of its asks was meant."""
+
 _RELEASED: Final = Kind.RELEASED
 _COMPLETED: Final = Reason.COMPLETED
 
@@ -98,6 +102,7 @@ class ApplicationMachine:
         "_credits",
         "_gone",
         "_group",
+        "_guesses",
         "_places",
         "_spoilt",
         "_state",
@@ -112,6 +117,7 @@ class ApplicationMachine:
         self._places = AskPlaces()
         #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
         self._spoilt: dict[str, int] = {}
+        self._guesses = Guesses(_MOST_GUESSES)
         #: The latest asks, added in a row: pending, but not in the sums yet.
         self._came: list[Ask] = []
         #: The actions since the last report, before those asks.
@@ -338,8 +344,7 @@ class ApplicationMachine:
     def _spoil(self, request: SpoilBinds) -> None:
         name = request.ask
         if not self._places.knows(name):
-            msg = f"ask: {name!r} is no ask of application {self.identity.name!r}"
-            raise RefusedError(msg)
+            raise RefusedError(self._unknown(name))
         times = self._spoilt.get(name, 0) + request.times
         if times > SPOILT_LIMIT:
             msg = f"times: {request.times} more would make more than {SPOILT_LIMIT} failing binds"
@@ -518,7 +523,11 @@ class ApplicationMachine:
         app = self.identity.name
         if self._places.knows(ask):
             return f"ask: {ask!r} of application {app!r} is not {place}; {instead}"
-        return f"ask: {ask!r} is no ask of application {app!r}"
+        return self._unknown(ask)
+
+    def _unknown(self, ask: str) -> str:
+        guess = self._guesses.about(ask, self._places.each_name())
+        return f"ask: {ask!r} is no ask of application {self.identity.name!r}{guess}"
 
     def _report(self, epoch: int) -> AppReport:
         report = AppReport(

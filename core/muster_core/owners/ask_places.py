@@ -6,6 +6,7 @@ highest priority of the pending asks and the totals of pending and allocated res
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.owners.ask_rows import counted
@@ -153,8 +154,11 @@ class AskPlaces:
 
     def names(self) -> list[str]:
         """Return the names of all asks, place by place."""
-        places = (self.pending, self.parked, self.waiting, self.bound)
-        return [name for place in places for name in place]
+        return list(self.each_name())
+
+    def each_name(self) -> Iterator[str]:
+        """Yield the names of all asks, place by place."""
+        return chain(self.pending, self.parked, self.waiting, self.bound)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

@@ -11,6 +11,7 @@ from typing import final
 
 import attrs
 
+from muster_core.values.errors import Problem
 from muster_core.values.limits import Limits
 from muster_core.values.placement_rules import PlacementRule
 from muster_core.values.resources import Resources
@@ -158,6 +159,24 @@ class QueueConfig:
 
 @final
 @attrs.frozen
+class NamedType:
+    """Where a configuration names a resource type for the first time.
+
+    Attributes:
+        name: The type.
+        path: The path of the field.
+        file: The name of the file, or None for a configuration given inline.
+        line: The line, from 1, or None if it is not known.
+    """
+
+    name: str
+    path: str
+    file: str | None = None
+    line: int | None = None
+
+
+@final
+@attrs.frozen
 class Configuration:
     """The partition that runs, and the warnings from loading it.
 
@@ -168,7 +187,10 @@ class Configuration:
         preemption_enabled: ``preemption.enabled``.
         root: The queue ``root``.
         placement_rules: Its ``placementrules``; empty if applications name their queues.
-        warnings: Messages for an operator, in the order of the text.
+        warnings: Messages for an operator, in the order of the text; they are announced.
+        told: The same warnings with their places, and those about names that look like a slip,
+            which are told to the author of the text and not announced.
+        types: The resource types that it names, in the order of the text.
     """
 
     partition: str
@@ -179,3 +201,6 @@ class Configuration:
     preemption_enabled: bool = True
     placement_rules: tuple[PlacementRule, ...] = ()
     warnings: tuple[str, ...] = ()
+    # Two configurations are the same wherever they stand.
+    told: tuple[Problem, ...] = attrs.field(default=(), eq=False)
+    types: tuple[NamedType, ...] = attrs.field(default=(), eq=False)

@@ -38,7 +38,7 @@ class InsufficientError(MusterError):
 @final
 @attrs.frozen
 class Problem:
-    """One reason to refuse a configuration.
+    """One reason to refuse a configuration, or a warning about one.
 
     Attributes:
         message: What is wrong, with the invalid value, and what would be valid.

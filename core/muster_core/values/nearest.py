@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,17 +12,26 @@ if TYPE_CHECKING:
 MOST_COMPARED: Final = 1_000
 """How many known names are compared at most, so that a refusal never takes long."""
 
+LONGEST_COMPARED: Final = 200
+"""The longest name that is compared, in characters: the cost grows with the square of it."""
+
+MOST_GUESSES: Final = 100
+"""How often guesses are made for refusals of one kind."""
+
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the known names that are most like a name, the nearest first.
 
-    Case does not matter. Only the first :data:`MOST_COMPARED` known names are compared.
+    Case does not matter. Only the first :data:`MOST_COMPARED` known names are compared,
+    and a name longer than :data:`LONGEST_COMPARED` is like none.
 
     Args:
         name: The name that is unknown.
         known: The names that are known, in a fixed order.
         most: How many names to return at most.
     """
+    if len(name) > LONGEST_COMPARED:
+        return []
     by_folded: dict[str, str] = {}
     for one in islice(known, MOST_COMPARED):
         by_folded.setdefault(one.casefold(), one)
@@ -47,3 +56,28 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, before: str 
     *others, last = found
     listed = f"{', '.join(others)} or {last}" if others else last
     return f"; did you mean {listed}?"
+
+
+# FEED-80
+@final
+class Guesses:
+    """Guesses what was meant, for the first refusals of one kind only.
+
+    A guess takes up to 50 ms, and a feed may have a million refusals. The first ones show what is
+    wrong. Which ones have a guess depends on nothing but the events before them.
+
+    Args:
+        most: How many guesses are made.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, most: int = MOST_GUESSES) -> None:
+        self._left = most
+
+    def about(self, name: str, known: Iterable[str], *, before: str = "") -> str:
+        """Return :func:`did_you_mean`, or an empty text if too many guesses were made."""
+        if self._left == 0:
+            return ""
+        self._left -= 1
+        return did_you_mean(name, known, before=before)

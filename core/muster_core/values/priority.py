@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from muster_core.values.configuration import Settings
+    from muster_core.values.nearest import Guesses
 
 # PRIORITY-1
 MIN_PRIORITY: Final = MIN_INT32
@@ -57,7 +58,10 @@ BUILT_IN_CLASSES: Final = (
 
 
 def priority_of(
-    number: int | None, name: str | None, classes: Mapping[str, PriorityClass]
+    number: int | None,
+    name: str | None,
+    classes: Mapping[str, PriorityClass],
+    guesses: Guesses | None = None,
 ) -> tuple[int, bool]:
     """Return the priority of an ask from its number or its class (PRIORITY-3, PRIORITY-4).
 
@@ -67,6 +71,7 @@ def priority_of(
         number: The number, or None.
         name: The name of the class, or None.
         classes: All classes, by name.
+        guesses: Guesses which class was meant, or None.
 
     Returns:
         The priority, and whether the class says ``PreemptLowerPriority``.
@@ -80,7 +85,8 @@ def priority_of(
     known = classes.get(name)
     # PRIORITY-3
     if known is None:
-        msg = f"priority_class: {name!r} is unknown"
+        guess = "" if guesses is None else guesses.about(name, classes)
+        msg = f"priority_class: {name!r} is unknown{guess}"
         raise RefusedError(msg)
     # PRIORITY-4
     if number is not None and number != known.value:

@@ -17,6 +17,9 @@ from muster.cli._main import muster
 
 COMMAND = (sys.executable, "-m", "muster")
 
+LONGEST_S = 120
+"""How long a test waits for a process that is about to end, in seconds."""
+
 SETUP = """\
 - {op: add_node, node: n1, capacity: {vcore: 2}}
 - {op: add_app, app: a, queue: root.q}
@@ -68,7 +71,7 @@ def started(*arguments: str | Path) -> Generator[Running]:
     assert process.stderr
     try:
         yield Running(process, process.stdin, process.stdout, process.stderr)
-        process.wait()
+        process.wait(timeout=LONGEST_S)
     finally:
         process.kill()
         process.wait()

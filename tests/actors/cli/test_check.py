@@ -110,6 +110,7 @@ def test_json(tmp_path: Path) -> None:
         "ok": True,
         "events": 4,
         "expects": 1,
+        "warnings": [],
         "differences": [],
         "interrupted": False,
         "error": None,
@@ -125,6 +126,50 @@ def test_json(tmp_path: Path) -> None:
         "file": str(tmp_path / "c.yaml"),
         "line": None,
         "message": "No such file or directory",
+    }
+
+
+WARNED = """\
+- {op: configure, file: queues.yaml}
+- {op: add_node, node: n, capacity: {vcore: 1, mem: 1Gi}}
+"""
+
+
+@pytest.fixture
+def warned(tmp_path: Path) -> Path:
+    written(
+        tmp_path / "queues.yaml",
+        "partitions:\n  - queues:\n    - name: a\n      resources: {max: {gpu: 1}}\n",
+    )
+    return written(tmp_path / "feed.yaml", WARNED)
+
+
+def test_warnings_have_file_line_and_path(warned: Path) -> None:
+    result = run("check", warned)
+
+    assert (result.exit_code, result.stdout) == (0, f"{warned}: ok (2 events, 0 expects)\n")
+    slip, missing = result.stderr.splitlines()
+    assert (
+        slip
+        == f"{warned}:2: warning: capacity.mem: the type 'mem' is not memory, but one of its own: write memory"
+    )
+    assert missing == (
+        "queues.yaml:4: warning: partitions[0].queues[0].resources.max.gpu: "
+        "no node and no ask of the feed has the type 'gpu'"
+    )
+
+
+def test_strict_fails_on_warnings(warned: Path, tmp_path: Path) -> None:
+    assert run("check", "--strict", warned).exit_code == 1
+    assert run("check", "--strict", written(tmp_path / "good.yaml", GOOD)).exit_code == 0
+    status, said = run_json("check", "--strict", warned)
+    assert (status, said["ok"], said["feeds"][0]["differences"]) == (1, False, [])
+    assert said["feeds"][0]["warnings"][1] == {
+        "file": "queues.yaml",
+        "index": 0,
+        "line": 4,
+        "path": "partitions[0].queues[0].resources.max.gpu",
+        "message": "no node and no ask of the feed has the type 'gpu'",
     }
 
 

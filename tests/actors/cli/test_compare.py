@@ -287,7 +287,7 @@ def test_ctrl_c_says_nothing(files: dict[str, Path], monkeypatch: pytest.MonkeyP
 def test_nobody_reads_on(files: dict[str, Path]) -> None:
     with started(*under(files)) as running:
         running.out.close()
-        assert running.process.wait() == 141
+        assert running.process.wait(timeout=60) == 141
 
 
 LARGE = "".join(
@@ -324,9 +324,12 @@ def test_warnings_of_configurations(files: dict[str, Path]) -> None:
     limited = QUEUES.replace("{name: east}", "{name: east, limits: [{limit: x, users: [a]}]}")
     files["b"].write_text(limited, encoding="utf-8")
     message = "limits: checked for form, but not obeyed"
+    path = "partitions[0].queues[0].queues[0].limits"
 
-    assert run(*under(files)).stderr == f"{files['b']}: warning: {message}\n"
-    assert run_json(*under(files))[1]["warnings"] == [{"file": str(files["b"]), "message": message}]
+    assert run(*under(files)).stderr == f"{files['b']}:6: warning: {path}: {message}\n"
+    assert run_json(*under(files))[1]["warnings"] == [
+        {"file": str(files["b"]), "line": 6, "path": path, "message": message}
+    ]
     files["a"].write_text(limited, encoding="utf-8")
     twice = run("compare", files["feed"], "--config", files["a"], "--config", files["a"])
-    assert twice.stderr == f"{files['a']}: warning: {message}\n"
+    assert twice.stderr == f"{files['a']}:6: warning: {path}: {message}\n"

@@ -93,6 +93,7 @@ def test_a_pending_ask_for_programs() -> None:
         "code": None,
         "index": 3,
         "line": 12,
+        "ended_by": None,
         "before": None,
         "refused": 2,
         "first": "a/x-2",
@@ -119,8 +120,12 @@ def test_a_pending_ask_for_programs() -> None:
     [
         ("4", "a/x-1", "4 s: a/x-1 does not exist yet: it is added at 5 s (line 12)"),
         ("5", "a/x-0", "5 s: a/x-0 is bound on n1 in root.open since 5 s"),
-        ("9", "a/x-2", "9 s: a/x-2 is over, removed at 8 s"),
-        ("20", "a/x-0", "20 s: a/x-0 is over, completed at 15 s; it held n1"),
+        ("9", "a/x-2", "9 s: a/x-2 is over, removed at 8 s by `remove_ask` (line 15)"),
+        (
+            "20",
+            "a/x-0",
+            "20 s: a/x-0 is over, completed at 15 s when its `run_for` was over; it held n1",
+        ),
         (
             "20",
             "no/x",
@@ -209,6 +214,12 @@ def test_a_pod_that_is_applied_again_is_the_same() -> None:
     [
         ("a/zz", "no event brings it; the asks of 'a' then are: x-2, x-0, x-1"),
         ("zz/x", "no event brings it, and there is no application 'zz' then"),
+        ("a/x0", "no event brings it; the asks of 'a' then are: x-2, x-0, x-1; did you mean x-0?"),
+        (
+            "a/lat",
+            "no event brings it; the asks of 'a' then are: x-2, x-0, x-1; did you mean late?",
+        ),
+        ("n/x", "no event brings it, and there is no application 'n' then; did you mean no?"),
     ],
 )
 def test_an_unknown_ask(ask: str, said: str) -> None:
@@ -217,6 +228,63 @@ def test_an_unknown_ask(ask: str, said: str) -> None:
 
     assert (result.exit_code, result.stderr) == (1, f"{REFUSED}standard input: {ask}: {said}\n")
     assert (status, answer["fate"], answer["message"]) == (1, "unknown", said)
+
+
+ENDINGS = """\
+- {op: add_node, node: n, capacity: {vcore: 9}}
+- {op: add_app, app: a, queue: root.q}
+- {op: add_ask, app: a, ask: k, count: 3, resources: {vcore: 1}, run_for: 10}
+- {op: release, app: a, ask: k-0, at: 5}
+- op: apply
+  manifest: &pod
+    kind: Pod
+    metadata: {name: p, labels: {applicationId: a}}
+    spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+- {op: settle}
+- op: apply
+  at: 6
+  manifest: {<<: *pod, status: {phase: Succeeded}}
+- op: apply
+  manifest: {<<: *pod, metadata: {name: d, labels: {applicationId: a}}}
+- {op: settle}
+- op: delete
+  at: 7
+  manifest: {<<: *pod, metadata: {name: d, labels: {applicationId: a}}}
+- {op: remove_app, app: a, at: 10}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        ("k-0", "completed at 5 s by `release` (line 4); it held n"),
+        ("k-1", "completed at 10 s when its `run_for` was over; it held n"),
+        ("p", "completed at 6 s by `apply` of its Pod, which has finished (line 11); it held n"),
+        ("d", "removed at 7 s by `delete` (line 17); it held n"),
+    ],
+)
+def test_how_an_ask_ended(ask: str, said: str) -> None:
+    assert run("explain", "-", "--ask", f"a/{ask}", given=ENDINGS).stdout == (
+        f"10 s: a/{ask} is over, {said}\n"
+    )
+
+
+def test_the_end_with_the_application() -> None:
+    feed = ENDINGS.replace(", run_for: 10", "")
+    result = run("explain", "-", "--ask", "a/k-1", given=feed)
+    status, answer = explained("--ask", "a/k-1", feed=feed)
+
+    assert "removed at 10 s with its application, by `remove_app` (line " in result.stdout
+    assert (status, answer["fate"], answer["since"]) == (0, "removed", 10)
+    assert answer["ended_by"] == {"index": 10, "line": 20}
+
+
+def test_a_refused_event_ends_nothing() -> None:
+    feed = ENDINGS.replace("at: 5}", "at: 10}").partition("- op: apply")[0]
+
+    assert "k-0 is over, completed at 10 s when its `run_for`" in (
+        run("explain", "-", "--ask", "a/k-0", given=feed).stdout
+    )
 
 
 def test_what_is_no_event_might_have_brought_it() -> None:

@@ -96,6 +96,20 @@ def test_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left == [130]
 
 
+def test_where_it_is_ignored_it_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Interrupt() as interrupt:
+            press()
+            assert list(interrupt.reads([1, 2])) == [1, 2]
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert not interrupt.hit
+
+
 def test_in_another_thread_it_is_not_ours() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen: list[object] = []

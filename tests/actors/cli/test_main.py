@@ -172,3 +172,22 @@ def test_a_full_disk_is_not_a_difference(arguments: str, tmp_path: Path) -> None
 
     assert done.returncode == 2
     assert done.stderr == "standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "question"),
+    [
+        (["repaly", "feed.yaml"], "did you mean replay?"),
+        (["replay", "--decision", "log", "feed.yaml"], "--decisions"),
+        (["check", "--strikt", "feed.yaml"], "--strict"),
+    ],
+)
+def test_a_misspelt_command_or_option_is_guessed(arguments: list[str], question: str) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert question in result.stderr
+
+
+def test_a_command_like_no_other() -> None:
+    assert run("xyz").stderr.splitlines()[-1] == "Error: No such command 'xyz'."

@@ -33,8 +33,10 @@ def test_a_good_one(tmp_path: Path) -> None:
 
     assert (result.exit_code, result.stderr) == (0, "")
     warning, verdict = result.stdout.splitlines()
-    assert warning.startswith(f"{config}: warning: root.b: ")
-    assert "mine" in warning
+    assert warning == (
+        f"{config}:5: warning: partitions[0].queues[0].queues[1].properties.mine: "
+        "root.b: unknown property 'mine' is kept, without effect"
+    )
     assert verdict == f"{config}: ok (partition default, 3 queues)"
 
 
@@ -91,11 +93,41 @@ def test_json(tmp_path: Path) -> None:
 
     assert (status, said["ok"]) == (2, False)
     assert (first["config"], first["ok"], first["partition"]) == (str(good), True, "default")
-    assert len(first["warnings"]) == 1
+    assert [(warning["line"], warning["path"]) for warning in first["warnings"]] == [
+        (5, "partitions[0].queues[0].queues[1].properties.mine")
+    ]
     assert (second["ok"], second["partition"], second["error"]) == (False, None, None)
     assert [problem["line"] for problem in second["problems"]] == [7, 8]
     assert second["problems"][0]["path"] == "partitions[0].queues[0].queues[0].colour"
     assert third["error"]["message"] == "No such file or directory"
+
+
+def test_strict_fails_on_warnings(tmp_path: Path) -> None:
+    warned = written(tmp_path / "queues.yaml", GOOD)
+    clean = written(tmp_path / "clean.yaml", GOOD.replace(", properties: {mine: yes}", ""))
+
+    result = run("validate", "--strict", warned)
+    assert result.exit_code == 1
+    assert (
+        result.stdout.splitlines()[-1] == f"{warned}: valid, but not without warnings (1 warning)"
+    )
+    assert run_json("validate", "--strict", warned)[1]["configs"][0]["ok"] is False
+    assert run("validate", "--strict", clean).exit_code == 0
+
+
+def test_types_that_look_like_a_slip(tmp_path: Path) -> None:
+    """CONFIG-83."""
+    resources = "{guaranteed: {cpu: 1, gpu: 1}, max: {cpu: 2, gpus: 4}}"
+    config = written(
+        tmp_path / "queues.yaml", GOOD.replace("{name: a}", f"{{name: a, resources: {resources}}}")
+    )
+    *warnings, _ = run("validate", config).stdout.splitlines()
+
+    path = f"{config}:5: warning: partitions[0].queues[0].queues[0].resources"
+    assert warnings[0].startswith(f"{path}.guaranteed.cpu: the type 'cpu' is not vcore")
+    assert warnings[1].startswith(f"{path}.max.gpus: the type 'gpus' differs little from 'gpu'")
+    assert "mine" in warnings[2]
+    assert len(warnings) == 3
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.stem)

@@ -145,6 +145,27 @@ async def test_warnings_are_named() -> None:
     assert "usergroupresolver" in summary.first_warnings[0].message
 
 
+async def test_a_warning_is_counted_once() -> None:
+    """The one of a configuration is announced as well; that of a deadlock only is."""
+    deadlock = "\n".join(
+        f"- {{op: add_gang, gang: {gang}, min_member: 2, mode: NonStrict}}\n"
+        f"- {{op: add_app, app: {gang}, queue: root.q}}\n"
+        f"- {{op: add_ask, app: {gang}, ask: k, count: 2, gang: {gang}, resources: {{vcore: 1}}}}"
+        for gang in ("g", "h")
+    )
+    config = (
+        "{partitions: [{name: default, placementrules: [{name: provided}], queues: [{name: q}]}]}"
+    )
+    tally = await tally_of(
+        f"- {{op: configure, config: {config}}}\n"
+        f"- {{op: add_node, node: n, capacity: {{vcore: 1, cpu: 3}}}}\n{deadlock}\n"
+    )
+    kinds = [warning.message.partition(" ")[0] for warning in tally.summary().first_warnings]
+
+    assert kinds == ["placementrules:", "the"]
+    assert tally.warnings == 2
+
+
 async def test_only_the_first_refusals_are_named() -> None:
     summary = (await tally_of("- {op: x}\n" * 12)).summary()
 

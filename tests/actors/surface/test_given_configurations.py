@@ -140,3 +140,18 @@ async def test_what_is_no_name_of_a_file_is_refused_without_a_hint(text: str) ->
             await scheduler.apply(text)
 
     assert "pathlib" not in f"{configured.value} {applied.value}"
+
+
+@pytest.mark.parametrize("kind", ["text", "path", "mapping"])
+async def test_a_config_map(kind: str, tmp_path: Path) -> None:
+    """CONFIG-80: wherever a configuration is given."""
+    text = f"kind: ConfigMap\ndata:\n  queues.yaml: |\n    {TEXT}"
+    path = tmp_path / "config-map.yaml"
+    path.write_text(text, "utf-8")
+    forms: dict[str, Any] = {
+        "text": text,
+        "path": path,
+        "mapping": {"kind": "ConfigMap", "data": {"queues.yaml": TEXT}},
+    }
+    async with muster.open_scheduler(forms[kind]) as scheduler:
+        assert await queues(scheduler) == {"root", "root.new"}

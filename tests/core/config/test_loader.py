@@ -258,3 +258,17 @@ def test_paths_stay_on_one_line_and_short() -> None:
 
     assert first.startswith("partitions[0].a\\nb: unknown field 'a\\nb'")
     assert second.startswith("partitions[0]." + "c" * 60 + "…: unknown field")
+
+
+def test_what_an_unknown_property_may_mean_is_told_and_not_announced() -> None:
+    """CONFIG-87."""
+    queue = {"name": "a", "properties": {"prioritypolicy": "fence"}}
+    document = from_python({"partitions": [{"queues": [queue]}]}, line=3)
+    configuration = load_configuration(document, file="f.yaml")
+
+    [message] = configuration.warnings
+    assert message.endswith("unknown property 'prioritypolicy' is kept, without effect")
+    [told] = configuration.told
+    assert told.message.startswith(f"{message}; did you mean priority.policy")
+    assert (told.file, told.line) == ("f.yaml", 3)
+    assert told.path == "partitions[0].queues[0].properties.prioritypolicy"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from muster_core.values.nearest import MOST_COMPARED, did_you_mean, nearest_names
+from muster_core.values.nearest import (
+    LONGEST_COMPARED,
+    MOST_COMPARED,
+    Guesses,
+    did_you_mean,
+    nearest_names,
+)
 
 QUEUES = ["root.prod", "root.dev", "root.dev.team", "root.batch"]
 
@@ -47,3 +53,16 @@ def test_of_very_many_names_only_some_are_compared() -> None:
     names = (f"other{number}" for number in range(10**12))
     nearest_names("name", names)
     assert next(names) == f"other{MOST_COMPARED}"
+
+
+def test_a_very_long_name_is_like_none() -> None:
+    name = "a" * LONGEST_COMPARED
+    assert nearest_names(name, [name + "b"]) == [name + "b"]
+    assert nearest_names(name + "a", [name]) == []
+
+
+def test_only_the_first_guesses_are_made() -> None:
+    guesses = Guesses(2)
+    assert [guesses.about("prd", ["prod"]) for _ in range(4)] == ["; did you mean prod?"] * 2 + [
+        ""
+    ] * 2

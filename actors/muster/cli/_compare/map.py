@@ -32,10 +32,14 @@ class Warned:
 
     Attributes:
         file: The name of its file.
+        line: The line, from 1, or None if it is not known.
+        path: The path of the field.
         message: The text of the warning.
     """
 
     file: str
+    line: int | None
+    path: str
     message: str
 
 

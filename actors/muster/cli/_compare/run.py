@@ -14,6 +14,7 @@ import click
 from muster.cli._compare.map import Warned, as_map
 from muster.cli._compare.refused import tell_refused
 from muster.cli._compare.text import print_compared
+from muster.cli._configurations import read_configuration_text
 from muster.cli._options import (
     DIFFERENT,
     FILE,
@@ -27,7 +28,6 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
-    read_whole,
 )
 from muster.cli._progress import Progress
 from muster.compare import (
@@ -160,7 +160,9 @@ def command(
         print_json(as_map(compared, arguments.sides, left_out, warnings))
     else:
         for warned in warnings:
-            click.echo(f"{warned.file}: warning: {warned.message}", err=True)
+            place = warned.file if warned.line is None else f"{warned.file}:{warned.line}"
+            parts = (place, "warning", warned.path, warned.message)
+            click.echo(": ".join(part for part in parts if part), err=True)
         _tell(arguments.inputs[0], left_out)
         tell_refused(compared.refusals, [name_of(name) for name in arguments.inputs])
         print_compared(compared, arguments.sides, arguments.inputs)
@@ -202,7 +204,9 @@ def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) 
     configurations = [_configuration(name, arguments.partition) for name in arguments.configs]
     found = zip(arguments.configs, configurations, strict=True)
     for name, configuration in dict(found).items():
-        warnings += [Warned(name_of(name), message) for message in configuration.warnings]
+        warnings += [
+            Warned(name_of(name), told.line, told.path, told.message) for told in configuration.told
+        ]
     if configurations:
         comparison = _of_configurations(arguments.inputs[0], configurations, progress, left_out)
     else:
@@ -215,7 +219,7 @@ def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) 
 def _configuration(name: str, partition: str | None) -> Configuration:
     shown = name_of(name)
     try:
-        text = read_whole(name)
+        text = read_configuration_text(name)
         if text is None:
             raise FeedError(shown, "cannot be read: it is closed")
         return parse_configuration(text, file=shown, partition=partition)

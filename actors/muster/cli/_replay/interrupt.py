@@ -33,7 +33,10 @@ class Interrupt:
         self._reading = False
         self._scope: trio.CancelScope | None = None
         self._token: trio.lowlevel.TrioToken | None = None
-        self._is_main = threading.current_thread() is threading.main_thread()
+        # Only the main thread can handle signals. Where Ctrl-C is ignored, as in a job that a
+        # script starts in the background, it is meant for others.
+        is_main = threading.current_thread() is threading.main_thread()
+        self._is_ours = is_main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
     def scope(self) -> trio.CancelScope:
         """Return the scope that Ctrl-C cancels; enter it inside ``trio.run``."""
@@ -71,7 +74,7 @@ class Interrupt:
             self._token.run_sync_soon(self._scope.cancel)
 
     def __enter__(self) -> Self:
-        if self._is_main:
+        if self._is_ours:
             self._before = signal.signal(signal.SIGINT, self._handle)
         return self
 
@@ -81,5 +84,5 @@ class Interrupt:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._is_main:
+        if self._is_ours:
             signal.signal(signal.SIGINT, self._before)

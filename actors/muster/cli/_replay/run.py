@@ -28,6 +28,7 @@ from muster.cli._options import (
     format_option,
     name_of,
     print_json,
+    warning_text,
 )
 from muster.cli._progress import Progress
 from muster.cli._replay.interrupt import Interrupt
@@ -35,7 +36,7 @@ from muster.cli._replay.live import moment
 from muster.cli._replay.report import check_apart, opened, write
 from muster.cli._replay.summary import as_map, print_summary
 from muster.feeds import DecisionLog, FeedError, FeedItem
-from muster.replay import Remark, Tally, Watcher, replay
+from muster.replay import Tally, Watcher, replay
 from muster.report import Board, Ending, Recorder
 
 T = TypeVar("T")
@@ -245,17 +246,19 @@ def _report(
         print_json({**as_map(summary, interrupted=interrupt.hit), "report": report}, err=err)
         return
     feed = name_of(arguments.feed)
-    _tell(feed, "warning", summary.first_warnings, summary.warnings)
-    _tell(feed, "refused", summary.first_refusals, summary.refused)
+    for warning in summary.first_warnings:
+        click.echo(warning_text(arguments.feed, warning), err=True)
+    _tell_number(feed, "warning", len(summary.first_warnings), summary.warnings)
+    for remark in summary.first_refusals:
+        place = f"event {remark.index}" if remark.line is None else remark.line
+        click.echo(f"{feed}:{place}: refused: {remark.message}", err=True)
+    _tell_number(feed, "refused", len(summary.first_refusals), summary.refused)
     print_summary(summary, interrupted=interrupt.hit, err=err)
     if report is not None and report != STDOUT:
         click.echo(f"Report written to {click.format_filename(report)}", err=err)
 
 
-def _tell(feed: str, what: str, first: Sequence[Remark], number: int) -> None:
-    """Print refusals or warnings to standard error."""
-    for remark in first:
-        place = f"event {remark.index}" if remark.line is None else remark.line
-        click.echo(f"{feed}:{place}: {what}: {remark.message}", err=True)
-    if len(first) < number:
+def _tell_number(feed: str, what: str, told: int, number: int) -> None:
+    """Print how many refusals or warnings there were, if not all were printed."""
+    if told < number:
         click.echo(f"{feed}: {what}: … {number:,} in all", err=True)

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final, NoReturn, final
 
 from muster.feeds._encodings.raw import MAX_DEPTH, Raw, RawEvent, trouble
+from muster.feeds._encodings.source import CHUNK_BYTES
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """The longest line that is parsed, so that a feed without line ends does not fill memory."""
 
 
+# FEED-81
 def read_jsonl(stream: BinaryIO, _name: str) -> Iterator[RawEvent]:
     """Read events one by one; blank lines are skipped."""
     index, number = 0, 0
@@ -94,5 +96,5 @@ def _finite(text: str) -> float:
 
 
 def _skip_line(stream: BinaryIO) -> None:
-    while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
+    while (rest := stream.readline(CHUNK_BYTES)) and not rest.endswith(b"\n"):
         pass

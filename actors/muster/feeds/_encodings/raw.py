@@ -60,6 +60,13 @@ class Plain(Located):
 
 
 @final
+class Literal(Located):
+    """A YAML block whose lines follow the line of its ``|`` as they are."""
+
+    __slots__ = ()
+
+
+@final
 class Block(dict[str, Raw]):
     """A map that knows its line, from 1."""
 

@@ -16,15 +16,16 @@ so a short text cannot expand to an event of any size.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final, final
+from typing import BinaryIO, Final, TypeAlias, final
 
 import attrs
 
-from muster._yaml import Sign, Token
+from muster._yaml import LITERAL, Sign, Token
 from muster.feeds._encodings.raw import (
     MAX_DEPTH,
     MAX_NODES,
     Block,
+    Literal,
     Located,
     Plain,
     Raw,
@@ -40,6 +41,11 @@ _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
 _TEXT_TAGS: Final = frozenset({"!", _TAG + "str"})
 _CONTAINER_TAGS: Final = frozenset({"!", _TAG + "map", _TAG + "seq"})
+# Looking up a member of an enum takes long, and this is done for each value.
+_SCALAR: Final = Sign.SCALAR
+_END: Final = Sign.END
+_ALIAS: Final = Sign.ALIAS
+
 _TOO_DEEP: Final = 2 * MAX_DEPTH
 """The nesting at which reading ends the feed, because the parser becomes too slow."""
 
@@ -54,8 +60,8 @@ def read_yaml(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
     builder = _Builder(tokens, name)
     index = 0
     for token in tokens:
-        for raw in builder.document(token):
-            yield attrs.evolve(raw, index=index)
+        for line, value, problem in builder.document(token):
+            yield RawEvent(index, line, value, problem)
             index += 1
 
 
@@ -71,6 +77,13 @@ class _Measure:
 
     nodes: int = 1
     height: int = 0
+
+
+_SCALAR_MEASURE: Final = _Measure()
+"""The size of a text."""
+
+_Found: TypeAlias = "tuple[int, Raw, str | None]"
+"""The line, the value and the problem of an event."""
 
 
 @final
@@ -106,45 +119,45 @@ class _Builder:
         self._name = name
         self._anchors: dict[str, tuple[Raw, _Measure]] = {}
         self._stack: list[_Frame] = []
-        self._nodes = 0
         self._problem: str | None = None
 
     # FEED-3
-    def document(self, first: Token) -> Iterator[RawEvent]:
+    def document(self, first: Token) -> Iterator[_Found]:
         """Yield the events of the document whose start, or whose only node, is ``first``."""
         if first.sign is Sign.DOCUMENT:
             self._anchors.clear()
         elif first.sign is Sign.LIST:
             for token in self._tokens:
-                if token.sign is Sign.END:
+                if token.sign is _END:
                     break
                 yield self._event(token)
         else:
-            raw = self._event(first)
+            found = self._event(first)
+            _, value, problem = found
             # A `---` at the end of the feed leaves an empty document, which is no event.
-            if raw.problem is not None or not is_null(raw.value):
-                yield raw
+            if problem is not None or not is_null(value):
+                yield found
 
-    def _event(self, first: Token) -> RawEvent:
+    def _event(self, first: Token) -> _Found:
         """Build the whole node that starts with ``first``."""
-        self._nodes, self._problem = 0, None
+        self._problem = None
         value = self._step(first)
-        while self._stack:
-            value = self._step(next(self._tokens))
-        return RawEvent(0, first.line, value, self._problem)
+        stack, step, tokens = self._stack, self._step, self._tokens
+        while stack:
+            value = step(next(tokens))
+        return first.line, value, self._problem
 
     def _step(self, token: Token) -> Raw:
         """Process one token; return the node that it completes, or None."""
-        match token.sign:
-            case Sign.LIST | Sign.MAP:
-                self._open(token)
-                return None
-            case Sign.ALIAS:
-                return self._alias(token)
-            case Sign.SCALAR:
-                return self._scalar(token)
-            case Sign.END | Sign.DOCUMENT:  # no document starts inside a node
-                return self._close(token)
+        sign = token.sign
+        if sign is _SCALAR:
+            return self._scalar(token)
+        if sign is _END:
+            return self._close(token)
+        if sign is _ALIAS:
+            return self._alias(token)
+        self._open(token)  # no document starts inside a node
+        return None
 
     def _open(self, token: Token) -> None:
         if token.tag is not None and token.tag not in _CONTAINER_TAGS:
@@ -168,19 +181,25 @@ class _Builder:
         return frame.node
 
     def _scalar(self, token: Token) -> Raw:
-        if token.tag is not None and token.tag not in _PLAIN_TAGS | _TEXT_TAGS:
-            self._complain(token, f"the tag {_short(token.tag)} is not known")
-        if not is_unicode(token.text):
-            self._complain(token, f"{_short(ascii(token.text))} is not Unicode text")
-        plain = token.tag in _PLAIN_TAGS or (token.tag is None and token.plain)
-        value = (Plain if plain else Located)(token.text, token.line)
-        self._put(token, value, _Measure(), token.anchor)
+        _, line, text, tag, anchor, style = token
+        plain = not style
+        if tag is not None:
+            plain = tag in _PLAIN_TAGS
+            if not plain and tag not in _TEXT_TAGS:
+                self._complain(token, f"the tag {_short(tag)} is not known")
+        if not is_unicode(text):
+            self._complain(token, f"{_short(ascii(text))} is not Unicode text")
+        if plain:
+            value: Located = Plain(text, line)
+        else:
+            value = (Literal if style == LITERAL else Located)(text, line)
+        self._put(token, value, _SCALAR_MEASURE, anchor)
         return value
 
     def _alias(self, token: Token) -> Raw:
         if token.text not in self._anchors:
             self._complain(token, f"the alias *{_short(token.text)} names no complete node")
-        value, measure = self._anchors.get(token.text, (None, _Measure()))
+        value, measure = self._anchors.get(token.text, (None, _SCALAR_MEASURE))
         self._put(token, value, measure, None)
         return value
 
@@ -192,7 +211,8 @@ class _Builder:
             return
         frame = self._stack[-1]
         frame.nodes += measure.nodes
-        frame.height = max(frame.height, measure.height + 1)
+        if frame.height <= measure.height:
+            frame.height = measure.height + 1
         if frame.nodes > MAX_NODES:
             self._complain(token, f"has more than {MAX_NODES} values, aliases counted")
         elif len(self._stack) + measure.height > MAX_DEPTH:

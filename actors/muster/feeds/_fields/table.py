@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar, final
 
 import attrs
 
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.kinds import FieldError, Kind, as_written, told
+from muster_core.values.nearest import did_you_mean
 
 T = TypeVar("T")
 
@@ -82,9 +84,17 @@ def parse_fields(
     return values
 
 
+# FEED-80
+@lru_cache(maxsize=256)  # a mistake is repeated in each event
+def guessed(name: str, known: tuple[str, ...]) -> str:
+    """Return which of the known names may have been meant, for the end of a message."""
+    return did_you_mean(name, known)
+
+
 def _unknown(name: str, value: Raw, fields: Mapping[str, Field]) -> FieldError:
     names = f"the fields are: {', '.join(fields)}" if fields else "there are no fields here"
-    return FieldError(f"unknown field (with {told(value)}); {names}", name[:80])
+    guess = guessed(str(name), tuple(fields))
+    return FieldError(f"unknown field (with {told(value)}); {names}{guess}", name[:80])
 
 
 def normal_fields(fields: Mapping[str, Field], written: Mapping[str, Raw]) -> dict[str, Raw]:

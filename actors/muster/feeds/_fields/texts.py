@@ -7,6 +7,7 @@ from typing import Final
 from muster.feeds._encodings.raw import Raw, is_null
 from muster.feeds._fields.kinds import Kind, as_written, refused, told
 from muster_core.values.event_fields import is_owned_name
+from muster_core.values.nearest import did_you_mean
 
 
 def _text_normal(value: Raw) -> Raw:
@@ -74,7 +75,7 @@ def one_of(*words: str) -> Kind[str]:
     def parse(value: Raw) -> str:
         text = _parse_text(value)
         if text not in words:
-            raise refused(value, f"is none of {', '.join(words)}")
+            raise refused(value, f"is none of {', '.join(words)}{did_you_mean(text, words)}")
         return text
 
     return Kind(" or ".join(f"`{word}`" for word in words), parse, _text_normal)

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.replay import Remark
+from muster.replay import FeedWarning, Remark
 from muster.report._page.content import Content
 from muster.report._page.text import safe_long
 
 
-def place_of(remark: Remark) -> str:
+def place_of(remark: Remark | FeedWarning) -> str:
     """Return the place of an event: its line, or its index if the feed has no lines."""
-    return f"event {remark.index}" if remark.line is None else f"line {remark.line}"
+    if remark.line is None:
+        return "" if remark.index is None else f"event {remark.index}"
+    return f"line {remark.line}"
+
+
+def _of_warning(warning: FeedWarning) -> tuple[str, str]:
+    """Return the place of a warning, and its message with the path of the field."""
+    place = ", ".join(part for part in (warning.file, place_of(warning)) if part)
+    return place, ": ".join(part for part in (warning.path, warning.message) if part)
 
 
 def remarks(content: Content) -> str:
     """Return the first refusals and warnings as HTML; empty if there are none."""
     summary = content.summary
-    rows = _rows("refused", "refused events", summary.first_refusals, summary.refused)
-    rows += _rows("warning", "warnings", summary.first_warnings, summary.warnings)
+    refused = [(place_of(remark), remark.message) for remark in summary.first_refusals]
+    warned = [_of_warning(warning) for warning in summary.first_warnings]
+    rows = _rows("refused", "refused events", refused, summary.refused)
+    rows += _rows("warning", "warnings", warned, summary.warnings)
     if not rows:
         return ""
     return (
@@ -27,11 +37,11 @@ def remarks(content: Content) -> str:
     )
 
 
-def _rows(what: str, many: str, first: Sequence[Remark], number: int) -> str:
+def _rows(what: str, many: str, first: Sequence[tuple[str, str]], number: int) -> str:
     rows = "".join(
-        f'<li><b>{place_of(remark)}</b><em class="{what}">{what}</em>'
-        f"<span>{safe_long(remark.message)}</span></li>"
-        for remark in first
+        f'<li><b>{safe_long(place)}</b><em class="{what}">{what}</em>'
+        f"<span>{safe_long(message)}</span></li>"
+        for place, message in first
     )
     more = number - len(first)
     return rows + (f'<li class="rest">… {number:,} {many} in all</li>' if more else "")

@@ -1,0 +1,49 @@
+"""How an ask ended: the events that may end it, in words."""
+
+from __future__ import annotations
+
+from muster.feeds import FeedItem
+from muster_core.events import Apply, Delete, PodObject, Release, RemoveApp, RemoveAsk
+
+
+def may_end(item: FeedItem, app: str, ask: str) -> bool:
+    """Return whether an event ends an ask, if the ask exists and the event is not refused."""
+    match item.content:
+        case RemoveApp():
+            return item.content.app == app
+        case Release() | RemoveAsk():
+            return (item.content.app, item.content.ask) == (app, ask)
+        case Delete(objects):
+            return any((one.content.app, one.content.name) == (app, ask) for one in objects)
+        case Apply(objects):
+            pods = (one.content for one in objects if isinstance(one.content, PodObject))
+            return any(pod.finished and (pod.app, pod.name) == (app, ask) for pod in pods)
+        case _:
+            return False
+
+
+def completes(item: FeedItem) -> bool:
+    """Return whether an event that may end an ask completes it, and does not remove it."""
+    return isinstance(item.content, Release | Apply)
+
+
+def how_it_ended(item: FeedItem | None, *, completed: bool) -> str:
+    """Return what ended an ask, in words.
+
+    Args:
+        item: The event that ended it, or None if no event did.
+        completed: Whether the ask has completed, and was not removed.
+    """
+    match None if item is None else item.content:
+        case Release():
+            return "by `release`"
+        case RemoveAsk():
+            return "by `remove_ask`"
+        case RemoveApp():
+            return "with its application, by `remove_app`"
+        case Delete():
+            return "by `delete`"
+        case Apply():
+            return "by `apply` of its Pod, which has finished"
+        case _:
+            return "when its `run_for` was over" if completed else ""

@@ -1,0 +1,35 @@
+"""The tests of Ctrl-C work where it is ignored: in background jobs of scripts, and below nohup."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+
+#: Ignores Ctrl-C, as a shell does for a background job, and becomes another program.
+IGNORING = """\
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize(
+    "tests", ["tests/actors/asyncio/test_interrupt.py", "tests/actors/cli/test_interrupt.py"]
+)
+def test_tests_press_ctrl_c_where_it_is_ignored(tests: str) -> None:
+    pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", tests)
+    result = subprocess.run(
+        [sys.executable, "-c", IGNORING, *pytest_],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
