@@ -62,7 +62,8 @@ def named(path: Path) -> str:
 def texts(*places: str) -> list[Path]:
     """Give every text below some folders, and files."""
     found = [path for place in places for path in [PROJECT / place, *(PROJECT / place).rglob("*")]]
-    return [path for path in found if path.is_file() and path.suffix in SUFFIXES]
+    ours = [path for path in found if "_build" not in path.parts]
+    return [path for path in ours if path.is_file() and path.suffix in SUFFIXES]
 
 
 def cited_ids() -> set[str]:

@@ -16,7 +16,7 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.gangs.definition import NOTHING_SAID, GangDefinition, GangFields, define
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
-from muster_core.values.user_limits import LimitEntry
+from muster_core.values.configuration.user_limits import LimitEntry
 
 ROOT = "root"
 

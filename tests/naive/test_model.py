@@ -8,7 +8,7 @@ from hypothesis import given
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Apply, Configure, UpdateNode
 from muster_core.snapshots import AskPlace
-from muster_core.values.user_limits import LimitEntry
+from muster_core.values.configuration.user_limits import LimitEntry
 from tests.naive import permits, services
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster_core.config.model import Acl, Configuration, QueueConfig, Template
-from muster_core.values.placement_rules import PlacementFilter, PlacementRule
-from muster_core.values.user_limits import LimitEntry
+from muster_core.values.configuration.placement_rules import PlacementFilter, PlacementRule
+from muster_core.values.configuration.user_limits import LimitEntry
 
 
 def written(config: Configuration) -> dict[str, object]:

@@ -16,7 +16,7 @@ from muster.feeds import FeedItem
 from muster_core.config.model import Configuration
 from muster_core.config.type_names import similar_type, warning_about
 from muster_core.events import AddAsk, AddNode, Apply, Configure, NodeObject, PodObject, UpdateNode
-from muster_core.values.configuration import NamedType
+from muster_core.values.configuration.partition import NamedType
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
 

@@ -55,7 +55,7 @@ from muster_core.view.gangs.gang import holds_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from muster_core.values.configuration import Configuration
+    from muster_core.values.configuration.partition import Configuration
     from muster_core.values.resources import Resources
     from muster_core.view import DecisionView
     from muster_core.view.gangs.gang import ViewGang

@@ -15,8 +15,8 @@ from muster_core.config.acl import admits
 from muster_core.config.names import DEEPEST, ROOT, check_queue_name
 from muster_core.config.placement.filters import Filter
 from muster_core.config.placement.rules import is_whole_path
+from muster_core.values.configuration.placement_rules import PlacementRule, RuleName
 from muster_core.values.errors import RefusedError
-from muster_core.values.placement_rules import PlacementRule, RuleName
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:

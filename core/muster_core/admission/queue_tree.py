@@ -23,7 +23,7 @@ from muster_core.values.quantities import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from muster_core.values.configuration import Configuration, QueueConfig, Template
+    from muster_core.values.configuration.partition import Configuration, QueueConfig, Template
     from muster_core.values.events import Configure, QueueObject
 
 

@@ -29,7 +29,7 @@ from muster_core.owners.messages.to_applications import (
     WithdrawAsk,
 )
 from muster_core.values.application_states import KEPT_COMPLETED, SKIP_STARTING_TAG
-from muster_core.values.configuration import Configuration
+from muster_core.values.configuration.partition import Configuration
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
     AddApp,

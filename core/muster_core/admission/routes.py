@@ -8,7 +8,7 @@ from muster_core.owners.messages.asks import AppIdentity
 from muster_core.owners.messages.gangs import ToGang
 from muster_core.owners.messages.queues import Retire, SetQueue
 from muster_core.owners.messages.to_applications import AppRequest
-from muster_core.values.configuration import QueueConfig
+from muster_core.values.configuration.partition import QueueConfig
 from muster_core.values.records import record
 
 

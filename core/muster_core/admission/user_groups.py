@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.values.user_limits import EVERY_NAME
+from muster_core.values.configuration.user_limits import EVERY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from muster_core.admission.queue_tree import QueueEntry
-    from muster_core.values.configuration import QueueConfig
+    from muster_core.values.configuration.partition import QueueConfig
 
 
 @final

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from muster_core.values.configuration import Acl
+from muster_core.values.configuration.partition import Acl
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from muster_core.values.configuration import Configuration, QueueConfig
+    from muster_core.values.configuration.partition import Configuration, QueueConfig
 
 _EVERYBODY: Final = "*"
 _NAME: Final = re.compile(r"[^\s,*]+")

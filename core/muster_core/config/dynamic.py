@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster_core.config.names import ROOT, check_queue_name
 from muster_core.config.properties import resolve
-from muster_core.values.configuration import Configuration, QueueConfig, Template
+from muster_core.values.configuration.partition import Configuration, QueueConfig, Template
 
 DEFAULT_PARTITION = "default"
 """The partition that runs if there are several and none is chosen."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.config.document import Listing, Node, Scalar, Table, describe
-from muster_core.values.configuration import NamedType
+from muster_core.values.configuration.partition import NamedType
 from muster_core.values.errors import Problem, QuantityError
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import parse_integer, parse_quantity

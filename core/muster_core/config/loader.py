@@ -24,14 +24,14 @@ from muster_core.config.queues import WrittenQueue, build_queue, read_root
 from muster_core.config.quotas import check_quotas
 from muster_core.config.type_names import warning_about
 from muster_core.config.user_limits import check_limits, limits_of_root, read_limits
-from muster_core.values.configuration import Configuration, NamedType, NodeSortPolicy
+from muster_core.values.configuration.partition import Configuration, NamedType, NodeSortPolicy
 from muster_core.values.errors import ConfigError, Problem
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
     from muster_core.config.document import Node
-    from muster_core.values.placement_rules import PlacementRule
+    from muster_core.values.configuration.placement_rules import PlacementRule
 
 # CONFIG-1
 FILE_FIELDS: Final = ("partitions", "checksum")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from muster_core.values.configuration import (
+from muster_core.values.configuration.limits import Limits
+from muster_core.values.configuration.partition import (
     Acl,
     Configuration,
     DeadlockPolicy,
@@ -14,9 +15,12 @@ from muster_core.values.configuration import (
     SortPolicy,
     Template,
 )
-from muster_core.values.limits import Limits
-from muster_core.values.placement_rules import PlacementFilter, PlacementRule, RuleName
-from muster_core.values.user_limits import LimitEntry
+from muster_core.values.configuration.placement_rules import (
+    PlacementFilter,
+    PlacementRule,
+    RuleName,
+)
+from muster_core.values.configuration.user_limits import LimitEntry
 
 __all__ = [
     "Acl",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 import attrs
 
-from muster_core.values.configuration import (
+from muster_core.values.configuration.partition import (
     DeadlockPolicy,
     PreemptionPolicy,
     Settings,

@@ -16,8 +16,8 @@ from muster_core.config.document import Listing, Scalar, Table, describe
 from muster_core.config.names import ROOT, check_queue_name
 from muster_core.config.properties import read_properties, resolve
 from muster_core.config.user_limits import WrittenLimit, read_limits
-from muster_core.values.configuration import Acl, QueueConfig, Settings, Template
-from muster_core.values.limits import Limits
+from muster_core.values.configuration.limits import Limits
+from muster_core.values.configuration.partition import Acl, QueueConfig, Settings, Template
 from muster_core.values.quantities import format_quantity
 from muster_core.values.resources import Resources
 

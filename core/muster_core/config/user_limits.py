@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 import attrs
 
-from muster_core.values.limits import Limits
+from muster_core.values.configuration.limits import Limits
+from muster_core.values.configuration.user_limits import (
+    EVERY_NAME,
+    GROUP_NAME,
+    USER_NAME,
+    LimitEntry,
+)
 from muster_core.values.quantities import format_quantity, shown
-from muster_core.values.user_limits import EVERY_NAME, GROUP_NAME, USER_NAME, LimitEntry
 
 if TYPE_CHECKING:
     from muster_core.config.fields import Field

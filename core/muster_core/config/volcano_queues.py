@@ -17,7 +17,7 @@ from muster_core.values.errors import RefusedError
 from muster_core.values.quantities import format_quantity
 
 if TYPE_CHECKING:
-    from muster_core.values.configuration import QueueConfig, Settings
+    from muster_core.values.configuration.partition import QueueConfig, Settings
     from muster_core.values.events import QueueObject
 
 

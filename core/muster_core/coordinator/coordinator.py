@@ -38,7 +38,7 @@ from muster_core.owners.messages.queues import CommitQueue, QueueReport
 from muster_core.owners.messages.to_applications import Close, CommitApp, Complete, TimeUp
 from muster_core.structures.steps import SIZE, Steps, in_order, in_pieces, taken
 from muster_core.values.application_states import AppState
-from muster_core.values.configuration import Configuration
+from muster_core.values.configuration.partition import Configuration
 from muster_core.values.decisions import Announced, Decision, Kind, announce
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event

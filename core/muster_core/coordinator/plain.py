@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from muster_core.admission.routes import AnyRoute
     from muster_core.coordinator.epoch import Closing
     from muster_core.owners.messages.queues import QueueReport
-    from muster_core.values.configuration import Configuration
+    from muster_core.values.configuration.partition import Configuration
     from muster_core.values.decisions import Announced
     from muster_core.values.events import Event
     from muster_core.values.reasons import Explanation

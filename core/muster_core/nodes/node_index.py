@@ -16,7 +16,7 @@ from muster_core.structures.ranking import Ranking
 from muster_core.structures.shapes import MaskCounts, Shape, ShapeTable, bits_of
 from muster_core.structures.shares import Weighing
 from muster_core.structures.steps import SIZE, in_pieces
-from muster_core.values.configuration import NodeSortPolicy
+from muster_core.values.configuration.partition import NodeSortPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

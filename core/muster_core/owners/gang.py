@@ -111,6 +111,7 @@ class GangMachine:
             self._said.append(Say(join.order, decision))
 
     def _move(self, move: MoveMember) -> None:
+        assert move.member in self._members, "what is no member of a gang has moved in it"
         self._put(move.member, move.place)
         if not self._counts[_WAITING]:
             self._trigger(_NONE_WAITS)

@@ -26,7 +26,7 @@ from muster_core.owners.messages.queues import (
 )
 from muster_core.structures.steps import freed
 from muster_core.structures.totals import replace_in, sum_of
-from muster_core.values.configuration import QueueConfig
+from muster_core.values.configuration.partition import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.values.snapshots import QueueSnapshot
 

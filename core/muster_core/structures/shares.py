@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from muster_core.structures.rows import Row
-    from muster_core.values.configuration import QueueConfig
+    from muster_core.values.configuration.partition import QueueConfig
 
 Divisors = tuple[tuple[int, float], ...]
 """What the amounts of a row are divided by: the number of each type, and an amount or

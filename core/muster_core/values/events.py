@@ -15,7 +15,8 @@ from typing import Any, Final, Generic, TypeVar, final
 import attrs
 
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
-from muster_core.values.configuration import Configuration
+from muster_core.values.configuration.limits import Limits
+from muster_core.values.configuration.partition import Configuration
 from muster_core.values.event_fields import (
     A_PRIORITY,
     A_QUEUE_PRIORITY,
@@ -33,7 +34,6 @@ from muster_core.values.event_fields import (
     that_make_sense,
 )
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
-from muster_core.values.limits import Limits
 from muster_core.values.resources import Resources
 
 _optional = attrs.validators.optional

@@ -18,7 +18,7 @@ from muster_core.values.quantities import MAX_INT32, MIN_INT32
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from muster_core.values.configuration import Settings
+    from muster_core.values.configuration.partition import Settings
     from muster_core.values.nearest import Guesses
 
 # PRIORITY-1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.queues import CommitQueue, QueueReport
     from muster_core.owners.messages.to_applications import CommitApp
     from muster_core.structures.steps import Steps
-    from muster_core.values.configuration import Configuration
+    from muster_core.values.configuration.partition import Configuration
     from muster_core.values.reasons import Explanation, PendingReason
     from muster_core.values.resources import Resources
     from muster_core.view.gangs.gang import ViewGang

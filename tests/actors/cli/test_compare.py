@@ -321,10 +321,10 @@ def numbers(text: str) -> set[str]:
 
 
 def test_warnings_of_configurations(files: dict[str, Path]) -> None:
-    limited = QUEUES.replace("{name: east}", "{name: east, limits: [{limit: x, users: [a]}]}")
+    limited = QUEUES.replace("{name: east}", "{name: east, properties: {theirs: x}}")
     files["b"].write_text(limited, encoding="utf-8")
-    message = "limits: checked for form, but not obeyed"
-    path = "partitions[0].queues[0].queues[0].limits"
+    message = "root.east: unknown property 'theirs' is kept, without effect"
+    path = "partitions[0].queues[0].queues[0].properties.theirs"
 
     assert run(*under(files)).stderr == f"{files['b']}:6: warning: {path}: {message}\n"
     assert run_json(*under(files))[1]["warnings"] == [

@@ -27,7 +27,7 @@ CONFIGURED = """\
 - op: configure
   config:
     partitions:
-      - placementrules: [{name: user}]
+      - usergroupresolver: os
         nodesortpolicy: {resourceweights: {disks: 2}}
         queues:
           - name: a
@@ -39,8 +39,8 @@ def test_warnings_of_a_configuration_have_their_place_in_the_feed() -> None:
     [warning] = warnings(CONFIGURED, whole=False)
 
     assert (warning.file, warning.index, warning.line) == (None, 0, 4)
-    assert warning.path == "config.partitions[0].placementrules"
-    assert warning.message == "placementrules: checked for form, but not obeyed"
+    assert warning.path == "config.partitions[0].usergroupresolver"
+    assert warning.message == "usergroupresolver: checked for form, but not obeyed"
 
 
 def test_cpu_is_a_slip_outside_of_objects() -> None:

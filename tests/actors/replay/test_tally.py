@@ -153,16 +153,14 @@ async def test_a_warning_is_counted_once() -> None:
         f"- {{op: add_ask, app: {gang}, ask: k, count: 2, gang: {gang}, resources: {{vcore: 1}}}}"
         for gang in ("g", "h")
     )
-    config = (
-        "{partitions: [{name: default, placementrules: [{name: provided}], queues: [{name: q}]}]}"
-    )
+    config = "{partitions: [{name: default, usergroupresolver: os, queues: [{name: q}]}]}"
     tally = await tally_of(
         f"- {{op: configure, config: {config}}}\n"
         f"- {{op: add_node, node: n, capacity: {{vcore: 1, cpu: 3}}}}\n{deadlock}\n"
     )
     kinds = [warning.message.partition(" ")[0] for warning in tally.summary().first_warnings]
 
-    assert kinds == ["placementrules:", "the"]
+    assert kinds == ["usergroupresolver:", "the"]
     assert tally.warnings == 2
 
 

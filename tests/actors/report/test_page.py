@@ -199,7 +199,7 @@ async def test_refusals_and_warnings_are_listed() -> None:
     assert "line 24refused" in listed
     assert "\N{HORIZONTAL ELLIPSIS} 12 refused events in all" in listed
     assert [warning.line for warning in summary.first_warnings] == [35]
-    assert "line 35warningconfig.partitions[0].placementrules: placementrules: " in listed
+    assert "line 35warningconfig.partitions[0].usergroupresolver: usergroupresolver: " in listed
     assert len(listed) < 8_000
 
 

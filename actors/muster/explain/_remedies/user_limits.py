@@ -13,8 +13,8 @@ from muster.explain._remedies.search import Knob, smallest
 from muster.explain._remedies.settings import QueueChange, configure
 from muster.explain._writing import Written
 from muster_core.config.model import LimitEntry, Limits
+from muster_core.values.configuration.user_limits import EVERY_NAME
 from muster_core.values.quantities import format_quantity
-from muster_core.values.user_limits import EVERY_NAME
 from muster_core.view.reasons.user_limits import named_limit
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.user_limit import LimitKey, ViewLimit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muster_core.config.placement.rules import is_whole_path
-from muster_core.values.placement_rules import RuleName
+from muster_core.values.configuration.placement_rules import RuleName
 
 if TYPE_CHECKING:
     from muster_core.config.placement.rules import WrittenRule

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from muster_core.config.placement.expressions import Expression
+from muster_core.values.configuration.user_limits import GROUP_NAME, USER_NAME
 from muster_core.values.quantities import shown
-from muster_core.values.user_limits import GROUP_NAME, USER_NAME
 
 if TYPE_CHECKING:
-    from muster_core.values.placement_rules import PlacementFilter
+    from muster_core.values.configuration.placement_rules import PlacementFilter
 
 Hits: TypeAlias = Callable[[str], bool]
 

@@ -9,9 +9,13 @@ import attrs
 from muster_core.config.document import Table
 from muster_core.config.names import ROOT, canonical_path
 from muster_core.config.placement.filters import hits_of
-from muster_core.values.placement_rules import PlacementFilter, PlacementRule, RuleName
+from muster_core.values.configuration.placement_rules import (
+    PlacementFilter,
+    PlacementRule,
+    RuleName,
+)
+from muster_core.values.configuration.user_limits import GROUP_NAME, USER_NAME
 from muster_core.values.quantities import shown
-from muster_core.values.user_limits import GROUP_NAME, USER_NAME
 
 if TYPE_CHECKING:
     import re

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import final
 
 from muster_core.owners.messages.from_applications import AppReport, Values
-from muster_core.values.configuration import QueueConfig
+from muster_core.values.configuration.partition import QueueConfig
 from muster_core.values.records import record
 
 

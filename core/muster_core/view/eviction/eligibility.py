@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster_core.structures.totals import add_to, take_from
-from muster_core.values.configuration import PreemptionPolicy
+from muster_core.values.configuration.partition import PreemptionPolicy
 from muster_core.values.decisions import Reason
 from muster_core.view.tree.leaf import LeafView
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.structures.steps import in_pieces
 from muster_core.structures.totals import add_to
-from muster_core.values.configuration import DeadlockPolicy
+from muster_core.values.configuration.partition import DeadlockPolicy
 from muster_core.values.decisions import Decision, Kind, Reason
 from muster_core.view.permits.fitting import needs_of
 from muster_core.view.placement.placements import say

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muster_core.values.application_states import AppState
-from muster_core.values.configuration import SortPolicy
+from muster_core.values.configuration.partition import SortPolicy
 from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.words import amount, counted, listed
 

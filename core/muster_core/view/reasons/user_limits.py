@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from muster_core.values.configuration.user_limits import EVERY_NAME
 from muster_core.values.reasons import Code, PendingReason
-from muster_core.values.user_limits import EVERY_NAME
 from muster_core.view.reasons.words import amount, counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, final
 
-from muster_core.values.configuration import PreemptionPolicy
+from muster_core.values.configuration.partition import PreemptionPolicy
 from muster_core.view.tree.leaf import LeafView
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, final
 from muster_core.structures.shapes import EVERY_SHAPE
 from muster_core.structures.steps import in_pieces
 from muster_core.structures.totals import add_to, take_from
-from muster_core.values.user_limits import EVERY_NAME
+from muster_core.values.configuration.user_limits import EVERY_NAME
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.user_limit import LimitKey, ViewLimit
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from muster_core.structures.shapes import ShapeTable
     from muster_core.structures.steps import Steps
-    from muster_core.values.configuration import QueueConfig
-    from muster_core.values.user_limits import LimitEntry
+    from muster_core.values.configuration.partition import QueueConfig
+    from muster_core.values.configuration.user_limits import LimitEntry
     from muster_core.view.tree.leaf import LeafView
 
 AppLimit = ViewLimit[ViewApp]

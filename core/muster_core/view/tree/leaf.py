@@ -19,7 +19,7 @@ from muster_core.structures.shapes import EVERY_SHAPE, ShapeTable, bits_of
 from muster_core.structures.steps import in_pieces
 from muster_core.structures.totals import sum_of
 from muster_core.values.application_states import AppState
-from muster_core.values.configuration import SortPolicy
+from muster_core.values.configuration.partition import SortPolicy
 from muster_core.values.priority import highest
 from muster_core.view.tree.app_order import AppOrder
 from muster_core.view.tree.application import ViewApp

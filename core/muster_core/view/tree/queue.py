@@ -24,7 +24,7 @@ from muster_core.owners.messages.asks import Ask
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
 from muster_core.structures.shares import largest_share, queue_divisors, total_divisors
-from muster_core.values.configuration import QueueConfig
+from muster_core.values.configuration.partition import QueueConfig
 from muster_core.values.priority import PriorityTally, current_priority, highest
 from muster_core.view.tree.sort_keys import QueueKey, queue_key
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from muster_core.structures.shares import usage_key
-from muster_core.values.configuration import SortPolicy
+from muster_core.values.configuration.partition import SortPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from muster_core.structures.ranking import Rank
-    from muster_core.values.configuration import QueueConfig, Settings
+    from muster_core.values.configuration.partition import QueueConfig, Settings
     from muster_core.view.tree.application import ViewApp
 
 Value = float | str | tuple[float, ...]

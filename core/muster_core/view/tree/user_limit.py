@@ -11,7 +11,7 @@ from muster_core.structures.totals import add_to, sum_of, take_from
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import AppIdentity, Ask
     from muster_core.structures.shapes import ShapeTable
-    from muster_core.values.user_limits import LimitEntry
+    from muster_core.values.configuration.user_limits import LimitEntry
 
 
 @final

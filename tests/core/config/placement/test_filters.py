@@ -6,7 +6,7 @@ import pytest
 
 from muster_core.config.model import PlacementFilter
 from muster_core.config.placement.filters import Filter, hits_of
-from muster_core.values.user_limits import GROUP_NAME, USER_NAME
+from muster_core.values.configuration.user_limits import GROUP_NAME, USER_NAME
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from muster_core.values.user_limits import GROUP_NAME, USER_NAME
         (PlacementFilter(users=("s.e+", "bob")), "sue", (), False),
         (PlacementFilter(users=("-", "+")), "-", (), False),
         (PlacementFilter(deny=True, users=("-", "+")), "-", (), True),
-        (PlacementFilter(users=(".*",)), "", (), True),
+        (PlacementFilter(users=(".*",)), "", (), False),
         (PlacementFilter(groups=(".*",)), "sue", (), False),
         (PlacementFilter(users=(".*",)), None, (), False),
         (PlacementFilter(users=(".*",), deny=True), None, (), True),

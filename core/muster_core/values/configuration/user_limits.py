@@ -7,7 +7,7 @@ from typing import Final, final
 
 import attrs
 
-from muster_core.values.limits import Limits
+from muster_core.values.configuration.limits import Limits
 
 EVERY_NAME: Final = "*"
 """In ``users`` or ``groups``: everybody whom no other entry of the queue names."""

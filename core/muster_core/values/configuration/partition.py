@@ -11,11 +11,11 @@ from typing import final
 
 import attrs
 
+from muster_core.values.configuration.limits import Limits
+from muster_core.values.configuration.placement_rules import PlacementRule
+from muster_core.values.configuration.user_limits import LimitEntry
 from muster_core.values.errors import Problem
-from muster_core.values.limits import Limits
-from muster_core.values.placement_rules import PlacementRule
 from muster_core.values.resources import Resources
-from muster_core.values.user_limits import LimitEntry
 
 
 @final
