@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import zip_longest
 
 from muster.testing._inputs import decided
 from muster.testing.fuzz import Outcome
-from muster_core.config.model import Configuration
 from muster_core.decisions import Announced, Decision
-from muster_core.events import Apply, Configure, Delete, Event, ObjectKind, QueueObject
+from muster_core.events import Apply, Delete, Event, ObjectKind, QueueObject
 from tests.naive.directory import replace
 from tests.naive.harness import SETTLE, Drive, Step, comparable, tell
 from tests.naive.scheduler import NaiveScheduler
@@ -20,8 +18,6 @@ def naive(outcome: Outcome) -> list[str]:
     story = outcome.story
     entries = list(decided((one.at_us, one.event) for one in story.entries))
     if any(speaks_of_queue_objects(event) for _, _, event in entries):
-        return []
-    if has_placement_rules(outcome.configuration, [event for _, _, event in entries]):
         return []
     expected = _decided(outcome, [_step(at_us, event) for at_us, _, event in entries])
     for place, (want, got) in enumerate(
@@ -41,15 +37,6 @@ def speaks_of_queue_objects(event: Event | None) -> bool:
             return any(one.content.kind is ObjectKind.QUEUE for one in names)
         case _:
             return False
-
-
-def has_placement_rules(
-    configuration: Configuration | None, events: Sequence[Event | None]
-) -> bool:
-    """Say whether placement rules choose queues, which the plain algorithm does not know."""
-    found = [event.config for event in events if isinstance(event, Configure)]
-    found += [] if configuration is None else [configuration]
-    return any(config.placement_rules for config in found)
 
 
 def _step(at_us: int, event: Event | None) -> Step:

@@ -94,7 +94,10 @@ def _apply_pod(world: World, content: PodObject, now_us: int) -> None:
         msg = f"manifest.spec.containers: the pod {content.name!r} requests nothing"
         raise RefusedError(msg)
     if app is None or app.state == "Completed":
-        made = AddApp(content.app, content.queue or "root.default", content.user, content.groups)
+        rules = world.config.placement_rules
+        queue = content.queue or (None if rules else "root.default")
+        tags = {"namespace": content.namespace}
+        made = AddApp(content.app, queue, content.user, content.groups, tags)
         arrivals.arrive(world, made, now_us)
     (ask,) = arrivals.add_ask(world, content.ask, now_us)
     if content.node is not None:
