@@ -233,6 +233,27 @@ class Admission:
             yield TellGang(gang.key, MoveMember(member, None))
             yield from self.gangs.leave(gang.name, member)
 
+    # OBJECT-5, GANG-50
+    def lose_members(self, name: str, origin: Origin) -> Iterator[TellGang]:
+        """Tell gangs now which of their members lose a node that is about to be removed.
+
+        Later objects of the event may concern these gangs, too, as in :meth:`end_ask`.
+        """
+        held: list[tuple[int, MemberKey, str]] = []
+        node = self._view.nodes.nodes.get(name)
+        for key, ask in () if node is None else node.held:
+            app = self._view.apps[key]
+            found = app.bound.get(ask) or app.waiting.get(ask)
+            gang = None if found is None else found[0].ask.gang
+            if found is not None and gang is not None and (key, ask) not in self._forgotten:
+                held.append((found[0].number, MemberKey(key, app.identity.name, ask), gang))
+        for _, member, gang in sorted(held):
+            self._ended[member] = origin.seq
+            self.undoable(partial(self._ended.pop, member, None))
+            entry = self.gangs.gangs[gang]
+            place = AskPlace.PARKED if entry.timed_out else AskPlace.PENDING
+            yield TellGang(entry.key, MoveMember(member, place, lost=True))
+
     def is_told(self, member: MemberKey, seq: int) -> bool:
         """Return whether a gang has a message already about a change of a member at ``seq``."""
         return self._ended.get(member, 0) >= seq

@@ -229,6 +229,7 @@ class Objects:
             case ObjectKind.POD_GROUP:
                 yield from admission.remove_gang(content.name, "gang", origin)
             case ObjectKind.NODE:
+                yield from admission.lose_members(content.name, origin)
                 yield from admission.change_node(RemoveNode(content.name), origin)
             case ObjectKind.POD:
                 yield from self._delete_pod(content, origin)
