@@ -18,6 +18,7 @@ from muster_core.snapshots import (
     AppSnapshot,
     AskSnapshot,
     GangSnapshot,
+    LimitSnapshot,
     NodeSnapshot,
     QueueSnapshot,
 )
@@ -190,6 +191,7 @@ async def look(scheduler: muster.Scheduler) -> None:
     assert_type(snapshot.queues["root"], QueueSnapshot)
     assert_type(snapshot.nodes["a"], NodeSnapshot)
     assert_type(snapshot.gangs["default/train"], GangSnapshot)
+    assert_type(snapshot.limits, tuple[LimitSnapshot, ...])
     statistics = scheduler.statistics()
     assert_type(statistics, muster.Statistics)
     assert_type((statistics.bound, statistics.batches), tuple[int, int])

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.structures.steps import Steps
-    from muster_core.values.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot
+    from muster_core.values.snapshots import (
+        AppSnapshot,
+        GangSnapshot,
+        LimitSnapshot,
+        QueueSnapshot,
+    )
     from muster_core.view import DecisionView
 
 
@@ -59,4 +64,9 @@ def take_snapshot(
         shares=shares,
         nodes=nodes,
         gangs={gang.name: gang for gang in sorted(gangs, key=attrgetter("name"))},
+        limits=tuple((yield from in_order(view.limits(), _place_of))),
     )
+
+
+def _place_of(limit: LimitSnapshot) -> tuple[str, bool, str]:
+    return limit.queue, limit.group is not None, limit.group or limit.user or ""

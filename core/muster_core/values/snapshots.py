@@ -128,6 +128,30 @@ class GangSnapshot:
 
 @final
 @attrs.frozen
+class LimitSnapshot:
+    """What a user or a group has of a limit.
+
+    Attributes:
+        queue: The path of the queue that has the limit.
+        user: The user; None if it is the limit of a group, or of all applications without a user.
+        group: The group, ``*`` for the one of all others; None if it is the limit of a user.
+        max: The ``maxresources``; a type that is not named is not limited.
+        max_applications: The ``maxapplications``; 0 means no limit.
+        allocated: The resources of the bound and waiting asks.
+        running: How many applications run.
+    """
+
+    queue: str
+    user: str | None
+    group: str | None
+    max: Mapping[str, int]
+    max_applications: int
+    allocated: Mapping[str, int]
+    running: int
+
+
+@final
+@attrs.frozen
 class NodeSnapshot:
     """A node.
 
@@ -157,6 +181,8 @@ class Snapshot:
         shares: The fair share of every queue, by path.
         nodes: Every node, by name, in the order in which they are tried.
         gangs: Every gang that is defined or has members, by full name.
+        limits: Every limit of a user or a group for which an application counts, by queue; the
+            users come before the groups.
     """
 
     at_us: int
@@ -166,6 +192,7 @@ class Snapshot:
     shares: Mapping[str, float]
     nodes: Mapping[str, NodeSnapshot]
     gangs: Mapping[str, GangSnapshot] = attrs.field(factory=dict[str, GangSnapshot])
+    limits: tuple[LimitSnapshot, ...] = ()
 
 
 @final

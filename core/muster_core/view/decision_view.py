@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.reasons import Explanation, PendingReason
     from muster_core.values.resources import Resources
+    from muster_core.values.snapshots import LimitSnapshot
     from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.rounds import Decided
     from muster_core.view.tree.application import ViewApp
@@ -78,6 +79,10 @@ class DecisionView:
         held = self.apps[app].bound.get(ask) if app in self.apps else None
         allocation = self._state.tried_without.get((app, ask)) if held is None else held[0]
         return allocation is not None and allocation.number == number
+
+    def limits(self) -> Iterator[LimitSnapshot]:
+        """Return what users and groups have of their limits, in no order."""
+        return (limit.snapshot() for limit in self._state.user_limits.limits.values())
 
     def group_of(self, name: str) -> list[ViewGang]:
         """Return the gangs of a gang's group, in the order of their creation."""

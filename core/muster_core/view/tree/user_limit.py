@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, final
 import attrs
 
 from muster_core.structures.totals import add_to, sum_of, take_from
+from muster_core.values.snapshots import LimitSnapshot
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import AppIdentity, Ask
@@ -116,6 +117,19 @@ class ViewLimit(Generic[A]):
         self.refuses = shapes.singles & ~shapes.fitting_headroom(room)
         self._is_full = self.is_full
         return self.refuses != before or self._is_full is not was_full
+
+    def snapshot(self) -> LimitSnapshot:
+        """Return what the user or the group has of it."""
+        of_group, name = self.key.of_group, self.key.name
+        return LimitSnapshot(
+            queue=self.path,
+            user=None if of_group else name,
+            group=name if of_group else None,
+            max=dict(self.entry.max.amounts),
+            max_applications=self.entry.max_applications,
+            allocated=dict(self.used),
+            running=self.running,
+        )
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

@@ -9,6 +9,7 @@ from muster_core.decisions import Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddGang, Configure, Event, Release, RemoveApp
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.resources import Resources
+from muster_core.snapshots import LimitSnapshot
 from muster_core.view.tree.user_limit import LimitKey
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree
@@ -43,6 +44,27 @@ def limits_of(made: Tree) -> dict[LimitKey, dict[str, int]]:
 
 
 P = AddApp("p", "a", user="u", groups=("g",))
+
+
+def test_a_snapshot_has_what_users_and_groups_have_of_their_limits() -> None:
+    config = configuration(
+        queue("a", limits=[user(vcore=2), {"groups": ["g"], "maxapplications": 5}]),
+        limits=[{"users": ["*"], "maxresources": {"vcore": "9m"}}],
+    )
+    made = tree(config, P, AddApp("q", "a"))
+    made.settle(wish("p", vcore=2), wish("q"))
+
+    def amount(value: int) -> dict[str, int]:
+        return {"vcore": value}
+
+    assert made.snapshot().limits == (
+        LimitSnapshot("root", None, None, amount(9), 0, amount(1), 1),
+        LimitSnapshot("root", "u", None, amount(9), 0, amount(2), 1),
+        LimitSnapshot("root.a", "u", None, amount(2), 0, amount(2), 1),
+        LimitSnapshot("root.a", None, "g", {}, 5, amount(2), 1),
+    )
+    apps = made.snapshot().apps
+    assert [(app.user, app.group) for app in apps.values()] == [("u", "g"), (None, None)]
 
 
 def test_an_application_without_limits_has_none() -> None:
