@@ -261,6 +261,42 @@ MUTANTS: Final = (
         "found.seq != tracked.seq",
         "False",
     ),
+    Mutant(
+        "what waits does not count for the limit of a user",
+        "muster_core.view.placement.placements:Placements._use",
+        "if app.limits:",
+        "if app.limits and ask.gang is None:",
+    ),
+    Mutant(
+        "an application that may not run keeps those from running that do",
+        "muster_core.view.tree.application:ViewApp.must_wait",
+        "not self.running and ",
+        "",
+    ),
+    Mutant(
+        "a stale limit: what a user got back does not count",
+        "muster_core.view.tree.user_limit:ViewLimit.refresh",
+        "self.refuses = shapes.singles & ~shapes.fitting_headroom(room)",
+        "self.refuses |= shapes.singles & ~shapes.fitting_headroom(room)",
+    ),
+    Mutant(
+        "a node service takes room from asks of a higher priority",
+        "muster_core.view.eviction.services:ServiceEligibility.is_beyond",
+        "priority > self.ask.priority",
+        "False",
+    ),
+    Mutant(
+        "a node that is kept stays kept after the service was bound",
+        "muster_core.view.state.kept_nodes:KeptNodes.end",
+        "if not of_node:",
+        "if False:",
+    ),
+    Mutant(
+        "a placement rule is for those whom its filter denies",
+        "muster_core.config.placement.filters:Filter.lets_in",
+        "hit is not self._deny",
+        "hit",
+    ),
 )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from muster_core.events import (
-    RemoveApp,
-)
+from muster_core.events import AddAsk, AddGang, RemoveApp
+from muster_core.gangs.definition import GangFields
+from muster_core.resources import Resources
 from tests.core.building import configuration, queue, wish
+from tests.core.tree import Tree
 from tests.core.view.helpers import props, told, tree
 
 
@@ -38,3 +39,18 @@ def test_nothing_happens_without_a_change() -> None:
 
     assert here.settle() == []
     here.check()
+
+
+def test_the_last_child_of_a_queue_stays_in_order_when_the_others_have_gone() -> None:
+    made = Tree()
+    made.add_app("p", "root.a")
+    made.add_app("q", "root.b")
+    made.add_nodes("n", vcore=1)
+    # What competes is listed: a member that is visited, though there is room for nobody else.
+    member = AddAsk("q", "m", Resources({"vcore": 1}), count=2, gang="default/g")
+    made.settle(AddGang("default/g", GangFields(min_member=2)), wish("p"), member)
+
+    made.settle(RemoveApp("p"))
+
+    assert list(made.snapshot().queues) == ["root", "root.b"]
+    made.machine.view.check()

@@ -220,8 +220,7 @@ class UserLimits:
         # All and only the limits for which an application counts are kept.
         assert counted == expected
         for limit in self.limits.values():
-            assert not limit.refresh(self._shapes)
-            limit.check()
+            limit.check(self._shapes)
 
 
 @final

@@ -115,9 +115,14 @@ class ViewApp(Listed):
         """Return whether an ask fits in what its limits leave to users and groups."""
         return all(limit.admits_more(ask) for limit in self.limits)
 
+    @property
+    def offered(self) -> int:
+        """The shapes that it would offer without limits."""
+        return self._plain_mask | self._member_mask
+
     def restrict(self) -> None:
         """Offer only what its limits allow, before a round reads it."""
-        self.mask = (self._plain_mask | self._member_mask) & self.allowed
+        self.mask = self.offered & self.allowed
 
     def knows(self, name: str) -> bool:
         """Return whether it has an ask of this name, in any state."""
@@ -438,7 +443,7 @@ class ViewApp(Listed):
         assert counts == self._counts
         assert set(bits_of(self._plain_mask)) == set(counts)
         assert set(bits_of(self._member_mask)) == set(self._members) == {bit for _, bit in members}
-        assert self.mask == (self._plain_mask | self._member_mask) & self.allowed
+        assert self.mask == self.offered & self.allowed
         assert all(self._offered(heap[0]) for heap in self._members.values())
         assert not self._plain or self.has_untried(self._plain[0])
         if self._by_shape is not None:

@@ -340,6 +340,10 @@ class ParentView(ViewQueue):
         self._unlist(child)
         self._counts.replace(child.open, 0)
         self._visited.pop(child.key, None)
+        if len(self.children) == 1 and self._order:
+            ((_, only),) = self._order
+            only.order = _ONLY
+            self._order = [(_ONLY, only)]
 
     def first(self, mask: int, entering: int) -> ViewQueue:
         """Return the best child to enter; there must be one.

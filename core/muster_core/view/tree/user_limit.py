@@ -48,6 +48,11 @@ class Limited(Protocol):
         """Whether it counts for ``maxapplications``."""
         ...
 
+    @property
+    def offered(self) -> int:
+        """The shapes of its untried asks, allowed or not."""
+        ...
+
 
 A = TypeVar("A", bound=Limited)
 
@@ -112,11 +117,13 @@ class ViewLimit(Generic[A]):
         """Compute what is refused; return whether that has changed."""
         self.stale = False
         before, was_full = self.refuses, self._is_full
+        self.refuses, self._is_full = self._refused(shapes), self.is_full
+        return self.refuses != before or self._is_full is not was_full
+
+    def _refused(self, shapes: ShapeTable) -> int:
         used = self.used
         room = {name: most - used.get(name, 0) for name, most in self.entry.max.amounts}
-        self.refuses = shapes.singles & ~shapes.fitting_headroom(room)
-        self._is_full = self.is_full
-        return self.refuses != before or self._is_full is not was_full
+        return shapes.singles & ~shapes.fitting_headroom(room)
 
     def snapshot(self) -> LimitSnapshot:
         """Return what the user or the group has of it."""
@@ -131,8 +138,14 @@ class ViewLimit(Generic[A]):
             running=self.running,
         )
 
-    def check(self) -> None:
+    def check(self, shapes: ShapeTable) -> None:
         """Assert the invariants; for tests."""
+        # It refuses what it should; shapes that came later are of no ask that counts for it.
+        offered = 0
+        for app in self.apps.values():
+            offered |= app.offered
+        assert not (self.refuses ^ self._refused(shapes)) & offered
+        assert self._is_full is self.is_full
         # The cached sums equal newly computed ones.
         used = sum_of(app.allocated for app in self.apps.values())
         assert self.used == used

@@ -28,14 +28,14 @@ def test_the_sum_of_all_applications_counts() -> None:
     one, two = app(1, vcore=2), app(2, vcore=1, memory=7)
     made.add(one)
     made.add(two)
-    made.check()
+    made.check(ShapeTable())
 
     assert made.used == {"vcore": 3, "memory": 7}
     assert made.admits_more(ask(vcore=2))
     assert not made.admits_more(ask(vcore=3))
 
     made.remove(one)
-    made.check()
+    made.check(ShapeTable())
     assert made.admits_more(ask(vcore=3))
 
 

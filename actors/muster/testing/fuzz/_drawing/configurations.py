@@ -25,6 +25,7 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "queue.reclaimable": (None, None, None, None, "false"),
     "preemption.policy": (None, None, None, None, "fence", "disabled"),
     "preemption.delay": ("0s", None, "1s", "2500ms"),
+    "preemption.required.node": (None, None, None, "enabled"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
@@ -32,6 +33,18 @@ _ROOT: Final[Mapping[str, Sequence[str | None]]] = {
     "gang.deadlock.policy": (None, None, "report"),
     "application.sort.priority": (None, None, None, None, "disabled"),
 }
+# Each of them fits the smallest maximum of a leaf.
+_LIMITS: Final[tuple[Sequence[Mapping[str, Any]], ...]] = (
+    ({"users": ["u"], "maxresources": {"vcore": "2"}},),
+    (
+        {"users": ["v"], "maxapplications": 1},
+        {"users": ["*"], "maxresources": {"vcore": "1"}, "maxapplications": 2},
+    ),
+    (
+        {"groups": ["g"], "maxresources": {"vcore": "2"}},
+        {"groups": ["*"], "users": ["w"], "maxresources": {"vcore": "1"}},
+    ),
+)
 _RULES: Final[tuple[Sequence[Mapping[str, Any]], ...]] = (
     ({"name": "provided", "create": True},),
     (
@@ -53,6 +66,9 @@ def draw_config(choices: Choices) -> Config:
     if not choices.one_in(3):
         queues.append(_parent(choices))
     root = _with_properties({"name": "root", "queues": queues}, choices, _ROOT)
+    if choices.one_in(3):
+        limited = choices.of((root, *queues))
+        limited["limits"] = list(choices.of(_LIMITS))
     partition: dict[str, Any] = {"name": "default", "queues": [root]}
     if choices.one_in(3):
         partition["nodesortpolicy"] = {"type": "binpacking"}

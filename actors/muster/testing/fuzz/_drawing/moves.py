@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 import attrs
@@ -43,6 +43,7 @@ _THE_CLASSES: Final[tuple[Mapping[str, Any], ...]] = (
     {"name": "high", "value": 100, "preemption_policy": "PreemptLowerPriority"},
 )
 _USERS: Final = (None, None, "u", "vv")
+_GROUPS: Final[tuple[Sequence[str] | None, ...]] = (None, None, ("g",), ("h", "g"))
 _TAGS: Final[tuple[Mapping[str, str] | None, ...]] = (
     *(None,) * 6,
     {"team": "q"},
@@ -196,6 +197,7 @@ class Moves:
             app=name,
             queue=None if choices.one_in(8) else queue,
             user=choices.of(_USERS),
+            groups=choices.of(_GROUPS),
             tags=choices.of(_TAGS),
         )
 
