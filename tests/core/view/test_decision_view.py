@@ -54,3 +54,16 @@ def test_the_last_child_of_a_queue_stays_in_order_when_the_others_have_gone() ->
 
     assert list(made.snapshot().queues) == ["root", "root.b"]
     made.machine.view.check()
+
+
+def test_a_gang_over_a_limit_fails_though_the_nodes_have_room() -> None:
+    limits = [{"users": ["*"], "maxresources": {"vcore": "1m"}}]
+    made = Tree(configuration(queue("a", limits=limits)))
+    made.add_nodes("n", vcore=9)
+    made.add_app("p")
+    member = AddAsk("p", "m", Resources({"vcore": 1}), count=2, gang="default/g")
+
+    made.settle(AddGang("default/g", GangFields(min_member=2)), member)
+
+    assert not made.snapshot().gangs["default/g"].cycle_valid
+    made.machine.view.check()
