@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 import yaml
@@ -103,9 +103,9 @@ def test_the_files_bring_no_warning() -> None:
 def rules(value: object, where: Where = ()) -> Iterator[Where]:
     """Yield where each rule of a configuration is: single values, and whole entries."""
     if isinstance(value, dict):
-        pairs: list[tuple[str | int, object]] = list(value.items())
+        pairs = list(cast("dict[str | int, object]", value).items())
     elif isinstance(value, list):
-        pairs = list(enumerate(value))
+        pairs = list[tuple[str | int, object]](enumerate(cast("list[object]", value)))
     else:
         yield where
         return
@@ -136,8 +136,7 @@ def read_partition() -> dict[str, Any]:
     text = yaml.safe_load(CONFIG_MAP.read_text(encoding="utf-8"))["data"]["queues.yaml"]
     # As texts, as they stand there.
     (partition,) = yaml.load(text, Loader=yaml.BaseLoader)["partitions"]
-    assert isinstance(partition, dict)
-    return partition
+    return cast("dict[str, Any]", partition)
 
 
 PARTITION: Final = read_partition()
