@@ -199,7 +199,7 @@ def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[s
             value.warn(
                 f"{queue}: unknown property {shown(name)} is kept, without effect",
                 once=f"property {name}",
-                guess=did_you_mean(name, PROPERTIES),
+                guess=did_you_mean(name, _alike(name)),
             )
             continue
         # CONFIG-38
@@ -212,6 +212,12 @@ def read_properties(field: Field, queue: str, *, is_root: bool) -> tuple[tuple[s
         if known is PRIORITY_OFFSET and not is_root:
             _warn_of_offset(value, queue, text)
     return tuple(own)
+
+
+# CONFIG-87
+def _alike(name: str) -> list[str]:
+    """Return the properties that may be meant: one with more parts in front is another one."""
+    return [known for known in PROPERTIES if not name.endswith(f".{known}")]
 
 
 # CONFIG-47, CONFIG-49

@@ -122,6 +122,31 @@ CASES: Final[dict[str, Case]] = {
         # Without its ask the application is Completing, and with the next one it is Running.
         ("resubmit", "maxapplications", "release"),
     ),
+    "a user has all of a limit": Case(
+        _queues("{name: q, limits: [{users: ['*'], maxresources: {vcore: 45}}]}")
+        + "- {op: add_node, node: n1, capacity: {vcore: 1000}}\n"
+        + "- {op: add_app, app: o, queue: q, user: other}\n"
+        # More small asks of others than releases are tried.
+        + "- {op: add_ask, app: o, ask: y, count: 45, resources: {vcore: 1}}\n"
+        + "- {op: add_app, app: a, queue: q, user: u}\n"
+        + "- {op: add_ask, app: a, ask: y, count: 15, resources: {vcore: 3}}\n"
+        + "- {op: add_app, app: b, queue: q, user: u}\n"
+        + _ask("b", "x", 2),
+        "b/x",
+        "UserLimit",
+        ("limit", "release"),
+    ),
+    "a group runs as many applications as it may": Case(
+        _queues("{name: q, limits: [{groups: [g], maxapplications: 1}]}")
+        + _NODE
+        + "- {op: add_app, app: a, queue: q, user: u, groups: [g]}\n"
+        + _ask("a", "y", 1)
+        + "- {op: add_app, app: b, queue: q, user: v, groups: [g]}\n"
+        + _ask("b", "x", 1),
+        "b/x",
+        "GroupLimit",
+        ("resubmit", "limit", "release"),
+    ),
     "another application starts": Case(
         _queues("{name: q, properties: {application.sort.policy: stateaware}}")
         + _NODE

@@ -82,6 +82,23 @@ class Case:
         return () if self.gang is None else self.machine.view.group_of(self.gang.name)
 
     @cached_property
+    def under_same_limits(self) -> frozenset[str]:
+        """The applications that count for every limit of a user or a group that refuses the ask."""
+        apps = self.machine.view.apps
+        app = apps[self.machine.registry.app_key(self.event.app)]
+        ask = app.find(self.event.ask)
+        refusing = [
+            limit
+            for limit in app.limits
+            if (ask is not None and not limit.admits_more(ask))
+            or (limit.is_full and not app.running)
+        ]
+        if not refusing:
+            return frozenset()
+        keys = set.intersection(*(set(limit.apps) for limit in refusing))
+        return frozenset(apps[key].identity.name for key in keys)
+
+    @cached_property
     def together(self) -> Mapping[str, int]:
         """The resources to place before the ask is bound: its own, or those its group lacks."""
         if self.gang is None:

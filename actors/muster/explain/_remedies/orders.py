@@ -194,9 +194,13 @@ def _release(case: Case) -> Iterator[Remedy]:
 
 
 def _ends(case: Case) -> Sequence[tuple[str, AskSnapshot]]:
-    """Return the bound asks that free enough of their node, or use a queue of the ask."""
+    """Return the bound asks that free enough of their node, or use a queue of the ask.
+
+    If the ask is over limits of its user or its group, those that count for these come first.
+    """
     path = {queue.config.path for queue in case.path}
-    found: list[tuple[float, str, AskSnapshot]] = []
+    limited = case.under_same_limits
+    found: list[tuple[bool, float, str, AskSnapshot]] = []
     for app in case.snapshot.apps.values():
         for ask in app.asks:
             node = case.nodes.get(ask.node or "")
@@ -209,6 +213,6 @@ def _ends(case: Case) -> Sequence[tuple[str, AskSnapshot]]:
             if frees_room or app.queue in path:
                 wanted = case.event.resources
                 size = sum(ask.resources[name] / wanted[name] for name in wanted)
-                found.append((size, app.name, ask))
-    found.sort(key=lambda one: (one[0], one[1], one[2].name))
-    return [(app, ask) for _, app, ask in found]
+                found.append((app.name not in limited, size, app.name, ask))
+    found.sort(key=lambda one: (*one[:3], one[3].name))
+    return [(app, ask) for *_, app, ask in found]

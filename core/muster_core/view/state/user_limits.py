@@ -97,7 +97,7 @@ class UserLimits:
         for limit in app.limits:
             self._touch(limit)
             limit.remove(app)
-            if not limit.apps and self.limits[limit.key] is limit:
+            if not limit.apps and self.limits.get(limit.key) is limit:
                 del self.limits[limit.key]
         app.limits = ()
 
@@ -112,7 +112,7 @@ class UserLimits:
 
     def _limit(self, key: LimitKey, path: str, entry: LimitEntry) -> AppLimit:
         limit = self.limits.get(key)
-        if limit is None or limit.entry is not entry:
+        if limit is None or limit.entry != entry:
             limit = self.limits[key] = ViewLimit[ViewApp](key, path, entry)
             self._stale.append(limit)
         return limit

@@ -141,6 +141,15 @@ def test_a_new_configuration_finds_the_limits_again() -> None:
     assert limits_of(made) == {}
 
 
+def test_an_application_that_comes_after_an_equal_configuration_counts_for_the_same_limit() -> None:
+    made = tree(limited(user(vcore=2)), P)
+    made.settle(wish("p"))
+
+    made.enter(Configure(limited(user(vcore=2), queue_priority="1")), AddApp("q", "a", user="u"))
+    assert bound(made.settle(wish("q", count=2))) == ["q/x-0"]
+    assert list(limits_of(made).values()) == [{"vcore": 2}]
+
+
 def test_whoever_runs_is_not_kept_by_a_lowered_number_of_applications() -> None:
     def config(most: int) -> Configuration:
         return limited({"users": ["u"], "maxapplications": most})
