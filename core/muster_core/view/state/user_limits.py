@@ -112,7 +112,8 @@ class UserLimits:
 
     def _limit(self, key: LimitKey, path: str, entry: LimitEntry) -> AppLimit:
         limit = self.limits.get(key)
-        if limit is None or limit.entry is not entry:
+        # A new configuration may say the same: then those that count already stay.
+        if limit is None or limit.entry != entry:
             limit = self.limits[key] = ViewLimit[ViewApp](key, path, entry)
             self._stale.append(limit)
         return limit
