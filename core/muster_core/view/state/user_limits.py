@@ -97,7 +97,7 @@ class UserLimits:
         for limit in app.limits:
             self._touch(limit)
             limit.remove(app)
-            if not limit.apps and self.limits[limit.key] is limit:
+            if not limit.apps and self.limits.get(limit.key) is limit:
                 del self.limits[limit.key]
         app.limits = ()
 
