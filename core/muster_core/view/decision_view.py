@@ -265,6 +265,7 @@ class DecisionView:
         mask = leaf.open & self._state.fitting
         for queue in leaf.upward():
             mask &= queue.admits
+        mask &= ~self._state.user_limits.closed_to(leaf)
         assert not mask & ~self._state.kept_nodes.closed_to(leaf)
 
     def _check_nodes(self) -> None:
