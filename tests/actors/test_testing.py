@@ -11,7 +11,16 @@ import muster
 from muster.config_files import parse_configuration
 from muster.testing import Interleaving, Recording, check
 from muster_core.decisions import Announced, Decision, Kind
-from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure, RemoveNode, UpdateNode
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddGang,
+    AddNode,
+    Configure,
+    RemoveApp,
+    RemoveNode,
+    UpdateNode,
+)
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
@@ -136,6 +145,20 @@ async def test_what_only_limits_refuse_is_no_violation() -> None:
         snapshot = await check(scheduler)
 
     assert {ask.place for app in snapshot.apps.values() for ask in app.asks} == {AskPlace.PENDING}
+
+
+async def test_a_queue_that_is_alone_again_is_no_violation() -> None:
+    async with muster.open_simulation() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        await scheduler.submit(AddApp("other", "root.other"))
+        await scheduler.submit(ask(count=4))
+        await scheduler.submit(AddAsk("a", "elsewhere", ONE, node="nowhere"))
+        await check(scheduler)
+        await scheduler.submit(RemoveApp("other"))
+        after = await check(scheduler)
+
+    assert "root.other" not in after.queues
 
 
 def take_the_node_too_much(state: Examined) -> None:

@@ -148,6 +148,8 @@ class Intake:
         if parent is not None:
             parent.remove(queue)
             self._state.dirty[parent.key] = parent
+            if len(parent.children) == 1:  # An only child is listed in another way.
+                self._state.dirty.update(parent.children)
 
     def _apply_app(self, report: AppReport, now_us: int) -> Steps[None]:
         identity = report.identity
