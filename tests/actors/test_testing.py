@@ -11,10 +11,20 @@ import muster
 from muster.config_files import parse_configuration
 from muster.testing import Interleaving, Recording, check
 from muster_core.decisions import Announced, Decision, Kind
-from muster_core.events import AddApp, AddAsk, AddGang, Configure, RemoveNode, UpdateNode
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddGang,
+    AddNode,
+    Configure,
+    RemoveApp,
+    RemoveNode,
+    UpdateNode,
+)
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState
 from tests.actors.program import APP, NODE, ONE, ask, inside
 
@@ -114,6 +124,41 @@ async def test_lowering_what_is_in_use_is_no_violation() -> None:
 
     assert after.nodes["n"].used == {"vcore": 3}
     assert after.queues["root.q"].allocated == {"vcore": 3}
+
+
+async def test_what_only_limits_refuse_is_no_violation() -> None:
+    entry = "{users: [u], maxresources: {vcore: 2}}"
+    queues = f"[{{name: a, limits: [{entry}]}}]"
+    config = parse_configuration(f"partitions: [{{name: default, queues: {queues}}}]")
+    async with muster.open_simulation(config) as scheduler:
+        await scheduler.submit(AddNode("n", Resources({"vcore": 90_000})))
+        await scheduler.submit(AddApp("of-u", "root.a", "u"))
+        await scheduler.submit(AddApp("of-w", "root.a", "w"))
+        await scheduler.submit(AddGang("default/g", GangFields(min_member=3, mode=GangMode.STRICT)))
+        one = Resources({"vcore": 1000})
+        await scheduler.submit(AddAsk("of-u", "m", one, count=3, gang="default/g"))
+        await check(scheduler)
+        # A shape that comes after the limit was looked at, and that only others have.
+        await scheduler.submit(AddAsk("of-w", "large", Resources({"vcore": 100_000})))
+        await check(scheduler)
+
+        snapshot = await check(scheduler)
+
+    assert {ask.place for app in snapshot.apps.values() for ask in app.asks} == {AskPlace.PENDING}
+
+
+async def test_a_queue_that_is_alone_again_is_no_violation() -> None:
+    async with muster.open_simulation() as scheduler:
+        await scheduler.submit(NODE)
+        await scheduler.submit(APP)
+        await scheduler.submit(AddApp("other", "root.other"))
+        await scheduler.submit(ask(count=4))
+        await scheduler.submit(AddAsk("a", "elsewhere", ONE, node="nowhere"))
+        await check(scheduler)
+        await scheduler.submit(RemoveApp("other"))
+        after = await check(scheduler)
+
+    assert "root.other" not in after.queues
 
 
 def take_the_node_too_much(state: Examined) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 import attrs
 
-from muster_core.config.document import Listing
+from muster_core.config.document import Listing, Table
 from muster_core.values.configuration.limits import Limits
 from muster_core.values.configuration.user_limits import (
     EVERY_NAME,
@@ -150,8 +150,9 @@ def _read_limit(item: Field, users: _Names, groups: _Names) -> WrittenLimit:
     items = {name: fields[name].items() for name in ("users", "groups") if name in fields}
     named_users = users.read(items.get("users", ()))
     named_groups = groups.read(items.get("groups", ()))
+    is_entry = isinstance(item.node, Table) or item.is_null
     are_lists = all(isinstance(fields[name].node, Listing) for name in items)
-    if fields and are_lists and not any(items.values()):
+    if is_entry and are_lists and not any(items.values()):
         item.refuse("it names neither users nor groups: whom does it limit?")
     most = fields.get("maxresources")
     amounts, places = most.amounts() if most is not None else ({}, {})

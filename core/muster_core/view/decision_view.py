@@ -270,8 +270,7 @@ class DecisionView:
         mask = leaf.open & self._state.fitting
         for queue in leaf.upward():
             mask &= queue.admits
-        if leaf.under_limits:  # A gang over a limit is offered all the same, and fails.
-            mask &= self._state.shapes.singles
+        mask &= ~self._state.user_limits.closed_to(leaf)
         assert not mask & ~self._state.kept_nodes.closed_to(leaf)
 
     def _check_nodes(self) -> None:

@@ -49,6 +49,11 @@ def test_the_limits_of_the_partition_are_checked_against_those_below() -> None:
     assert found == ["queues[0].queues[0].limits[0].maxapplications"]
 
 
+@pytest.mark.parametrize("entry", [{}, None])
+def test_an_entry_that_says_nothing_is_refused(entry: Entry | None) -> None:
+    assert paths(queue("a", limits=[entry])) == ["queues[0].queues[0].limits[0]"]
+
+
 def nested(*levels: Entry) -> Any:  # noqa: ANN401
     """Give queues inside one another, each with one entry."""
     *above, last = levels

@@ -279,11 +279,13 @@ class Permits:
             placements.tried(app, ask, bit)
             return
         # LIMIT-9
-        is_allowed = app.is_within_limits(ask)
+        is_allowed = not app.limits or app.is_within_limits(ask)
         # GANG-27, ORDER-4, ROUND-15
         node = None
         if is_allowed and not leaf.blocked and leaf.has_room(ask):
-            node = self._state.find_node(leaf, ask)
+            node = self._state.nodes.find(bit)
+            if node is not None and node.kept:
+                node = self._state.find_node(leaf, ask, bit)
         if node is None:
             if group.strict:
                 self._note_failure(group, leaf, app, ask)

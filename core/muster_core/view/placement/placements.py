@@ -86,7 +86,7 @@ class Placements:
         state, unlisted = self._state, self._unlisted
         if state.gang_index.stale:
             unlisted.update(state.gang_index.refresh())
-        if state.user_limits.has_stale:
+        if state.user_limits.limits and state.user_limits.has_stale:
             unlisted.update(
                 (app.identity.key, app) for app in state.user_limits.refresh(exact=state.exact)
             )
@@ -217,7 +217,9 @@ class Placements:
             holds: The members to bind, in order.
             now_us: The instant of the batch, in microseconds.
         """
-        failing = {hold.allocation.ask.gang or "": None for hold in holds if hold.will_fail()}
+        failing: dict[str, None] = {}
+        if self._state.failing:
+            failing = {hold.allocation.ask.gang or "": None for hold in holds if hold.will_fail()}
         for gang in gangs:
             # GANG-47
             if gang.name in failing and gang.all_fail():
@@ -243,7 +245,7 @@ class Placements:
         app, ask, node = hold.app, hold.allocation.ask, hold.node
         leaf = self._state.leaf_of(app)
         # GANG-39, GANG-47
-        if hold.will_fail():
+        if app.spoilt and hold.will_fail():
             released = self.give_up(hold, Reason.BIND_FAILED)
             self._spend_failure(app, ask, node)
             self.tried(app, ask, self._state.bit_of(ask))

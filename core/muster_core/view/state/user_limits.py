@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.structures.shapes import EVERY_SHAPE
+from muster_core.structures.shapes import EVERY_SHAPE, bits_of
 from muster_core.structures.steps import in_pieces
 from muster_core.structures.totals import add_to, take_from
 from muster_core.values.configuration.user_limits import EVERY_NAME
 from muster_core.view.tree.application import ViewApp
+from muster_core.view.tree.queue import VISIT
 from muster_core.view.tree.user_limit import LimitKey, ViewLimit
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class UserLimits:
 
     def _limit(self, key: LimitKey, path: str, entry: LimitEntry) -> AppLimit:
         limit = self.limits.get(key)
+        # A new configuration may say the same: then those that count already stay.
         if limit is None or limit.entry != entry:
             limit = self.limits[key] = ViewLimit[ViewApp](key, path, entry)
             self._stale.append(limit)
@@ -221,6 +223,17 @@ class UserLimits:
         assert counted == expected
         for limit in self.limits.values():
             limit.check(self._shapes)
+
+    def closed_to(self, leaf: LeafView) -> int:
+        """Return the gang shapes of a leaf that are tried, but refused by limits; for tests."""
+        refused = others = 0
+        for app in leaf.apps.values():
+            for bit in bits_of(app.mask & ~VISIT):
+                shape = self._shapes.shapes[bit]
+                fits = all(limit.has_room_for(shape.resources) for limit in app.limits)
+                refused |= 0 if fits or shape.members == 1 else 1 << bit
+                others |= 1 << bit if fits else 0
+        return refused & ~others
 
 
 @final

@@ -117,9 +117,15 @@ class ViewState:
         return leaf
 
     # ORDER-21, SERVICE-10
-    def find_node(self, leaf: LeafView, ask: Ask) -> Node | None:
-        """Return the first node on which a pending ask of a leaf may be placed now, or None."""
-        node = self.nodes.find(self.bit_of(ask))
+    def find_node(self, leaf: LeafView, ask: Ask, bit: int) -> Node | None:
+        """Return the first node on which a pending ask of a leaf may be placed now, or None.
+
+        Args:
+            leaf: The leaf.
+            ask: The ask.
+            bit: The bit of its shape.
+        """
+        node = self.nodes.find(bit)
         if node is None or not node.kept or self.kept_nodes.is_service(leaf, ask):
             return node
         return None  # An ask that matches a node that is kept requires this node.

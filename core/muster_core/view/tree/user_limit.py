@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import AppIdentity, Ask
     from muster_core.structures.shapes import ShapeTable
     from muster_core.values.configuration.user_limits import LimitEntry
+    from muster_core.values.resources import Resources
 
 
 @final
@@ -100,8 +101,12 @@ class ViewLimit(Generic[A]):
     # LIMIT-9
     def admits_more(self, ask: Ask) -> bool:
         """Return whether an ask fits in what is left of ``maxresources``."""
+        return self.has_room_for(ask.resources)
+
+    def has_room_for(self, resources: Resources) -> bool:
+        """Return whether resources fit in what is left of ``maxresources``."""
         for name, most in self.entry.max.amounts:
-            amount = ask.resources[name]
+            amount = resources[name]
             if amount and self.used.get(name, 0) + amount > most:
                 return False
         return True
