@@ -49,9 +49,3 @@ def _read_text(fields: dict[str, Field], name: str) -> None:
     """Check that a field is a text, if it is present."""
     if name in fields:
         fields[name].text()
-
-
-def _read_texts(fields: dict[str, Field], name: str) -> None:
-    """Check that a field is a list of texts, if it is present."""
-    for item in fields[name].items() if name in fields else ():
-        item.text()

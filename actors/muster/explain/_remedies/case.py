@@ -95,8 +95,11 @@ class Case:
         ]
         if not refusing:
             return frozenset()
-        keys = set.intersection(*(set(limit.apps) for limit in refusing))
-        return frozenset(apps[key].identity.name for key in keys)
+        first, *others = refusing
+        counted = [
+            other for key, other in first.apps.items() if all(key in limit.apps for limit in others)
+        ]
+        return frozenset(other.identity.name for other in counted)
 
     @cached_property
     def together(self) -> Mapping[str, int]:

@@ -55,7 +55,8 @@ class _Raise:
     @classmethod
     def for_room(cls, case: Case, wanted: Mapping[str, int]) -> _Raise:
         """Return the limits that leave too little room for ``wanted``."""
-        own, limits, knobs = case.event.resources, list[tuple[ViewLimit[ViewApp], str]](), []
+        own, knobs = case.event.resources, list[Knob]()
+        limits = list[tuple[ViewLimit[ViewApp], str]]()
         app = case.machine.view.apps[case.machine.registry.app_key(case.event.app)]
         for limit in app.limits:
             for name, most in limit.entry.max.amounts:
