@@ -276,8 +276,8 @@ MUTANTS: Final = (
     Mutant(
         "a stale limit: what a user got back does not count",
         "muster_core.view.tree.user_limit:ViewLimit.refresh",
-        "self.refuses = shapes.singles & ~shapes.fitting_headroom(room)",
-        "self.refuses |= shapes.singles & ~shapes.fitting_headroom(room)",
+        "self.refuses, self._is_full = self._refused(shapes)",
+        "self.refuses, self._is_full = self.refuses | self._refused(shapes)",
     ),
     Mutant(
         "a node service takes room from asks of a higher priority",

@@ -226,11 +226,11 @@ def test_it_keeps_its_node_until_it_is_bound_or_gone() -> None:
     assert bound(story) == {"b/m", "b/o"}, "it was bound"
 
 
-def test_a_bind_that_fails_leaves_it_its_node() -> None:
+def test_a_bind_that_fails_ends_the_keeping() -> None:
     story = full(priority=9)
     story.play(service(), asks("m", app="b", priority=9))
     story.play(Release("b", "k-0"), FailBind("a", "s", times=3))
-    assert bound(story) == {"b/k-1", "a/s"}
+    assert bound(story) == {"b/k-1", "b/m"}
 
 
 def test_it_keeps_its_node_no_longer_if_it_fails_for_another_reason() -> None:

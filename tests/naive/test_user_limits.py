@@ -199,7 +199,8 @@ def test_a_lower_limit_evicts_nobody() -> None:
 
 
 def test_dynamic_queues_have_none_of_their_own_and_draining_ones_keep_theirs() -> None:
-    p = queue("p", settings=AT_ONCE, limits=(users("u", cores=2),))
+    makes = attrs.evolve(AT_ONCE, create=True)
+    p = queue("p", settings=makes, limits=(users("u", cores=2),))
     story = Story(tree(attrs.evolve(p, is_parent=True)), node("n", 9), app("a", "u", at="p.x"))
     story.play(asks("k", count=3))
     assert cores(story, "a") == 2
