@@ -110,13 +110,7 @@ class EvictionAction(ABC):
 
     # EVICTION-11
     def _forget_if_changed(self) -> None:
-        state = self.state
-        now = (
-            state.nodes.changes,
-            state.reconfigured,
-            state.gang_index.changes,
-            state.eviction_history.changes,
-        )
+        now = changes_so_far(self.state)
         if self._known != now:
             self._known = now
             self._without_plan.clear()
@@ -270,6 +264,17 @@ def _is_refused(state: ViewState, ask: Ask) -> bool:
         return False
     gang = state.gangs[ask.gang]
     return not gang.satisfied and not (gang.missing and gang.admits())
+
+
+# EVICTION-11
+def changes_so_far(state: ViewState) -> tuple[int, ...]:
+    """Return counts that stay the same as long as no search for a plan could find another one."""
+    return (
+        state.nodes.changes,
+        state.reconfigured,
+        state.gang_index.changes,
+        state.eviction_history.changes,
+    )
 
 
 # EVICTION-18

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from muster_core.structures.shapes import bits_of
 from muster_core.values.decisions import Reason
-from muster_core.view.eviction.action import exempt, first_of_all
+from muster_core.view.eviction.action import changes_so_far, exempt, first_of_all
 from muster_core.view.eviction.eligibility import Eligibility, Side
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView
@@ -75,13 +75,7 @@ class NodeServices:
 
     # EVICTION-11
     def _forget_if_changed(self) -> None:
-        state = self._state
-        now = (
-            state.nodes.changes,
-            state.reconfigured,
-            state.gang_index.changes,
-            state.eviction_history.changes,
-        )
+        now = changes_so_far(self._state)
         if self._known != now:
             self._known = now
             self._without_plan.clear()
