@@ -291,12 +291,6 @@ MUTANTS: Final = (
         "if not of_node:",
         "if False:",
     ),
-    Mutant(
-        "a placement rule is for those whom its filter denies",
-        "muster_core.config.placement.filters:Filter.lets_in",
-        "hit is not self._deny",
-        "hit",
-    ),
 )
 
 
