@@ -113,6 +113,7 @@ GANG_WAIT: Final = Property("gang.wait.time", _duration_above_0)
 GANG_DEADLOCK: Final = Property(
     "gang.deadlock.policy", _choice({policy.value: policy for policy in DeadlockPolicy})
 )
+BIND_RETRY: Final = Property("bind.retry.delay", _duration)
 
 # CONFIG-39
 PROPERTIES: Final[Mapping[str, Property[Any]]] = {
@@ -131,6 +132,7 @@ PROPERTIES: Final[Mapping[str, Property[Any]]] = {
         REQUIRED_NODE,
         GANG_WAIT,
         GANG_DEADLOCK,
+        BIND_RETRY,
     )
 }
 """All properties that Muster knows, by name."""
@@ -176,6 +178,7 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         required_node=REQUIRED_NODE.of(own, above.required_node),
         gang_wait_us=GANG_WAIT.of(of_root, above.gang_wait_us),
         deadlock_policy=GANG_DEADLOCK.of(of_root, above.deadlock_policy),
+        bind_retry_us=BIND_RETRY.of(own, above.bind_retry_us),
     )
 
 

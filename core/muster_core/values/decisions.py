@@ -50,6 +50,7 @@ class Reason(StrEnum):
     DEADLOCK = "deadlock"
     RECLAIMED = "reclaimed"
     PREEMPTED = "preempted"
+    FAILED = "failed"
 
 
 @final

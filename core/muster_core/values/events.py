@@ -22,6 +22,7 @@ from muster_core.values.event_fields import (
     A_QUEUE_PRIORITY,
     A_USERS_PRIORITY,
     AT_LEAST_ONE,
+    NOT_NEGATIVE,
     PRIORITIES,
     a_gang,
     a_name,
@@ -130,6 +131,7 @@ class AddAsk:
         gang: The full name of the gang whose members these asks are, or None.
         says: The fields of that gang in the annotations on the members.
         timed_out: Whether the annotations on the members say that the gang has timed out.
+        retries: How often each ask is tried again after its work has failed.
     """
 
     app: str
@@ -144,6 +146,7 @@ class AddAsk:
     gang: str | None = None
     says: GangFields = NOTHING_SAID
     timed_out: bool = False
+    retries: int = 0
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -167,6 +170,7 @@ class AddAsk:
             and self.run_for_us is None
             and self.gang is None
             and self.says is NOTHING_SAID
+            and self.retries == 0
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -191,6 +195,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "run_for_us": _optional(AT_LEAST_ONE),
     "gang": _optional(a_gang),
     "says": that_make_sense,
+    "retries": NOT_NEGATIVE,
 }
 
 
@@ -204,12 +209,30 @@ class RemoveAsk:
 
 
 @final
+class Outcome(StrEnum):
+    """How the work of a bound ask ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@final
 @attrs.frozen
 class Release:
-    """Report that a bound ask has finished."""
+    """Report that the work of a bound ask has ended.
+
+    Attributes:
+        outcome: Whether it completed or failed. An ask that failed is pending again if it has a
+            retry left.
+        message: What the log says about the end, or None.
+    """
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
+    outcome: Outcome = attrs.field(
+        default=Outcome.COMPLETED, validator=attrs.validators.instance_of(Outcome)
+    )
+    message: str | None = None
 
 
 @final

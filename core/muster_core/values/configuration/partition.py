@@ -73,6 +73,7 @@ class Settings:
         required_node: Whether ``preemption.required.node`` is ``enabled``.
         gang_wait_us: ``gang.wait.time`` in microseconds.
         deadlock_policy: ``gang.deadlock.policy``.
+        bind_retry_us: ``bind.retry.delay`` in microseconds; 0 is off.
     """
 
     sort_policy: SortPolicy = SortPolicy.FIFO
@@ -88,6 +89,7 @@ class Settings:
     required_node: bool = False
     gang_wait_us: int = 600_000_000
     deadlock_policy: DeadlockPolicy = DeadlockPolicy.RESOLVE
+    bind_retry_us: int = 0
 
 
 @final
