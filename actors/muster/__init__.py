@@ -27,10 +27,9 @@ if _TYPE_CHECKING:
         LaggedError,
         PreemptedError,
     )
-    from muster._runtime.batches import Journal
+    from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.clients.observers import Decisions, Lag
     from muster._runtime.clock import Clock
-    from muster._runtime.live_coordinator import Record
     from muster._surface.allocation import Allocation
     from muster._surface.ask_options import AskOptions
     from muster._surface.binder import Binder
@@ -100,7 +99,10 @@ _HOMES: _Final = {
         "Decisions",
         "Lag",
     ),
-    "muster._runtime.batches": ("Journal",),
+    "muster._runtime.announcing.journal": (
+        "Journal",
+        "Record",
+    ),
     "muster._surface.binder": ("Binder",),
     "muster._runtime.clock": ("Clock",),
     "muster._errors": (
@@ -121,7 +123,6 @@ _HOMES: _Final = {
         "Ask",
         "Gang",
     ),
-    "muster._runtime.live_coordinator": ("Record",),
     "muster._surface.open": ("open_scheduler",),
     "muster._surface.scheduler": ("Scheduler",),
     "muster._surface.simulation": (

@@ -48,30 +48,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Journal(Protocol):
-    """An object of a program that receives all decisions.
+@final
+@attrs.define(eq=False)
+class Decided:
+    """A batch that was decided, and of which nobody outside has heard.
 
-    A slow ``write`` stops the whole scheduler. So a journal may also have a method
-    ``write_in_steps``, as :class:`muster.feeds.DecisionLog` has. It is called instead of
-    ``write``, and does the same as a generator, which yields wherever other tasks may run. It is
-    not cancelled there.
+    Attributes:
+        number: Its number, from 1.
+        at_us: Its instant, in microseconds.
+        events: Its events, if they are kept.
+        announced: Its decisions.
+        gangs: The names of the gangs that it may have changed.
     """
 
-    def write(self, batch: Sequence[Announced], /) -> None:
-        """Receive the decisions of one batch, in order, before owners and callers do."""
+    number: int
+    at_us: int
+    events: Sequence[Event]
+    announced: Sequence[Announced]
+    gangs: set[str]
 
-
-def _steps_of(journal: Journal | None) -> Callable[[Sequence[Announced]], Steps[None]]:
-    """Return the generator function that writes to a journal, or does nothing without one."""
-
-    def write(batch: Sequence[Announced]) -> Steps[None]:
-        if journal is not None:
-            journal.write(batch)
-        yield from ()
-
-    in_steps: Callable[[Sequence[Announced]], Steps[None]] | None
-    in_steps = getattr(journal, "write_in_steps", None)
-    return write if in_steps is None else in_steps
+    async def let_go(self, pace: Pace) -> None:
+        """Free the memory of the decisions in pieces, when nobody needs them any more."""
+        kept, self.announced = self.announced, ()
+        announced: list[Announced] = []
+        for piece in slices(kept):  # The journal may keep the sequence itself.
+            announced += piece
+            if pace.is_up():
+                await pace.rest(shield=True)
+        del kept
+        await pace.let_go(announced, shield=True)
 
 
 @final
@@ -80,11 +85,11 @@ class Batches:
 
     Args:
         machine: The machine, which only this task uses.
-        journal: Receives the decisions, or None.
         interleave: See :data:`muster._runtime.mailbox.Interleave`.
         pace: The pace of all tasks of the scheduler.
-        after: Called at the end of each batch with its decisions, and with the names of the
-            gangs that it may have changed; or None.
+        announce: Announces the batches that end by themselves, such as those of timers, and frees
+            their memory.
+        keeps: Whether the events of each batch are kept for its announcement.
 
     Attributes:
         machine: The machine.
@@ -93,17 +98,19 @@ class Batches:
     def __init__(
         self,
         machine: CoordinatorMachine,
-        journal: Journal | None,
         interleave: Interleave | None,
         pace: Pace,
-        after: Callable[[Sequence[Announced], set[str]], Steps[None]] | None = None,
+        announce: Callable[[Decided], Awaitable[None]],
+        *,
+        keeps: bool = False,
     ) -> None:
         self.machine = machine
         self._pace = pace
-        self._after = after
+        self._announce = announce
+        #: The events of this batch, if they are kept.
+        self._events: list[Event] | None = [] if keeps else None
         #: The gangs that have reported in this batch.
         self._heard: set[str] = set()
-        self._write = _steps_of(journal)
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
         self._gang_reports: Mailbox[GangReport] = Mailbox(interleave)
@@ -111,8 +118,6 @@ class Batches:
         self._queues: dict[int, QueueOwner] = {}
         self._gangs: dict[int, GangOwner] = {}
         self._nursery: trio.Nursery
-        #: The exception of the journal or the record, or None.
-        self._foreign_error: Exception | None = None
         #: Whether a batch has begun and not ended.
         self._open = False
 
@@ -124,21 +129,6 @@ class Batches:
         """
         self._nursery = nursery
         self._deliver(self.machine.start())
-
-    @contextmanager
-    def blamed(self) -> Generator[None, None, None]:
-        """Remember an exception in the block as one of the journal or the record."""
-        try:
-            yield
-        except Exception as error:
-            self._foreign_error = error
-            raise
-
-    def is_foreign(self, error: Exception) -> bool:
-        """Return whether an error comes from the journal or the record."""
-        # A coroutine cannot raise StopIteration: Python makes it the cause of a RuntimeError.
-        foreign = self._foreign_error
-        return foreign is not None and (error is foreign or error.__cause__ is foreign)
 
     # Time
 
@@ -153,7 +143,7 @@ class Batches:
             return False
         # ROUND-1
         if at_us > machine.now_us:
-            await self.end()
+            await self.end_and_announce()
             await self.run_timers(at_us - 1)
             machine.now_us = at_us
         return True
@@ -163,7 +153,7 @@ class Batches:
         for due_us in pass_time(self.machine, until_us):
             self._open = True
             self._deliver(await self._pace.take(self.machine.begin(due_us)))
-            await self.end()
+            await self.end_and_announce()
 
     async def close(self) -> None:
         """End the task of every owner, and free the memory in pieces; no batch may follow."""
@@ -215,42 +205,48 @@ class Batches:
         """Add an event that does not need the owners' reports first; see :meth:`enter`."""
         if isinstance(event, str):
             self.machine.refuse(event, index, line)
-        else:
-            self._deliver(self.machine.enter(event, index, line))
+            return
+        if self._events is not None:
+            self._events.append(event)
+        self._deliver(self.machine.enter(event, index, line))
 
     def too_early(self, at_us: int) -> str:
         """Return the message that refuses an instant in the past."""
         now = seconds(self.machine.now_us)
         return f"at: {seconds(at_us)} is earlier than the present instant, {now}"
 
-    async def end(self) -> None:
-        """Close the open batch, if any: decide, announce, and send the commits to the owners."""
+    async def end_and_announce(self) -> None:
+        """Close the open batch, if any, and announce it."""
+        decided = await self.end()
+        if decided is not None:
+            await self._announce(decided)
+
+    async def end(self) -> Decided | None:
+        """Close the open batch, if any: decide, and send the commits to the owners.
+
+        Returns:
+            What was decided; the caller announces it. None if no batch was open.
+        """
         if not self._open:
-            return
+            return None
         self._open = False
         await self.hear_owners()
-        pace = self._pace
-        for _ in self.machine.decide():
+        pace, machine = self._pace, self.machine
+        for _ in machine.decide():
             if pace.is_up():
                 await pace.rest()
-        outcome = await pace.take(self.machine.finish())
+        outcome = await pace.take(machine.finish())
         # ROUND-16
-        # No cancellation from here on, before the journal, the owners and `after` are done.
-        with self.blamed():
-            if outcome.announced:
-                await pace.take(self._write(outcome.announced), shield=True)
+        # No cancellation from here on, before everybody has heard of the batch.
         await pace.take(self._commit(outcome), shield=True)
-        if self._after is not None:
-            changed = {self._gangs[key].machine.name for key in outcome.gangs}
-            await pace.take(self._after(outcome.announced, changed | self._heard), shield=True)
-        self._heard.clear()
-        announced: list[Announced] = []
-        for piece in slices(outcome.announced):  # The journal may keep the sequence itself.
-            announced += piece
-            if pace.is_up():
-                await pace.rest(shield=True)
-        del outcome
-        await pace.let_go(announced, shield=True)
+        changed = {self._gangs[key].machine.name for key in outcome.gangs}
+        heard, self._heard = self._heard, set()
+        events: Sequence[Event] = ()
+        if self._events is not None:
+            events, self._events = self._events, []
+        return Decided(
+            machine.batches, machine.now_us, events, outcome.announced, changed | heard
+        )
 
     def _commit(self, outcome: Outcome) -> Steps[None]:
         """Send the commits to the owners."""

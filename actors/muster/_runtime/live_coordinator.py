@@ -1,24 +1,36 @@
-"""The coordinator of a running scheduler: batches of waiting calls, and timers by a clock."""
+"""The coordinator of a running scheduler: batches of waiting calls, and timers by a clock.
+
+With a store, a batch is announced after it is on disk, and meanwhile the next one is decided. What
+a call reads is what was announced: such a call waits until the batches before it are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, assert_never, final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, assert_never, final
 
+import attrs
 import trio
 
 from muster._errors import ClosedSchedulerError
-from muster._runtime.batches import Batches, Journal
+from muster._runtime.announcing.announcer import Announcement, Announcer, Outside
+from muster._runtime.announcing.journal import Blame, JournalWriter, Record
+from muster._runtime.batches import Batches, Decided
 from muster._runtime.clients.binding import Bindings
 from muster._runtime.clients.calls import (
     Call,
+    Changing,
     EndAllocation,
     Enter,
     Entered,
+    ListAsks,
     LookInto,
     Note,
+    Reading,
     SettleNow,
     Survey,
+    TakeCheckpoint,
     TimeIsUp,
     TrackAsk,
     TrackGang,
@@ -30,36 +42,22 @@ from muster._runtime.clients.calls import (
     refuse,
 )
 from muster._runtime.clients.observers import Observers
+from muster._runtime.clients.publications import Immediate, Staged
 from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
 from muster._runtime.entry import Entry
 from muster._runtime.owners import broken
 from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
-from muster_core.decisions import Announced
 from muster_core.errors import MusterError, RefusedError
 from muster_core.events import AddAsk, BindFailed, Event, Release, RemoveAsk
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
+    from muster._runtime.announcing.journal import Journal
     from muster._runtime.mailbox import Interleave
+    from muster._runtime.storing.storage import Storage
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
-
-
-class Record(Protocol):
-    """An object of a program that receives all accepted events and the ends of batches, in order.
-
-    A :class:`muster.Simulation` makes the same decisions if it gets the same events at the same
-    instants, and its batches are closed at the same places.
-    """
-
-    def enter(self, at_us: int, event: Event, /) -> None:
-        """Receive an event and its instant, in microseconds since the opening."""
-        ...
-
-    def close(self, at_us: int, /) -> None:
-        """Receive the end of a batch and its instant, in microseconds since the opening."""
-        ...
 
 
 @final
@@ -73,11 +71,12 @@ class LiveCoordinator:
         pace: The pace of all tasks of the scheduler.
         entry: The queue of calls and notes.
         timekeeper: Knows the time, and reports when a timer is due.
-        tracker: Tracks asks and gangs.
         observers: The observers.
         bindings: Runs the binder, or None without one.
         attempts: How often in a row the work of an ask may fail; None for no limit.
         record: Receives accepted events and ends of batches, or None.
+        storage: Keeps what is let in and decided, or None.
+        first: The configuration to begin with; None for that of the machine.
     """
 
     def __init__(
@@ -89,26 +88,49 @@ class LiveCoordinator:
         pace: Pace,
         entry: Entry[Call | Note],
         timekeeper: Timekeeper,
-        tracker: Tracker,
         observers: Observers,
         bindings: Bindings | None,
         attempts: int | None,
         record: Record | None,
+        storage: Storage | None = None,
+        first: Configuration | None = None,
     ) -> None:
-        self._batches = Batches(machine, journal, interleave, pace, self._after)
+        self._blame = Blame()
+        self._batches = Batches(
+            machine, interleave, pace, self._announce, keeps=storage is not None
+        )
         self._pace = pace
         self._entry = entry
         self._timekeeper = timekeeper
-        self._tracker = tracker
         self._observers = observers
         self._bindings = bindings
         self._attempts = attempts
         self._record = record
+        self._storage = storage
+        self._first = first
         self._nursery: trio.Nursery
+        self._outside = Outside(
+            JournalWriter(journal, self._blame, pace),
+            record,
+            observers,
+            None if bindings is None else self._start_work,
+            self._blame,
+            keeps_events=storage is not None,
+        )
+        #: The values of a batch that is not on disk yet; None without a store.
+        self._staged = None if storage is None else Staged()
+        self._announcer = (
+            None
+            if storage is None
+            else Announcer(storage.write, self._outside, self._blame, pace)
+        )
+        self._tracker = Tracker(
+            machine, self._staged or Immediate(), all_bound=bindings is not None
+        )
         #: The calls and notes that were taken from the entry and are not answered.
         self._serving: list[Call | Note] = []
         #: How many events were accepted; the index of the next event.
-        self._index = 0
+        self._index = machine.requests
         #: The positions of the events of each call in this batch.
         self._positions: dict[Call | Note, list[int]] = {}
         #: The allocations that events of this batch end.
@@ -116,30 +138,32 @@ class LiveCoordinator:
         #: Whether the view contains the effects of all events of callers in this batch.
         self._is_view_current = True
 
-    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
+    async def run(self, nursery: trio.Nursery, ready: trio.Event, done: trio.Event) -> None:
         """Serve calls until the entry is closed.
 
         Args:
             nursery: The nursery of the owners of state and of the binder.
+            ready: Set when calls are served, after what is in the store was loaded.
             done: Set when everything that was accepted has been carried out.
 
         Raises:
+            RefusedError: If the configuration to begin with is refused.
             BrokenSchedulerError: If the coordinator itself fails because of a bug.
+            StoreError: If the store cannot be read or written.
             Exception: What the journal or the record raises, unchanged.
         """
         self._nursery = nursery
         ended: MusterError | None = ClosedSchedulerError("the scheduler did not end as it should")
         try:
-            self._batches.start(nursery)
-            nursery.start_soon(self._timekeeper.run)
-            await self._close()
+            await self._open()
+            ready.set()
             while await self._entry.wait():
                 await self._serve(list(self._waiting()))
-            await self._batches.close()
+            await self._close()
             ended = None
             done.set()
         except Exception as error:
-            if self._batches.is_foreign(error):
+            if self._blame.is_for(error):
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
@@ -154,33 +178,102 @@ class LiveCoordinator:
         while self._entry:
             yield self._entry.take()
 
+    # Opening and closing
+
+    async def _open(self) -> None:
+        """Start the owners, with what the store holds, and run the first batch."""
+        storage, announcer = self._storage, self._announcer
+        if storage is None or announcer is None:
+            await self._batches.start(self._nursery)
+            self._nursery.start_soon(self._timekeeper.run)
+            await self._run_batch(())
+            return
+        with self._blame.taken():
+            await storage.restore(self._batches, self._nursery)
+        self._index = self._batches.machine.requests
+        # With a binder, the work of what was bound when the last process ended is to be resumed.
+        bound = await self._pace.take(self._tracker.adopt()) if self._bindings is not None else []
+        self._nursery.start_soon(announcer.run)
+        self._nursery.start_soon(self._timekeeper.run)
+        self._pace.start()
+        # Timers that came due while nobody ran go off before anything else.
+        await self._batches.run_timers(self._now_us())
+        if storage.is_new or self._first is not None:
+            await self._run_batch([] if self._first is None else [Configure(self._first)])
+        await self._resume(bound)
+        await announcer.catch_up()
+        self._timekeeper.aim(self._batches.machine.next_deadline_us())
+
+    async def _run_batch(self, events: Sequence[Event]) -> None:
+        """Run a batch of events of the scheduler itself.
+
+        Raises:
+            RefusedError: If the first of several events, or the only one, is refused.
+        """
+        now_us = self._now_us()
+        self._batches.begin()
+        positions = [await self._let_in(event, now_us) for event in events]
+        await self._batches.end_and_announce()
+        refusal = self._batches.machine.refusal_of(positions[0]) if positions else None
+        if refusal is not None:
+            if self._announcer is not None:
+                await self._announcer.catch_up()
+            with self._blame.taken():
+                raise RefusedError(refusal)
+
+    async def _resume(self, bound: Sequence[tuple[TrackedAsk, Held]]) -> None:
+        """Resume the work of asks that were bound when the last process ended."""
+        if self._bindings is None:
+            return
+        lasting = [(ask, held) for ask, held in bound if held.ended.decided is None]
+        if self._bindings.can_resume:
+            for ask, held in lasting:
+                self._bindings.start(self._nursery, ask, held, resume=True)
+        elif lasting:
+            # The binder knows nothing of this work, so it begins again.
+            await self._run_batch([BindFailed(ask.app, ask.name) for ask, _ in lasting])
+
+    async def _close(self) -> None:
+        """Take the last checkpoint, and end the owners."""
+        if self._storage is not None and self._announcer is not None:
+            await self._announcer.catch_up()
+            with self._blame.taken():
+                await self._storage.take_checkpoint(self._batches)
+            await self._announcer.close()
+        await self._batches.close()
+
+    def _now_us(self) -> int:
+        """Return the present instant, which never goes back, even if the clock does."""
+        return max(self._timekeeper.now_us(), self._batches.machine.now_us)
+
+    # Serving
+
     async def _serve(self, calls: list[Call | Note]) -> None:
         """Run a batch for calls, then answer them."""
         self._serving = [call for call in calls if _take(call)]
         self._pace.start()
-        # Instants never go back, even if a faulty clock does.
-        now_us = max(self._timekeeper.now_us(), self._batches.machine.now_us)
         # Timers run first, in batches of their own: a call about something that a timer ends now
         # comes too late.
+        now_us = self._now_us()
         await self._batches.run_timers(now_us)
         before = self._index
         for call in self._serving:
             await self._enter(call, now_us)
+        decided = None
         if self._index != before:
-            await self._close()
-        # No cancellation comes between the announcement of a batch and its answers.
-        await self._pace.take(self._answer_all(), shield=True)
-        for call in self._serving:
+            self._batches.begin()
+            decided = await self._batches.end()
+        reading = [call for call in self._serving if isinstance(call, Reading)]
+        await self._announce(
+            decided, [call for call in self._serving if not isinstance(call, Reading)]
+        )
+        for call in reading:
             await self._show(call)
         self._serving = []
         self._positions.clear()
         self._ended.clear()
         self._is_view_current = True
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
-
-    async def _close(self) -> None:
-        self._batches.begin()
-        await self._batches.end()
 
     # Before the batch is closed
 
@@ -232,8 +325,8 @@ class LiveCoordinator:
 
     async def _let_in(self, event: Event, now_us: int) -> int:
         """Submit an event and return its position."""
-        if self._record is not None:
-            with self._batches.blamed():
+        if self._record is not None and self._storage is None:
+            with self._blame.taken():
                 self._record.enter(now_us, event)
         await self._batches.enter(event, self._index)
         self._index += 1
@@ -241,54 +334,76 @@ class LiveCoordinator:
 
     # After the batch has ended
 
-    def _after(self, announced: Sequence[Announced], gangs: set[str]) -> Steps[None]:
-        """Publish what a batch has decided, also a batch of a timer, and start bound work."""
-        if self._record is not None:
-            with self._batches.blamed():
-                self._record.close(self._batches.machine.now_us)
-        bound = yield from self._tracker.update(announced, gangs)
-        yield from self._observers.publish(announced)
-        if self._bindings is not None:
-            for ask in bound:
-                held = ask.status.value.held
-                assert held is not None, "an ask is bound to nothing"
-                self._bindings.start(self._nursery, ask, held)
-                yield
+    async def _announce(
+        self, decided: Decided | None, calls: Sequence[Changing | Note] = ()
+    ) -> None:
+        """Announce a batch and answer calls: now, or when the batch is on disk.
 
-    def _answer_all(self) -> Steps[None]:
-        for call in self._serving:
+        No cancellation comes between the announcement of a batch and its answers.
+        """
+        pace = self._pace
+        if self._announcer is None or self._staged is None:
+            if decided is not None:
+                await self._outside.before(decided)
+                bound = await pace.take(self._update(decided), shield=True)
+                await pace.take(self._outside.after(decided, bound), shield=True)
+            await pace.take(self._answer_now(calls), shield=True)
+            if decided is not None:
+                await decided.let_go(pace)
+            return
+        new = () if decided is None else await pace.take(self._update(decided), shield=True)
+        answers = await pace.take(self._answers(calls), shield=True)
+        announcement = Announcement(decided, self._staged.take(), new, answers, calls)
+        if decided is not None or announcement.publish or answers:
+            await self._announcer.put(announcement)
+
+    def _update(self, decided: Decided) -> Steps[list[tuple[TrackedAsk, Held]]]:
+        return self._tracker.update(decided.announced, decided.gangs)
+
+    def _start_work(self, ask: TrackedAsk, held: Held) -> None:
+        assert self._bindings is not None, "work without a binder"
+        self._bindings.start(self._nursery, ask, held)
+
+    def _answer_now(self, calls: Sequence[Changing | Note]) -> Steps[None]:
+        for call in calls:
             yield
-            if isinstance(call, Enter):
-                call.answer.give((yield from self._entered(call)))
-            else:
-                self._answer(call)
+            answer = yield from self._answer(call)
+            if answer is not None:
+                answer()
 
-    def _answer(self, call: Call | Note) -> None:
+    def _answers(self, calls: Sequence[Changing | Note]) -> Steps[list[Callable[[], None]]]:
+        answers: list[Callable[[], None]] = []
+        for call in calls:
+            yield
+            answer = yield from self._answer(call)
+            if answer is not None:
+                answers.append(answer)
+        return answers
+
+    def _answer(self, call: Changing | Note) -> Steps[Callable[[], None] | None]:
+        """Return the function that answers a call; None for a note, which gets no answer."""
         match call:
             case Enter():
-                pass
+                return partial(call.answer.give, (yield from self._entered(call)))
             case EndAllocation():
-                call.answer.give(any(one is None for one in self._refusals(call)))
+                ended = any(one is None for one in self._refusals(call))
+                return partial(call.answer.give, ended)
             case WithdrawAsk():
-                self._answer_withdrawal(call)
+                return self._answer_withdrawal(call)
             case SettleNow():
-                call.answer.give(None)
-            case TrackAsk():
-                try:
-                    call.answer.give(self._tracker.track(call.app, call.ask))
-                except RefusedError as error:
-                    call.answer.fail(error)
-            case TrackGang():
-                call.answer.give(self._tracker.track_gang(call.gang))
+                return partial(call.answer.give, None)
             case WorkStarted():
                 self._tracker.started(call.ask, call.held)
-            case TimeIsUp() | WorkEnded() | WorkFailed() | Survey() | Why() | LookInto():
+            case TimeIsUp() | WorkEnded() | WorkFailed():
                 pass
             case _:
                 assert_never(call)
+        return None
 
-    async def _show(self, call: Call | Note) -> None:
+    async def _show(self, call: Reading) -> None:
         """Answer a call that reads the state and changes nothing."""
+        if self._announcer is not None:
+            await self._announcer.catch_up()
         match call:
             case Survey():
                 call.answer.give(await self._batches.snapshot())
@@ -296,17 +411,29 @@ class LiveCoordinator:
                 call.answer.give(self._batches.explain(call.app, call.ask))
             case LookInto():
                 call.answer.give(await self._batches.examine(call.examiner))
+            case TrackAsk():
+                try:
+                    call.answer.give(self._tracker.track(call.app, call.ask))
+                except RefusedError as error:
+                    call.answer.fail(error)
+            case TrackGang():
+                call.answer.give(self._tracker.track_gang(call.gang))
+            case ListAsks():
+                asks = self._tracker.select(call.state, call.queue, call.app)
+                call.answer.give(await self._pace.take(asks))
+            case TakeCheckpoint():
+                await self._take_checkpoint()
+                call.answer.give(None)
             case _:
-                pass
+                assert_never(call)
 
-    def _answer_withdrawal(self, call: WithdrawAsk) -> None:
+    def _answer_withdrawal(self, call: WithdrawAsk) -> Callable[[], None]:
         ask = call.ask
         gone = RefusedError(f"ask: {ask.name!r} of application {ask.app!r} is gone")
         refusal = next(self._refusals(call), gone)
         if refusal is None:
-            call.answer.give(None)
-        else:
-            call.answer.fail(refusal)
+            return partial(call.answer.give, None)
+        return partial(call.answer.fail, refusal)
 
     def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
         """Yield, for each event of a call, the error with which it was refused, or None."""

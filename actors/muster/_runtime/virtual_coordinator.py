@@ -6,6 +6,7 @@ from typing import assert_never, final
 
 import trio
 
+from muster._runtime.announcing.journal import Blame
 from muster._runtime.batches import Batches
 from muster._runtime.entry import Entry
 from muster._runtime.owners import broken
@@ -32,20 +33,23 @@ class VirtualCoordinator:
         batches: The batches, which only this task uses.
         pace: The pace of all tasks of the scheduler.
         entry: The queue of requests.
+        blame: Knows the exceptions of the journal.
     """
 
-    def __init__(self, batches: Batches, pace: Pace, entry: Entry[Request]) -> None:
+    def __init__(self, batches: Batches, pace: Pace, entry: Entry[Request], blame: Blame) -> None:
         self._batches = batches
+        self._blame = blame
         self._pace = pace
         self._entry = entry
         #: The request that was taken from the entry and is not answered, or None.
         self._serving: Request | None = None
 
-    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
+    async def run(self, nursery: trio.Nursery, ready: trio.Event, done: trio.Event) -> None:
         """Serve requests until the entry is closed; then end the open batch.
 
         Args:
             nursery: The nursery of the owners.
+            ready: Set when requests are served.
             done: Set when everything has been carried out.
 
         Raises:
@@ -55,11 +59,12 @@ class VirtualCoordinator:
         try:
             self._batches.start(nursery)
             self._batches.begin()
+            ready.set()
             await self._serve_all()
             await self._batches.close()
             done.set()
         except Exception as error:
-            if self._batches.is_foreign(error):
+            if self._blame.is_for(error):
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
@@ -81,7 +86,7 @@ class VirtualCoordinator:
                 self._serving = None
                 if self._pace.is_up():
                     await self._pace.rest()
-        await self._batches.end()
+        await self._batches.end_and_announce()
 
     async def _serve(self, request: Settle | Finish | TakeSnapshot | AskWhy | Examine) -> None:
         batches = self._batches
@@ -90,22 +95,22 @@ class VirtualCoordinator:
                 # FEED-11
                 if at_us is None or await batches.advance(at_us):
                     batches.begin()
-                    await batches.end()
+                    await batches.end_and_announce()
                     reply.give(None)
                 else:
                     reply.fail(RefusedError(batches.too_early(at_us)))
             case Finish(until_us, reply):
-                await batches.end()
+                await batches.end_and_announce()
                 await batches.run_timers(until_us)
                 reply.give(None)
             case TakeSnapshot(reply):
-                await batches.end()
+                await batches.end_and_announce()
                 reply.give(await batches.snapshot())
             case AskWhy(app, ask, reply):
-                await batches.end()
+                await batches.end_and_announce()
                 reply.give(batches.explain(app, ask))
             case Examine(examiner, reply):
-                await batches.end()
+                await batches.end_and_announce()
                 reply.give(await batches.examine(examiner))
             case _:
                 assert_never(request)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, final
 
-from muster._runtime.batches import Batches, Journal
+from muster._runtime.announcing.journal import Blame, JournalWriter
+from muster._runtime.batches import Batches, Decided
 from muster._runtime.block import run_for_block
 from muster._runtime.entry import Entry
 from muster._runtime.pace import Pace
@@ -26,6 +27,7 @@ from muster_core.coordinator.coordinator import CoordinatorMachine
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
+    from muster._runtime.announcing.journal import Journal
     from muster._runtime.mailbox import Interleave
     from muster._runtime.requests import Examined
     from muster_core.config.model import Configuration, QueueConfig
@@ -232,8 +234,14 @@ async def open_simulation(
         default_configuration() if configuration is None else configuration
     )
     entry: Entry[Request] = Entry()
-    pace = Pace()
-    batches = Batches(machine, journal, interleave, pace)
-    coordinator = VirtualCoordinator(batches, pace, entry)
+    pace, blame = Pace(), Blame()
+    writer = JournalWriter(journal, blame, pace)
+
+    async def announce(decided: Decided) -> None:
+        await writer.write(decided.announced)
+        await decided.let_go(pace)
+
+    batches = Batches(machine, interleave, pace, announce)
+    coordinator = VirtualCoordinator(batches, pace, entry, blame)
     async with run_for_block(coordinator.run, entry.close):
         yield Simulation(machine, entry)

@@ -17,7 +17,7 @@ from muster._runtime.requests import Examined, Reply
 from muster_core.errors import RefusedError
 from muster_core.events import Event
 from muster_core.reasons import Explanation
-from muster_core.snapshots import Snapshot
+from muster_core.snapshots import AskPlace, Snapshot
 
 if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
@@ -167,9 +167,39 @@ class LookInto:
     answer: Answer[Exception | None] = attrs.field(factory=Answer["Exception | None"])
 
 
-Call = (
-    Enter | EndAllocation | WithdrawAsk | TrackAsk | TrackGang | SettleNow | Survey | Why | LookInto
-)
+@final
+@attrs.frozen(eq=False)
+class ListAsks:
+    """Return the asks that are in a place, and belong to a queue or an application.
+
+    Attributes:
+        state: The place, or None for all.
+        queue: The path of a queue, in lower case; also asks below it count. None for all.
+        app: The name of an application, or None for all.
+        answer: The asks, in the order in which they were added.
+    """
+
+    state: AskPlace | None
+    queue: str | None
+    app: str | None
+    answer: Answer[Sequence[TrackedAsk]] = attrs.field(factory=Answer[Sequence[TrackedAsk]])
+
+
+@final
+@attrs.frozen(eq=False)
+class TakeCheckpoint:
+    """Write a checkpoint to the store."""
+
+    answer: Answer[None] = attrs.field(factory=Answer[None])
+
+
+Changing = Enter | EndAllocation | WithdrawAsk | SettleNow
+"""The calls that may have events; their answers come with those of their batch."""
+
+Reading = TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | TakeCheckpoint
+"""The calls that read the state when everything before them is announced."""
+
+Call = Changing | Reading
 """The calls of callers; each gets an answer."""
 
 

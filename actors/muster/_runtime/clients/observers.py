@@ -62,7 +62,7 @@ class Filter:
         return (
             (self.kinds is None or decision.kind in self.kinds)
             and (self.app is None or decision.app == self.app)
-            and (self.queue is None or _is_below(decision.queue, self.queue))
+            and (self.queue is None or is_below(decision.queue, self.queue))
             and (self.gang is None or decision.gang == self.gang)
             and (self.where is None or self.where(announced))
         )
@@ -71,7 +71,8 @@ class Filter:
 _EVERYTHING: Final = Filter()
 
 
-def _is_below(queue: str | None, top: str) -> bool:
+def is_below(queue: str | None, top: str) -> bool:
+    """Return whether a queue is ``top``, a path in lower case, or a queue below it."""
     if queue is None:
         return False
     path = queue.lower()
@@ -94,7 +95,7 @@ def filter_of(
         return Filter(
             kinds=None if kinds is None else frozenset(map(Kind, _several(kinds))),
             app=app,
-            queue=None if queue is None else _path(queue),
+            queue=None if queue is None else path_of(queue),
             gang=None if gang is None else canonical_gang(gang),
             where=where,
         )
@@ -108,7 +109,8 @@ def _several(kinds: Collection[Kind | str]) -> Collection[Kind | str]:
     return (kinds,) if isinstance(kinds, str) else kinds
 
 
-def _path(queue: str) -> str:
+def path_of(queue: str) -> str:
+    """Return the full path of a queue in lower case; ``root.`` may be left out."""
     path = queue.lower()
     return path if path == "root" or path.startswith("root.") else f"root.{path}"
 

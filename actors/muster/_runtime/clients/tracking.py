@@ -7,12 +7,14 @@ with a binder also all bound asks; each of them only as long as it exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster._runtime.clients.observers import is_below
 from muster._runtime.clients.watched import Watched
 from muster._runtime.pace import slices
 from muster_core.decisions import Announced, Kind, Reason
@@ -20,12 +22,14 @@ from muster_core.errors import RefusedError
 from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
-from muster_core.structures.steps import in_pieces
+from muster_core.structures.steps import in_order, in_pieces
 
 if TYPE_CHECKING:
+    from muster._runtime.clients.publications import Publications
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.structures.steps import Steps
+    from muster_core.view.tree.application import ViewApp
 
 
 @final
@@ -128,17 +132,32 @@ Name = tuple[str, str]
 """The names of an application and an ask."""
 
 
+def _asks_of(app: ViewApp, state: AskPlace | None) -> Iterator[Ask]:
+    """Yield the asks of an application that are in a place, or all."""
+    if state in {None, AskPlace.PENDING}:
+        yield from app.pending.values()
+    if state in {None, AskPlace.PARKED}:
+        yield from app.parked.values()
+    for place, held in ((AskPlace.WAITING, app.waiting), (AskPlace.BOUND, app.bound)):
+        if state in {None, place}:
+            yield from (allocation.ask for allocation, _ in held.values())
+
+
 @final
 class Tracker:
     """Tracks asks and gangs.
 
     Args:
         machine: The machine, whose view is read between two batches.
+        publications: Takes the values for handles.
         all_bound: Whether to track every ask from when it is bound, as a binder needs it.
     """
 
-    def __init__(self, machine: CoordinatorMachine, *, all_bound: bool) -> None:
+    def __init__(
+        self, machine: CoordinatorMachine, publications: Publications, *, all_bound: bool
+    ) -> None:
         self._machine = machine
+        self._publications = publications
         self._all_bound = all_bound
         self._asks: dict[Name, TrackedAsk] = {}
         #: The tracked members of each gang, because its time-out is one decision for all of them.
@@ -198,6 +217,54 @@ class Tracker:
             self._members.setdefault(ask.gang, {})[app, ask.name] = tracked
         return tracked
 
+    def adopt(self) -> Steps[list[tuple[TrackedAsk, Held]]]:
+        """Track all bound asks, when a store was loaded; return them in the order of their binds."""
+        found: list[tuple[int, str, str]] = []
+        for app in self._machine.view.apps.values():
+            yield
+            name = app.identity.name
+            found.extend((held[0].number, name, ask) for ask, held in app.bound.items())
+        found.sort()
+        adopted: list[tuple[TrackedAsk, Held]] = []
+        for piece in in_pieces(found):
+            yield
+            for _, app_name, ask_name in piece:
+                tracked = self.track(app_name, ask_name)
+                held = tracked.status.decided.held
+                assert held is not None, "an ask is bound to nothing"
+                adopted.append((tracked, held))
+        return adopted
+
+    def select(
+        self, state: AskPlace | None, queue: str | None, app: str | None
+    ) -> Steps[list[TrackedAsk]]:
+        """Track the asks in a place, and of a queue or an application.
+
+        Args:
+            state: The place, or None for all.
+            queue: The path of a queue, in lower case; also asks below it count. None for all.
+            app: The name of an application, or None for all.
+
+        Returns:
+            The asks, in the order in which they were added.
+        """
+        found: list[tuple[int, int, str, str]] = []
+        for seen in self._machine.view.apps.values():
+            yield
+            identity = seen.identity
+            if app not in {None, identity.name}:
+                continue
+            if queue is not None and not is_below(identity.path, queue):
+                continue
+            for piece in in_pieces(_asks_of(seen, state)):
+                found.extend((ask.seq, ask.number, identity.name, ask.name) for ask in piece)
+                yield
+        selected: list[TrackedAsk] = []
+        for piece in in_pieces((yield from in_order(found, itemgetter(0, 1)))):
+            yield
+            selected.extend(self.track(name, ask) for _, _, name, ask in piece)
+        return selected
+
     def track_gang(self, gang: str) -> Watched[GangStatus]:
         """Track a gang, as long as it is defined."""
         watched = self._gangs.get(gang)
@@ -248,8 +315,8 @@ class Tracker:
 
     def update(
         self, announced: Sequence[Announced], gangs: Iterable[str]
-    ) -> Steps[list[TrackedAsk]]:
-        """Publish what a batch has changed.
+    ) -> Steps[list[tuple[TrackedAsk, Held]]]:
+        """Look up what a batch has changed, and put it to be published.
 
         Asks come before gangs, so that the members of a satisfied gang are bound for all readers.
 
@@ -258,9 +325,9 @@ class Tracker:
             gangs: The names of the gangs that it may have changed.
 
         Returns:
-            The asks that have a new allocation, in the order of their decisions.
+            The asks that have a new allocation, with it, in the order of their decisions.
         """
-        bound: list[TrackedAsk] = []
+        bound: list[tuple[TrackedAsk, Held]] = []
         if not (self._asks or self._gangs or self._all_bound):
             return bound
         touched: dict[Name, Reason | None] = {}
@@ -306,15 +373,15 @@ class Tracker:
         watched = self._gangs.get(gang)
         if watched is None:
             return
-        times = watched.value.times + satisfied
-        status = attrs.evolve(self._gang_status(gang), times=times)
-        if status != watched.value:
-            watched.publish(status)
+        before = watched.decided
+        status = attrs.evolve(self._gang_status(gang), times=before.times + satisfied)
+        if status != before:
+            self._publications.put(watched, status)
         if not status.defined:
             del self._gangs[gang]
 
-    def _publish(self, app: str, name: str, end: Reason | None) -> TrackedAsk | None:
-        """Publish the state of an ask; return the ask if it has a new allocation."""
+    def _publish(self, app: str, name: str, end: Reason | None) -> tuple[TrackedAsk, Held] | None:
+        """Publish the state of an ask; return the ask and its allocation if that is new."""
         tracked = self._asks.get((app, name))
         found, place, allocation = self._look(app, name)
         bound = allocation if place is AskPlace.BOUND else None
@@ -323,9 +390,12 @@ class Tracker:
             self._change(tracked, None, None, end)
             tracked = None  # An ask that has this name now is another ask.
         if tracked is not None:
-            return tracked if self._change(tracked, place, bound, end) else None
+            fresh = self._change(tracked, place, bound, end)
+            return None if fresh is None else (tracked, fresh)
         if found is not None and bound is not None and self._all_bound:
-            return self._add(app, found, self._status(place, allocation))
+            status = self._status(place, allocation)
+            assert status.held is not None, "an ask is bound to nothing"
+            return self._add(app, found, status), status.held
         return None
 
     def _change(
@@ -334,24 +404,24 @@ class Tracker:
         place: AskPlace | None,
         allocation: Allocation | None,
         end: Reason | None,
-    ) -> bool:
-        """Publish the place and the allocation of an ask; return whether the allocation is new."""
-        status = tracked.status.value
+    ) -> Held | None:
+        """Publish the place and the allocation of an ask; return the allocation if it is new."""
+        status = tracked.status.decided
         failures, error = status.failures, status.error
         lasting = status.held if status.place is AskPlace.BOUND else None
         if lasting is not None and allocation is not None and allocation.number == lasting.number:
-            return False
+            return None
         if lasting is not None:
             assert end is not None, "an allocation ended without a decision"
-            lasting.ended.publish(end)
+            self._publications.put(lasting.ended, end)
             if end is not Reason.BIND_FAILED:
                 failures, error = 0, None
         fresh = self._status(place, allocation)
         held = fresh.held or status.held
         after = AskStatus(place, held, fresh.started, failures, error, status.is_given_up)
         if after != status:
-            tracked.status.publish(after)
-        return allocation is not None
+            self._publications.put(tracked.status, after)
+        return fresh.held
 
     def _status(self, place: AskPlace | None, allocation: Allocation | None) -> AskStatus:
         """Return the state of an ask that was not bound before."""
@@ -372,12 +442,11 @@ class Tracker:
 
     def started(self, ask: TrackedAsk, held: Held) -> None:
         """Record that the work of an allocation has started, unless the allocation has ended."""
-        status = ask.status.value
+        status = ask.status.decided
         if status.place is AskPlace.BOUND and status.held is held:
-            ask.status.publish(attrs.evolve(status, started=True))
+            self._publications.put(ask.status, attrs.evolve(status, started=True))
 
-    @staticmethod
-    def count_failed_bind(ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:
+    def count_failed_bind(self, ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:
         """Record that the bind of an ask has failed, because its work could not be started.
 
         Args:
@@ -388,12 +457,11 @@ class Tracker:
         Returns:
             Whether it was the last attempt, so that the ask is to be removed.
         """
-        status = ask.status.value
+        status = ask.status.decided
         failures = status.failures + 1
         given_up = attempts is not None and failures >= attempts
-        ask.status.publish(
-            attrs.evolve(status, failures=failures, error=error, is_given_up=given_up)
-        )
+        counted = attrs.evolve(status, failures=failures, error=error, is_given_up=given_up)
+        self._publications.put(ask.status, counted)
         return given_up
 
     def close(self) -> None:

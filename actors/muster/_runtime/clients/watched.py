@@ -22,13 +22,14 @@ class Watched(Generic[T]):
         value: The first value.
 
     Attributes:
-        value: The newest value.
+        value: The newest value that was published.
+        decided: The newest value that the owner has decided; only the owner may read it.
     """
 
-    __slots__ = ("_changed", "_listeners", "value")
+    __slots__ = ("_changed", "_listeners", "decided", "value")
 
     def __init__(self, value: T) -> None:
-        self.value = value
+        self.value = self.decided = value
         self._changed: trio.Event | None = None
         self._listeners: dict[object, Callable[[T], None]] = {}
 

@@ -1,0 +1,1 @@
+"""Telling the outside what was decided: the store, the journal, observers, handles, callers."""
