@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from muster_core.admission.facts import AdmissionFacts
-from muster_core.owners.messages.gangs import GangFacts
-from muster_core.owners.messages.queues import QueueFacts
-from muster_core.owners.messages.to_applications import AppFacts
+from muster_core.admission.routes import (
+    AnyRoute,
+    StartApp,
+    StartGang,
+    StartQueue,
+    TellApp,
+    TellGang,
+    TellQueue,
+)
+from muster_core.owners.messages.gangs import GangFacts, LoadGang
+from muster_core.owners.messages.queues import LoadQueue, QueueFacts
+from muster_core.owners.messages.to_applications import AppFacts, LoadApp
 from muster_core.values.records import record
 from muster_core.view.facts import ViewFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.values.configuration.partition import Configuration
 
 
 @final
@@ -56,3 +70,26 @@ class Facts:
     queues: tuple[QueueFacts, ...]
     apps: tuple[AppFacts, ...]
     gangs: tuple[GangFacts, ...]
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self.coordinator.admission.configuration
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a batch; otherwise all follows from the configuration."""
+        return self.coordinator.batches > 0
+
+    # CHECKPOINT-5
+    def routes(self) -> Iterator[AnyRoute]:
+        """Iterate over the messages that start all owners, each with its own facts."""
+        for queue in self.queues:
+            yield StartQueue(queue.key, queue.parent, queue.config)
+            yield TellQueue(queue.key, LoadQueue(queue))
+        for app in self.apps:
+            yield StartApp(app.identity)
+            yield TellApp(app.identity.key, LoadApp(app))
+        for gang in self.gangs:
+            yield StartGang(gang.key, gang.name)
+            yield TellGang(gang.key, LoadGang(gang))
