@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from muster_core.admission.facts import AdmissionFacts, GuessesFacts
 from muster_core.admission.gang_registry import GangRegistry
 from muster_core.admission.registry import Admissible, Registry
 from muster_core.admission.routes import AnyRoute, TellApp, TellGang
@@ -55,6 +56,10 @@ from muster_core.view.gangs.gang import holds_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from muster_core.owners.messages.gangs import GangFacts
+    from muster_core.owners.messages.queues import QueueFacts
+    from muster_core.owners.messages.to_applications import AppFacts
+    from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.resources import Resources
     from muster_core.view import DecisionView
@@ -466,7 +471,7 @@ class Admission:
         yield from self._release(gangs, origin, Reason.GANG_TIMEOUT, park=True)
         for gang in gangs:
             for key, slot in gang.slots.items():
-                yield TellApp(key, ParkAsks(origin, tuple(slot.members)))
+                yield TellApp(key, ParkAsks(origin, slot.names()))
         for name in names:
             yield from self._park_fresh(name, origin)
 
@@ -501,6 +506,49 @@ class Admission:
             asks.setdefault(key, []).append((number, hold.allocation.ask.name))
         for key, names in asks.items():
             yield TellApp(key, RollBack(origin, tuple(names), reason, park))
+
+    # CHECKPOINT-3
+    def facts(self) -> Steps[AdmissionFacts]:
+        """Return what admission owns and cannot compute. Between two batches."""
+        registry, gangs = self.registry, self.gangs
+        queues = registry.tree.entries.values()
+        return AdmissionFacts(
+            configuration=registry.configuration,
+            last_queue=registry.tree.last_key,
+            last_gang=gangs.last_key,
+            dynamic=tuple(entry.key for entry in queues if entry.dynamic),
+            applied=tuple(entry.key for entry in queues if entry.applied),
+            completed=registry.completed.facts(),
+            classes=registry.classes.facts(),
+            gangs=(yield from gangs.facts()),
+            guesses=GuessesFacts(
+                apps=registry.guesses.left,
+                queues=registry.tree.guesses.left,
+                classes=registry.classes.guesses.left,
+                gangs=gangs.guesses.left,
+                nodes=self._guesses.left,
+            ),
+        )
+
+    # CHECKPOINT-5
+    def load(
+        self,
+        facts: AdmissionFacts,
+        queues: Iterable[QueueFacts],
+        apps: Iterable[AppFacts],
+        gangs: Iterable[GangFacts],
+    ) -> Steps[None]:
+        """Replace all names; the configuration in force is that of these facts already.
+
+        Args:
+            facts: The facts of admission.
+            queues: The facts of the queues, in the order of their keys.
+            apps: The facts of the applications, likewise.
+            gangs: The facts of the gangs, likewise.
+        """
+        yield from self.registry.load(facts, queues, apps)
+        yield from self.gangs.load(facts, gangs)
+        self._guesses.left = facts.guesses.nodes
 
     def check(self) -> None:
         """Assert the invariants between two batches; for tests."""

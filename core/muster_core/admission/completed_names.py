@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class LatestNames:
     """A set of names that drops old ones, so that it never holds more than twice ``kept``.
 
-    It always has the latest ``kept`` names. It consists of two sets: when the young one is full, it
-    replaces the old one. So names need no order, and the memory for them is limited.
+    It always has the latest ``kept`` names. It consists of two parts: when the young one is full, it
+    replaces the old one. So no name has to be looked for, and the memory for them is limited.
 
     Args:
         kept: How many names are kept at least.
@@ -24,8 +24,8 @@ class LatestNames:
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
-        self._young: set[str] = set()
-        self._old: set[str] = set()
+        self._young: dict[str, None] = {}
+        self._old: dict[str, None] = {}
         #: A cache for :meth:`seen`, until the names change.
         self._seen: frozenset[str] | None = None
 
@@ -35,22 +35,33 @@ class LatestNames:
     def add(self, name: str) -> None:
         """Add a name, and drop the oldest ones if there are too many."""
         self._seen = None
-        self._young.add(name)
+        self._young[name] = None
         if len(self._young) == self._kept:
-            self._old, self._young = self._young, set()
+            self._old, self._young = self._young, {}
 
     def discard(self, name: str) -> None:
         """Remove a name, if it is present."""
         if name in self:
             self._seen = None
-            self._young.discard(name)
-            self._old.discard(name)
+            self._young.pop(name, None)
+            self._old.pop(name, None)
 
     def seen(self) -> frozenset[str]:
         """Return all names; the same object as long as they do not change."""
         if self._seen is None:
-            self._seen = frozenset(self._young | self._old)
+            self._seen = frozenset((*self._young, *self._old))
         return self._seen
+
+    # CHECKPOINT-3
+    def facts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the young names and the old ones, for :meth:`load`."""
+        return tuple(self._young), tuple(self._old)
+
+    # CHECKPOINT-5
+    def load(self, facts: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+        """Replace all names."""
+        self._seen = None
+        self._young, self._old = map(dict.fromkeys, facts)
 
     def save(self, name: str) -> Callable[[], None]:
         """Return a function that undoes :meth:`discard` of a name, if no name was added since.
@@ -62,9 +73,9 @@ class LatestNames:
         def restore() -> None:
             self._seen = None
             if young:
-                self._young.add(name)
+                self._young[name] = None
             if old:
-                self._old.add(name)
+                self._old[name] = None
 
         return restore
 
@@ -72,4 +83,4 @@ class LatestNames:
         """Assert the invariants; for tests."""
         assert len(self._young) < self._kept
         assert len(self._old) <= self._kept
-        assert self._seen is None or self._seen == self._young | self._old
+        assert self._seen is None or self._seen == self._young.keys() | self._old.keys()

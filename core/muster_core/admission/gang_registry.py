@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard, final
 
 import attrs
 
+from muster_core.admission.facts import GangEntryFacts
 from muster_core.admission.routes import GangRoute, StartGang, TellGang
 from muster_core.gangs.definition import (
     NOTHING_SAID,
@@ -18,15 +19,20 @@ from muster_core.gangs.definition import (
     GangFields,
     define,
 )
+from muster_core.gangs.states import GangState
 from muster_core.owners.messages.gangs import DefineGang, JoinGang, MemberKey, UndefineGang
+from muster_core.structures.steps import in_pieces
 from muster_core.values.errors import RefusedError
 from muster_core.values.nearest import Guesses
 from muster_core.values.snapshots import AskPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from muster_core.admission.facts import AdmissionFacts
     from muster_core.owners.messages.asks import Origin
+    from muster_core.owners.messages.gangs import GangFacts
+    from muster_core.structures.steps import Steps
 
 _SAID: Final = tuple(field.name for field in attrs.fields(GangFields))
 
@@ -112,8 +118,10 @@ class GangRegistry:
     def __init__(self) -> None:
         #: Every gang by its full name.
         self.gangs: dict[str, GangEntry] = {}
-        self._next_key = 0
-        self._guesses = Guesses()
+        #: The key of the gang that was made last.
+        self.last_key = 0
+        #: What was meant by unknown names of gangs.
+        self.guesses = Guesses()
 
     def save(self, name: str, members: tuple[MemberKey, ...] = ()) -> Callable[[], None]:
         """Return a function that restores a gang, and removes ``members`` that are added next."""
@@ -250,7 +258,7 @@ class GangRegistry:
         entry = self.gangs.get(name)
         if entry is None or entry.definition is None:
             defined = (one for one, known in self.gangs.items() if known.definition is not None)
-            guess = self._guesses.about(name, defined)
+            guess = self.guesses.about(name, defined)
             msg = f"{field}: {name!r} is no gang that is defined{guess}"
             raise RefusedError(msg)
         entry.given, entry.annotated, entry.definition = None, NOTHING_SAID, None
@@ -271,8 +279,8 @@ class GangRegistry:
         del self.gangs[name]
 
     def _enter(self, name: str) -> GangEntry:
-        self._next_key += 1
-        entry = self.gangs[name] = GangEntry(self._next_key, name)
+        self.last_key += 1
+        entry = self.gangs[name] = GangEntry(self.last_key, name)
         return entry
 
     @staticmethod
@@ -293,6 +301,44 @@ class GangRegistry:
             yield TellGang(entry.key, UndefineGang())
         else:
             yield TellGang(entry.key, DefineGang(definition, entry.creation))
+
+    # CHECKPOINT-3
+    def facts(self) -> Steps[tuple[GangEntryFacts, ...]]:
+        """Return what gives each gang its definition. Between two batches."""
+        found: list[GangEntryFacts] = []
+        for entry in self.gangs.values():
+            yield
+            given, annotated = entry.given, entry.annotated
+            members = tuple(entry.members.items())
+            found.append(GangEntryFacts(entry.key, given, annotated, members, entry.forgotten))
+        return tuple(found)
+
+    # CHECKPOINT-5
+    def load(self, facts: AdmissionFacts, gangs: Iterable[GangFacts]) -> Steps[None]:
+        """Replace all gangs.
+
+        Args:
+            facts: The facts of admission.
+            gangs: What each gang owns.
+        """
+        owned = {gang.key: gang for gang in gangs}
+        for one in facts.gangs:
+            gang = owned[one.key]
+            entry = self.gangs[gang.name] = GangEntry(
+                key=one.key,
+                name=gang.name,
+                given=one.given,
+                annotated=one.annotated,
+                definition=gang.definition,
+                creation=gang.creation or 0,
+                forgotten=one.forgotten,
+                timed_out=gang.state is GangState.TIMED_OUT,
+            )
+            for piece in in_pieces(one.members):
+                yield
+                for member, says in piece:
+                    entry.add(member, NOTHING_SAID if says == NOTHING_SAID else says)
+        self.last_key, self.guesses.left = facts.last_gang, facts.guesses.gangs
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

@@ -9,7 +9,7 @@ from muster_core.values.nearest import Guesses
 from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass, priority_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from muster_core.values.events import AddAsk, AddPriorityClass
 
@@ -20,7 +20,8 @@ class PriorityClasses:
 
     def __init__(self) -> None:
         self._classes = {known.name: known for known in BUILT_IN_CLASSES}
-        self._guesses = Guesses()
+        #: What was meant by unknown names.
+        self.guesses = Guesses()
 
     def save(self, name: str) -> Callable[[], None]:
         """Return a function that restores the priority class of this name."""
@@ -43,7 +44,7 @@ class PriorityClasses:
         Raises:
             RefusedError: If the class is unknown, or the two differ.
         """
-        return priority_of(event.priority, event.priority_class, self._classes, self._guesses)
+        return priority_of(event.priority, event.priority_class, self._classes, self.guesses)
 
     # OBJECT-7
     def set(self, event: AddPriorityClass) -> None:
@@ -58,10 +59,20 @@ class PriorityClasses:
         """
         # PRIORITY-6
         if name not in self._classes or name in {known.name for known in BUILT_IN_CLASSES}:
-            guess = self._guesses.about(name, self._classes)
+            guess = self.guesses.about(name, self._classes)
             msg = f"name: {name!r} is no priority class of a user{guess}"
             raise RefusedError(msg)
         del self._classes[name]
+
+    # CHECKPOINT-3
+    def facts(self) -> tuple[PriorityClass, ...]:
+        """Return the classes of users, in the order in which they are listed."""
+        return tuple(one for one in self._classes.values() if one not in BUILT_IN_CLASSES)
+
+    # CHECKPOINT-5
+    def load(self, classes: Iterable[PriorityClass]) -> None:
+        """Add the classes of users."""
+        self._classes.update((one.name, one) for one in classes)
 
     # FEED-33
     def add(self, event: AddPriorityClass) -> None:

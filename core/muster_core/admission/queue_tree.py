@@ -21,8 +21,10 @@ from muster_core.values.nearest import Guesses
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from muster_core.admission.facts import AdmissionFacts
+    from muster_core.owners.messages.queues import QueueFacts
     from muster_core.values.configuration.partition import Configuration, QueueConfig, Template
     from muster_core.values.events import Configure, QueueObject
 
@@ -83,15 +85,39 @@ class QueueTree:
     def __init__(self, configuration: Configuration) -> None:
         #: Every queue by its path.
         self.entries: dict[str, QueueEntry] = {}
-        self._next_key = 0
+        #: The key of the queue that was made last.
+        self.last_key = 0
         self._config = configuration.root
-        self._guesses = Guesses()
+        #: What was meant by unknown paths.
+        self.guesses = Guesses()
         self.first_routes = tuple(self._make_tree(None, configuration.root))
 
     @property
     def root(self) -> QueueEntry:
         """The queue above all others."""
         return self.entries["root"]
+
+    # CHECKPOINT-5
+    def load(self, queues: Iterable[QueueFacts], facts: AdmissionFacts) -> dict[int, QueueEntry]:
+        """Replace all queues; return them by key.
+
+        Args:
+            queues: The facts of the queues, in the order of their keys.
+            facts: The facts of admission.
+        """
+        dynamic, applied = set(facts.dynamic), set(facts.applied)
+        by_key: dict[int, QueueEntry] = {}
+        self.entries.clear()
+        for one in queues:
+            parent = None if one.parent is None else by_key[one.parent]
+            entry = by_key[one.key] = QueueEntry(
+                one.key, parent, one.config, one.key in dynamic, one.draining, one.key in applied
+            )
+            self.entries[one.config.path] = entry
+            if parent is not None:
+                parent.children[one.config.name] = entry
+        self.last_key, self.guesses.left = facts.last_queue, facts.guesses.queues
+        return by_key
 
     def save(self) -> Callable[[], None]:
         """Return a function that restores the tree; keys are never used again."""
@@ -164,7 +190,7 @@ class QueueTree:
         before = f"{path}."
         known = (leaf.removeprefix(before) for leaf in self._leaves_below(entry))
         wanted = canonical_path(written).removeprefix(before)
-        raise RefusedError(msg + self._guesses.about(wanted, known, before=before))
+        raise RefusedError(msg + self.guesses.about(wanted, known, before=before))
 
     # QUEUE-28
     def _may_create_below(self, entry: QueueEntry) -> bool:
@@ -208,8 +234,8 @@ class QueueTree:
     def _enter(
         self, parent: QueueEntry | None, config: QueueConfig, *, dynamic: bool = False
     ) -> QueueEntry:
-        self._next_key += 1
-        entry = QueueEntry(self._next_key, parent, config, dynamic)
+        self.last_key += 1
+        entry = QueueEntry(self.last_key, parent, config, dynamic)
         self.entries[config.path] = entry
         if parent is not None:
             parent.children[config.name] = entry

@@ -28,6 +28,7 @@ from muster_core.owners.messages.to_applications import (
     SpoilBinds,
     WithdrawAsk,
 )
+from muster_core.structures.steps import in_pieces
 from muster_core.values.application_states import KEPT_COMPLETED, SKIP_STARTING_TAG
 from muster_core.values.configuration.partition import Configuration
 from muster_core.values.errors import RefusedError
@@ -44,7 +45,12 @@ from muster_core.values.events import (
 from muster_core.values.nearest import Guesses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from muster_core.admission.facts import AdmissionFacts
+    from muster_core.owners.messages.queues import QueueFacts
+    from muster_core.owners.messages.to_applications import AppFacts
+    from muster_core.structures.steps import Steps
 
 
 Admissible = (
@@ -72,7 +78,8 @@ class Registry:
         self.user_groups = UserGroups()
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
-        self._guesses = Guesses()
+        #: What was meant by unknown names of applications.
+        self.guesses = Guesses()
         self._obey(configuration)
 
     @property
@@ -203,7 +210,7 @@ class Registry:
             if name in self.completed:
                 state = "has completed"
             else:
-                state = "is unknown" + self._guesses.about(name, self._apps)
+                state = "is unknown" + self.guesses.about(name, self._apps)
             msg = f"app: {name!r} {state}"
             raise RefusedError(msg)
         return found
@@ -275,6 +282,32 @@ class Registry:
         self.user_groups.leave(key)
         entry.apps -= 1
         yield from self.tree.collect(entry)
+
+    # CHECKPOINT-5
+    def load(
+        self, facts: AdmissionFacts, queues: Iterable[QueueFacts], apps: Iterable[AppFacts]
+    ) -> Steps[None]:
+        """Replace all names.
+
+        Args:
+            facts: The facts of admission.
+            queues: The facts of the queues, in the order of their keys.
+            apps: The facts of the applications, likewise.
+        """
+        entries = self.tree.load(queues, facts)
+        for piece in in_pieces(apps):
+            yield
+            for app in piece:
+                identity = app.identity
+                entry = entries[identity.leaf]
+                entry.apps += 1
+                self._apps[identity.name] = (identity.key, entry)
+                self._names[identity.key] = identity.name
+                self.user_groups.load(identity.key, identity.user[1], app.group)
+        self.completed.load(facts.completed)
+        self.classes.load(facts.classes)
+        self.guesses.left = facts.guesses.apps
+        self.classes.guesses.left = facts.guesses.classes
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

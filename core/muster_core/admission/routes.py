@@ -6,8 +6,8 @@ from typing import final
 
 from muster_core.owners.messages.asks import AppIdentity
 from muster_core.owners.messages.gangs import ToGang
-from muster_core.owners.messages.queues import Retire, SetQueue
-from muster_core.owners.messages.to_applications import AppRequest
+from muster_core.owners.messages.queues import LoadQueue, Retire, SetQueue
+from muster_core.owners.messages.to_applications import AppRequest, LoadApp
 from muster_core.values.configuration.partition import QueueConfig
 from muster_core.values.records import record
 
@@ -28,7 +28,7 @@ class TellQueue:
     """Send a message to a queue."""
 
     key: int
-    message: SetQueue | Retire
+    message: SetQueue | Retire | LoadQueue
 
 
 @final
@@ -45,7 +45,7 @@ class TellApp:
     """Send a message to an application."""
 
     key: int
-    message: AppRequest
+    message: AppRequest | LoadApp
 
 
 Route = StartQueue | TellQueue | StartApp | TellApp

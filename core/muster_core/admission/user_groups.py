@@ -42,6 +42,11 @@ class UserGroups:
         self._of[key] = groups, group
         return group
 
+    # CHECKPOINT-5
+    def load(self, key: int, groups: tuple[str, ...], group: str | None) -> None:
+        """Note the group of an application, which was found when the application came."""
+        self._of[key] = groups, group
+
     def leave(self, key: int) -> None:
         """Forget an application."""
         del self._of[key]

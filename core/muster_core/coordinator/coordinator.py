@@ -29,6 +29,7 @@ from muster_core.admission.routes import (
     TellGang,
 )
 from muster_core.coordinator.epoch import Closing, Epoch
+from muster_core.coordinator.facts import CoordinatorFacts, Facts
 from muster_core.coordinator.snapshot import take_snapshot
 from muster_core.gangs.states import GangState
 from muster_core.owners.messages.asks import Origin
@@ -118,6 +119,58 @@ class CoordinatorMachine:
     def start(self) -> list[AnyRoute]:
         """Return the messages that start the queues of the first configuration."""
         return self._note(list(self.registry.first_routes))
+
+    # Checkpoints
+
+    # CHECKPOINT-1, CHECKPOINT-3
+    def facts(self) -> Steps[CoordinatorFacts]:
+        """Return what the coordinator owns and cannot compute. Between two batches."""
+        admission = yield from self.admission.facts()
+        view = yield from self.view.facts()
+        return CoordinatorFacts(
+            now_us=self.now_us,
+            seq=self._seq,
+            requests=self._requests,
+            batches=self._batches,
+            bound=self._bound,
+            refused=self._refusals,
+            announced=self._announced,
+            admission=admission,
+            view=view,
+        )
+
+    # CHECKPOINT-5
+    def load(self, facts: Facts) -> Steps[list[AnyRoute]]:
+        """Begin to load a checkpoint, instead of :meth:`start`.
+
+        The machine must be new, with the configuration in force of these facts. The owners are
+        started and told; when they have reported as in any epoch, :meth:`end_loading` has to
+        follow. If there was no batch before the checkpoint, this only starts the queues, and
+        the owners report with the first batch.
+
+        Returns:
+            The messages that start all owners, each with its own facts.
+        """
+        own = facts.coordinator
+        self.now_us = own.now_us
+        if not facts.has_begun:
+            return self.start()
+        self._said.clear()
+        self._seq, self._announced = own.seq, own.announced
+        self._requests, self._batches = own.requests, own.batches
+        self._bound, self._refusals = own.bound, own.refused
+        yield from self.admission.load(own.admission, facts.queues, facts.apps, facts.gangs)
+        yield from self.view.begin_to_load(own.view, facts.apps)
+        routes: list[AnyRoute] = []
+        for piece in in_pieces(facts.routes()):
+            yield
+            routes += self._note(piece)
+        return routes
+
+    # CHECKPOINT-5
+    def end_loading(self, facts: Facts) -> Steps[None]:
+        """End to load a checkpoint: everything is as it was when the facts were taken."""
+        yield from self.view.end_loading(facts.coordinator.view)
 
     def next_deadline_us(self) -> int | None:
         """Return the instant of the next timer, at least the present one; between two batches."""

@@ -18,6 +18,7 @@ from muster_core.admission.routes import (
 )
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
+from muster_core.coordinator.facts import Facts
 from muster_core.coordinator.instants import pass_time
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
@@ -43,17 +44,41 @@ class PlainScheduler:
 
     Args:
         configuration: The first configuration; default: only ``root``, without limits.
+        facts: A checkpoint to go on from, instead of a first configuration. The decisions before
+            it are not in ``announced``.
     """
 
-    def __init__(self, configuration: Configuration | None = None) -> None:
-        self._machine = CoordinatorMachine(configuration or default_configuration())
+    def __init__(
+        self, configuration: Configuration | None = None, facts: Facts | None = None
+    ) -> None:
+        first = configuration or default_configuration()
+        self._machine = CoordinatorMachine(first if facts is None else facts.configuration)
         self._apps: dict[int, ApplicationMachine] = {}
         self._queues: dict[int, QueueMachine] = {}
         self._gangs: dict[int, GangMachine] = {}
         #: All decisions so far.
         self.announced: list[Announced] = []
         self._open = False
-        self._deliver(self._machine.start())
+        if facts is None:
+            self._deliver(self._machine.start())
+        else:
+            self._load(facts)
+
+    # CHECKPOINT-5
+    def _load(self, facts: Facts) -> None:
+        self._deliver(all_at_once(self._machine.load(facts)))
+        if facts.has_begun:
+            self._hear()
+            all_at_once(self._machine.end_loading(facts))
+
+    def facts(self) -> Facts:
+        """Return the facts of a checkpoint. Between two batches."""
+        return Facts(
+            coordinator=all_at_once(self._machine.facts()),
+            queues=tuple(queue.facts() for _, queue in sorted(self._queues.items())),
+            apps=tuple(app.facts() for _, app in sorted(self._apps.items())),
+            gangs=tuple(gang.facts() for _, gang in sorted(self._gangs.items())),
+        )
 
     def submit(
         self,

@@ -83,6 +83,11 @@ class NodeIndex:
         self._enter(Node(name, dict(capacity), dict(attributes), schedulable))
         self.grown += 1
 
+    # CHECKPOINT-5
+    def load(self, node: Node) -> None:
+        """Add a node that was loaded, with what is used of it; its name must be free."""
+        self._enter(node)
+
     def _enter(self, node: Node) -> None:
         self.nodes[node.name] = node
         node.weighing = Weighing(node.capacity, self._weights)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never, final
 
+from muster_core.owners.app_facts import facts_of, load_asks
 from muster_core.owners.ask_places import AskPlaces
 from muster_core.owners.ask_rows import asks_in_steps, asks_of
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
@@ -32,6 +33,7 @@ from muster_core.owners.messages.from_applications import (
 from muster_core.owners.messages.to_applications import (
     AddAsks,
     AddPlaced,
+    AppFacts,
     AppRequest,
     Close,
     CommitApp,
@@ -39,6 +41,7 @@ from muster_core.owners.messages.to_applications import (
     Dismiss,
     Enlist,
     FinishAsk,
+    LoadApp,
     LoseNode,
     ParkAsks,
     Regroup,
@@ -139,6 +142,8 @@ class ApplicationMachine:
         match message:
             case Close():
                 return self._report(message.epoch)
+            case LoadApp():
+                all_at_once(self._load(message.facts))
             case CommitApp():
                 self._commit_moves(message)
                 if message.bound:
@@ -168,11 +173,15 @@ class ApplicationMachine:
                 is_long = len(message.bound) > PART
             case Dismiss():
                 is_long = len(self._places) > PART
+            case LoadApp(facts):
+                is_long = len(facts.pending) + len(facts.bound) > PART
             case _:
                 return None
         return self._handle_in_steps(message) if is_long else None
 
-    def _handle_in_steps(self, message: AddAsks | CommitApp | Dismiss) -> Steps[None]:
+    def _handle_in_steps(self, message: AddAsks | CommitApp | Dismiss | LoadApp) -> Steps[None]:
+        if isinstance(message, LoadApp):
+            return (yield from self._load(message.facts))
         if self._came:
             self._end_row()
         if isinstance(message, CommitApp):
@@ -563,6 +572,19 @@ class ApplicationMachine:
             user=self.identity.user[0],
             group=self._group,
         )
+
+    # CHECKPOINT-2
+    def facts(self) -> AppFacts:
+        """Return what the application owns. Between two batches."""
+        places, spoilt, guesses = self._places, self._spoilt, self._guesses.left
+        return facts_of(self.identity, self._state, self._group, places, spoilt, guesses)
+
+    # CHECKPOINT-5
+    def _load(self, facts: AppFacts) -> Steps[None]:
+        self._credits += 1
+        self._state, self._group = facts.state, facts.group
+        self._spoilt, self._guesses.left = dict(facts.spoilt), facts.guesses
+        self._actions = yield from load_asks(facts, self._places)
 
     def free(self) -> Steps[None]:
         """Free the memory in steps, when the scheduler ends; nothing may follow."""

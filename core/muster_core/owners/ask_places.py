@@ -111,6 +111,17 @@ class AskPlaces:
         self.bound[allocation.ask.name] = allocation
         add_to(self.allocated_total, allocation.ask.resources.amounts)
 
+    def load_bound(self, allocations: Sequence[Allocation]) -> None:
+        """Add asks that were bound when they were saved."""
+        self.bound.update([(allocation.ask.name, allocation) for allocation in allocations])
+        for resources, times in counted([held.ask.resources for held in allocations]):
+            add_to(self.allocated_total, resources.amounts, times)
+
+    def load_waiting(self, allocation: Allocation) -> None:
+        """Add an ask that waited when it was saved."""
+        self.waiting[allocation.ask.name] = allocation
+        add_to(self.allocated_total, allocation.ask.resources.amounts)
+
     # GANG-38
     def enter_waiting(self, allocation: Allocation) -> None:
         """Make a pending ask wait with an allocation."""

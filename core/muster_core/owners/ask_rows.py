@@ -62,6 +62,16 @@ def asks_in_steps(request: AddAsks) -> Steps[dict[str, Ask]]:
     return asks
 
 
+# CHECKPOINT-5
+def shared(ask: Ask) -> Ask:
+    """Return an ask that was loaded, with the one object that equal shapes share."""
+    own = ask.shape
+    shape = _shape(own.resources, own.selector, own.node)
+    if shape is own and ask.resources is shape.resources:
+        return ask
+    return ask._replace(shape=shape, resources=shape.resources)
+
+
 def counted(things: list[T]) -> Iterable[tuple[T, int]]:
     """Return items with their counts; if there are few, equal items may be counted separately."""
     return Counter(things).items() if len(things) > _MANY else [(thing, 1) for thing in things]

@@ -17,8 +17,10 @@ from muster_core.owners.messages.from_applications import Say
 from muster_core.owners.messages.gangs import (
     CommitGang,
     DefineGang,
+    GangFacts,
     GangReport,
     JoinGang,
+    LoadGang,
     MarkGang,
     MemberKey,
     MoveMember,
@@ -96,6 +98,8 @@ class GangMachine:
                 self._mark(message)
             case CommitGang():
                 self._commit(message)
+            case LoadGang():
+                self._load(message.facts)
             case _:
                 assert_never(message)
         return None
@@ -180,6 +184,31 @@ class GangMachine:
         )
         self._said.clear()
         return report
+
+    # CHECKPOINT-2
+    def facts(self) -> GangFacts:
+        """Return what the gang owns. Between two batches."""
+        return GangFacts(
+            key=self.key,
+            name=self.name,
+            state=self.state,
+            definition=self._definition,
+            creation=self._creation,
+            members=tuple(self._members.items()),
+            cycle_valid=self._cycle_valid,
+            since_us=self._since_us,
+        )
+
+    # CHECKPOINT-5
+    def _load(self, facts: GangFacts) -> None:
+        self.state, self._cycle_valid, self._since_us = (
+            facts.state,
+            facts.cycle_valid,
+            facts.since_us,
+        )
+        self._definition, self._creation = facts.definition, facts.creation
+        for member, place in facts.members:
+            self._put(member, place)
 
     def snapshot(self) -> GangSnapshot:
         """Return a snapshot of the gang."""

@@ -18,6 +18,8 @@ from muster_core.owners.messages.from_applications import NO_VALUES, AppReport, 
 from muster_core.owners.messages.queues import (
     CommitQueue,
     Expect,
+    LoadQueue,
+    QueueFacts,
     QueueReport,
     QueueSummary,
     Retire,
@@ -70,6 +72,8 @@ class QueueMachine:
     _queue_reports: list[QueueReport] = attrs.field(factory=list[QueueReport], init=False)
     #: The credits in these reports.
     _credits: int = attrs.field(default=0, init=False)
+    #: What the queue was loaded from, until it has reported for the first time.
+    _loaded: QueueFacts | None = attrs.field(default=None, init=False)
     #: The epoch to report, once its :class:`Expect` has arrived.
     _expected: Expect | None = attrs.field(default=None, init=False)
 
@@ -110,6 +114,8 @@ class QueueMachine:
                 self._stale = True
             case Retire():
                 self._gone = True
+            case LoadQueue(facts):
+                self._draining, self._loaded = facts.draining, facts
             case _:
                 assert_never(message)
         return None
@@ -149,7 +155,27 @@ class QueueMachine:
         self._app_reports.clear()
         self._queue_reports.clear()
         self._expected, self._credits = None, 0
+        if self._loaded is not None:
+            self._forget_loading(self._loaded)
         return report
+
+    # CHECKPOINT-2
+    def facts(self) -> QueueFacts:
+        """Return what the queue owns. Between two batches."""
+        return QueueFacts(
+            key=self.key,
+            parent=self.parent,
+            config=self._config,
+            draining=self._draining,
+            recomputations=self._recomputations,
+            stale=self._stale,
+        )
+
+    # CHECKPOINT-5
+    def _forget_loading(self, facts: QueueFacts) -> None:
+        """Count as if the queue had not computed its priority to report what was loaded."""
+        self._recomputations, self._stale = facts.recomputations, facts.stale
+        self._loaded = None
 
     # PRIORITY-19
     def current_priority(self) -> int | None:

@@ -55,10 +55,10 @@ def all_at_once(steps: Steps[R]) -> R:
     return driven.value
 
 
-def in_pieces(things: Iterable[T]) -> Iterator[list[T]]:
-    """Yield items in lists of at most :data:`SIZE`, in order."""
+def in_pieces(things: Iterable[T], size: int = SIZE) -> Iterator[list[T]]:
+    """Yield items in lists of at most ``size``, in order."""
     iterator = iter(things)
-    while piece := list(islice(iterator, SIZE)):
+    while piece := list(islice(iterator, size)):
         yield piece
 
 

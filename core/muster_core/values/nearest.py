@@ -68,16 +68,19 @@ class Guesses:
 
     Args:
         most: How many guesses are made.
+
+    Attributes:
+        left: How many of them are left.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("left",)
 
     def __init__(self, most: int = MOST_GUESSES) -> None:
-        self._left = most
+        self.left = most
 
     def about(self, name: str, known: Iterable[str], *, before: str = "") -> str:
         """Return :func:`did_you_mean`, or an empty text if too many guesses were made."""
-        if self._left == 0:
+        if self.left == 0:
             return ""
-        self._left -= 1
+        self.left -= 1
         return did_you_mean(name, known, before=before)

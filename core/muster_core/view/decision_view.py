@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from muster_core.structures.totals import add_to
 from muster_core.values.decisions import Decision, Kind
+from muster_core.view.checkpoints import Checkpoints
 from muster_core.view.reasons import Explainer
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from muster_core.nodes.node import Holder
     from muster_core.owners.messages.gangs import CommitGang, GangReport
     from muster_core.owners.messages.queues import CommitQueue, QueueReport
-    from muster_core.owners.messages.to_applications import CommitApp
+    from muster_core.owners.messages.to_applications import AppFacts, CommitApp
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.reasons import Explanation, PendingReason
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot
+    from muster_core.view.facts import ViewFacts
     from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.rounds import Decided
     from muster_core.view.tree.application import ViewApp
@@ -216,6 +218,25 @@ class DecisionView:
         self._intake.left.clear()
         self._state.touched.clear()
         return sorted(changed, key=lambda decision: decision.queue or "")
+
+    # CHECKPOINT-4
+    def facts(self) -> Steps[ViewFacts]:
+        """Return what the view owns and cannot compute. Between two batches."""
+        return Checkpoints(self._state, self._rounds).facts()
+
+    # CHECKPOINT-5
+    def begin_to_load(self, facts: ViewFacts, apps: Iterable[AppFacts]) -> Steps[None]:
+        """Load the nodes with what stands on them; the reports of all owners have to follow."""
+        return Checkpoints(self._state, self._rounds).begin(facts, apps)
+
+    # CHECKPOINT-5
+    def end_loading(self, facts: ViewFacts) -> Steps[None]:
+        """Load what the view remembers, after all owners have reported."""
+        yield from Checkpoints(self._state, self._rounds).end(facts)
+        for queue in self.queues.values():
+            if queue.priority is not None:
+                self._announced[queue.config.path] = queue.priority
+        self._state.touched.clear()
 
     def free(self) -> Steps[None]:
         """Free the memory in steps, when the scheduler ends; nothing may follow."""

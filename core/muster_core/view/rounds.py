@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from muster_core.structures.shapes import EVERY_SHAPE
+from muster_core.structures.steps import in_pieces
 from muster_core.values.decisions import Decision, Kind
 from muster_core.view.eviction.evictor import Evictor
+from muster_core.view.facts import LastRoundFacts
 from muster_core.view.permits.deadlocks import Deadlocks
 from muster_core.view.permits.permits import Permits
 from muster_core.view.placement.placements import Placements, say
@@ -241,6 +243,41 @@ class Rounds:
             self._state.kept_nodes.end(app, ask)
         self._placements.list_apps()
         return decisions
+
+    # CHECKPOINT-4
+    def facts(self) -> Steps[LastRoundFacts]:
+        """Return what the last round leaves. Between two batches."""
+        failed: list[tuple[int, str, str]] = []
+        for piece in in_pieces(self._state.apps.items()):
+            yield
+            for key, app in piece:
+                failed.extend((key, name, node) for name, node in app.last_failures())
+        return LastRoundFacts(
+            was_exact=self._permits.was_exact,
+            failures=self._permits.facts(),
+            hopeless=self._state.gang_index.hopeless(),
+            failed_on=tuple(failed),
+        )
+
+    # CHECKPOINT-5
+    def load(self, facts: LastRoundFacts) -> Steps[None]:
+        """Take over what the last round left, and bring the view up to date."""
+        state = self._state
+        for piece in in_pieces(facts.failed_on):
+            yield
+            for key, name, node in piece:
+                ask = state.apps[key].find(name)
+                assert ask is not None, "an ask whose bind has failed is gone"
+                state.apps[key].failed_on[name] = ask, node
+        for apps in in_pieces((yield from state.gang_index.load(facts.hopeless))):
+            yield
+            for app in apps:
+                state.list_app(app)
+        self._permits.load(facts.failures, was_exact=facts.was_exact)
+        yield from state.catch_up()
+        yield from state.find_limits()
+        self._placements.list_apps()
+        state.refresh()
 
     @property
     def permits(self) -> Permits:

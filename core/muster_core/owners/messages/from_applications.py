@@ -130,6 +130,25 @@ class Grouped:
     group: str | None
 
 
+@final
+@record
+class Loaded:
+    """The application was loaded: it is in this state, without an event.
+
+    Its asks follow, as if all had come at once.
+    """
+
+    state: AppState
+
+
+@final
+@record
+class Held:
+    """An ask was loaded that waits with an allocation."""
+
+    allocation: Allocation
+
+
 AppAction = (
     Say
     | Pending
@@ -142,6 +161,8 @@ AppAction = (
     | Spoilt
     | Moved
     | Grouped
+    | Loaded
+    | Held
 )
 """An action of an application in response to a message."""
 

@@ -110,7 +110,43 @@ class CommitGang:
     lost: bool = False
 
 
-ToGang = DefineGang | UndefineGang | JoinGang | MoveMember | MarkGang | CommitGang | Close
+@final
+@record
+class GangFacts:
+    """What a gang owns and cannot compute, between two batches.
+
+    Attributes:
+        key: Its key.
+        name: Its full name.
+        state: Its state.
+        definition: Its definition, or None.
+        creation: The position of the event that defined it, or None.
+        members: Its members with their places; waiting ones in the order of their waits.
+        cycle_valid: Whether its cycle is valid, according to the last commit.
+        since_us: When its present wait began, in microseconds, or None.
+    """
+
+    key: int
+    name: str
+    state: GangState
+    definition: GangDefinition | None
+    creation: int | None
+    members: tuple[tuple[MemberKey, AskPlace], ...]
+    cycle_valid: bool
+    since_us: int | None
+
+
+@final
+@record
+class LoadGang:
+    """Be as these facts say; the first message to a gang that is loaded."""
+
+    facts: GangFacts
+
+
+ToGang = (
+    DefineGang | UndefineGang | JoinGang | MoveMember | MarkGang | LoadGang | CommitGang | Close
+)
 """All messages to a gang."""
 
 

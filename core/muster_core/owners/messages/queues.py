@@ -76,6 +76,36 @@ class Retire:
 
 @final
 @record
+class QueueFacts:
+    """What a queue owns and cannot compute, between two batches.
+
+    Attributes:
+        key: Its key.
+        parent: The key of its parent, or None for the root.
+        config: Its settings.
+        draining: Whether it is draining.
+        recomputations: How often its ``currentPriority`` was computed so far.
+        stale: Whether the next one who needs its ``currentPriority`` computes it again.
+    """
+
+    key: int
+    parent: int | None
+    config: QueueConfig
+    draining: bool
+    recomputations: int
+    stale: bool
+
+
+@final
+@record
+class LoadQueue:
+    """Be as these facts say; the first message to a queue that is loaded."""
+
+    facts: QueueFacts
+
+
+@final
+@record
 class CommitQueue:
     """The new values of children of the queue after the rounds, by their keys."""
 
@@ -91,5 +121,5 @@ class Expect:
     children: int
 
 
-ToQueue = SetQueue | Retire | CommitQueue | Expect | AppReport | QueueReport
+ToQueue = SetQueue | Retire | LoadQueue | CommitQueue | Expect | AppReport | QueueReport
 """All messages to a queue."""

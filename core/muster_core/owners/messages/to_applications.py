@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from muster_core.owners.messages.asks import Allocation, Origin
+from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Reason
 from muster_core.values.events import AddAsk
@@ -200,6 +200,42 @@ class Dismiss:
 
 @final
 @record
+class AppFacts:
+    """What an application owns and cannot compute, between two batches.
+
+    Attributes:
+        identity: The part of it that never changes.
+        state: Its state.
+        group: The group for which it counts in limits, or None.
+        pending: Its pending asks, in the order in which it lists them.
+        parked: Its parked asks, likewise.
+        waiting: The allocations of its waiting asks, likewise.
+        bound: The allocations of its bound asks, in the order of their binds.
+        spoilt: How many of the next binds of an ask will fail, by name; no zeros.
+        guesses: For how many more refusals it guesses which of its asks was meant.
+    """
+
+    identity: AppIdentity
+    state: AppState
+    group: str | None
+    pending: tuple[Ask, ...]
+    parked: tuple[Ask, ...]
+    waiting: tuple[Allocation, ...]
+    bound: tuple[Allocation, ...]
+    spoilt: tuple[tuple[str, int], ...]
+    guesses: int
+
+
+@final
+@record
+class LoadApp:
+    """Be as these facts say; the first message to an application that is loaded."""
+
+    facts: AppFacts
+
+
+@final
+@record
 class CommitApp:
     """The result of the rounds for the application.
 
@@ -240,5 +276,5 @@ AppRequest = AskRequest | WideRequest
 """Requests with a credit: the next report answers them."""
 
 
-ToApplication = AppRequest | CommitApp | Close
+ToApplication = AppRequest | LoadApp | CommitApp | Close
 """All messages to an application."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, final
 
 from muster_core.gangs.groups import GangLinks
 from muster_core.structures.shapes import VISIT_BIT
+from muster_core.structures.steps import in_pieces
 from muster_core.view.gangs.gang import ViewGang, ViewGroup
 from muster_core.view.tree.slots import Offer, Slot
 
 if TYPE_CHECKING:
     from muster_core.gangs.definition import GangDefinition
     from muster_core.structures.shapes import Shape
+    from muster_core.structures.steps import Steps
     from muster_core.view.gangs.gang_shapes import GangShapes
     from muster_core.view.tree.application import ViewApp
 
@@ -179,12 +181,45 @@ class GangIndex:
             gang.cycle_valid = False
             self.invalid[gang.name] = gang
 
-    def renew_cycle(self, gang: ViewGang) -> None:
-        """Record that the owner of a gang reports its cycle as valid."""
-        if gang.name in self._told_invalid:  # It began again, as it had no members.
-            gang.cycle_valid = True
+    def hear_cycle(self, gang: ViewGang, *, valid: bool) -> None:
+        """Record whether the owner of a gang reports its cycle as valid."""
+        if valid == (gang.name not in self._told_invalid):
+            return
+        gang.cycle_valid = valid
+        if valid:  # It began again, as it had no members.
             self.invalid.pop(gang.name, None)
             self._told_invalid.discard(gang.name)
+        else:  # It was loaded.
+            self.invalid[gang.name] = gang
+            self._told_invalid.add(gang.name)
+
+    # CHECKPOINT-4
+    def hopeless(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups that were sure not to fit, by the names of their gangs, in order."""
+        return tuple(sorted(group.names for group in self._groups.values() if group.hopeless))
+
+    # CHECKPOINT-5
+    def load(self, hopeless: Iterable[tuple[str, ...]]) -> Steps[list[ViewApp]]:
+        """Offer the members of all gangs after they were loaded, as they were when saved.
+
+        Args:
+            hopeless: The groups that were sure not to fit.
+
+        Returns:
+            The applications whose offered asks have changed.
+        """
+        self._timed = dict(self.waiting)
+        for names in hopeless:
+            known = next(self.gangs[name] for name in names if name in self.gangs)
+            self.group_of(known).hopeless = True
+        apps: dict[int, ViewApp] = {}
+        groups = self.groups_of(self.stale)
+        self.stale.clear()
+        for piece in in_pieces(groups):
+            yield
+            for group in piece:
+                self.offer(group, apps)
+        return list(apps.values())
 
     def changed_cycles(self) -> set[str]:
         """Return the gangs whose owners do not know yet that their cycle is valid or invalid."""

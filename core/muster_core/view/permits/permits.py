@@ -15,12 +15,14 @@ import attrs
 
 from muster_core.structures.shapes import VISIT_BIT
 from muster_core.values.decisions import Decision, Kind, Reason
+from muster_core.view.facts import FailureFacts
 from muster_core.view.gangs.gang import CycleFailure, holds_of
 from muster_core.view.permits.fitting import find_hopeless
 from muster_core.view.placement.placements import say
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import first_leaf
 from muster_core.view.tree.sort_keys import app_key
+from muster_core.view.tree.user_limit import LimitKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -227,6 +229,36 @@ class Permits:
             if gang.missing and gang.admits()
             for slot in gang.slots.values()
         )
+
+    # CHECKPOINT-4
+    def facts(self) -> tuple[FailureFacts, ...]:
+        """Return the failures in the last round. Between two batches."""
+        return tuple(
+            FailureFacts(
+                group=names,
+                app=one.app.identity.key,
+                ask=one.ask.name,
+                blocked=one.blocked,
+                full=None if one.full is None else one.full.key,
+                limit=None if one.limit is None else one.limit.key,
+                held=one.held,
+            )
+            for names, one in self.failures.items()
+        )
+
+    # CHECKPOINT-5
+    def load(self, facts: Iterable[FailureFacts], *, was_exact: bool) -> None:
+        """Take over what happened in the last round; everything is in the view already."""
+        self.was_exact = was_exact
+        state = self._state
+        for one in facts:
+            app = state.apps[one.app]
+            ask = app.find(one.ask)
+            assert ask is not None, "a member that failed in the last round is gone"
+            full = None if one.full is None else state.queues[one.full]
+            key = None if one.limit is None else LimitKey(*one.limit)
+            limit = None if key is None else state.user_limits.limits[key]
+            self.failures[one.group] = CycleFailure(app, ask, one.blocked, full, limit, one.held)
 
     # Attempts
 

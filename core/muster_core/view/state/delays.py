@@ -11,6 +11,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, final
 
+from muster_core.structures.steps import PART, in_pieces
 from muster_core.values.configuration.partition import PreemptionPolicy
 from muster_core.view.tree.leaf import LeafView
 
@@ -43,8 +44,9 @@ class Delays:
         self.enabled = True
         #: Settings have changed, so that all leaves must be counted again.
         self.stale = False
-        #: The present instant, in microseconds; delays that are over by then need no timer.
-        self._now_us = 0
+        #: The instant of the last batch, in microseconds; delays that are over by then need no
+        #: timer.
+        self.passed_us = 0
         self._ends: list[Entry] = []
         #: How many ends there may be before those that no longer apply are removed.
         self._limit = _KEPT
@@ -64,10 +66,11 @@ class Delays:
         if not (leaf.watched or (leaf.watched is not None and leaf.preempting)):
             return  # None of its asks could ever evict another one.
         for app in leaf.apps.values():
-            yield
-            for ask in app.pending.values():
-                if leaf.watches(ask):
-                    self.add(leaf, app.pending_since_us(ask))
+            for asks in in_pieces(app.pending.values(), PART):
+                yield
+                for ask in asks:
+                    if leaf.watches(ask):
+                        self.add(leaf, app.pending_since_us(ask))
 
     def _watched(self, leaf: LeafView) -> frozenset[str] | None:
         policy = leaf.config.settings.preemption_policy
@@ -86,11 +89,22 @@ class Delays:
                 if isinstance(queue, LeafView):
                     yield from self.watch(queue)
 
+    # CHECKPOINT-5
+    def load(self, passed_us: int) -> Steps[None]:
+        """Count all leaves after they were loaded.
+
+        Args:
+            passed_us: The instant of the last batch, in microseconds.
+        """
+        self.passed_us, self.stale = passed_us, True
+        self._new.clear()
+        yield from self.refresh()
+
     def add(self, leaf: LeafView, since_us: int) -> None:
         """Count one more ask that is pending since an instant, in microseconds."""
         leaf.since[since_us] = leaf.since.get(since_us, 0) + 1
         entry = (since_us + leaf.config.settings.preemption_delay_us, leaf.key, since_us)
-        if entry[0] > self._now_us and entry not in self._listed:
+        if entry[0] > self.passed_us and entry not in self._listed:
             self._new[entry] = None
 
     def remove(self, leaf: LeafView, since_us: int) -> None:
@@ -107,7 +121,7 @@ class Delays:
 
     def pass_to(self, now_us: int) -> None:
         """Advance the present instant, in microseconds."""
-        self._now_us = now_us
+        self.passed_us = now_us
         while self._ends and self._ends[0][0] <= now_us:
             self._drop_first()
 
@@ -115,7 +129,7 @@ class Delays:
     def next_us(self) -> int | None:
         """Return the instant at which the next delay ends, in microseconds, or None."""
         for entry in self._new:
-            if entry[0] > self._now_us and self._applies(entry):
+            if entry[0] > self.passed_us and self._applies(entry):
                 self._listed.add(entry)
                 heappush(self._ends, entry)
         self._new.clear()
@@ -158,4 +172,4 @@ class Delays:
                 end_us = since_us + leaf.config.settings.preemption_delay_us
                 entry = (end_us, leaf.key, since_us)
                 known = entry in self._listed or entry in self._new
-                assert end_us <= self._now_us or known
+                assert end_us <= self.passed_us or known

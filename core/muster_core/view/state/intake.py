@@ -11,6 +11,8 @@ from muster_core.owners.messages.from_applications import (
     Entered,
     Freed,
     Grouped,
+    Held,
+    Loaded,
     Moved,
     Parked,
     Pending,
@@ -193,8 +195,23 @@ class Intake:
                 self._park(app, action, now_us)
             case Spoilt() | Grouped():
                 self._note(app, leaf, action)
+            case Loaded() | Held():
+                self._load(app, leaf, action)
             case _:
                 assert_never(action)
+
+    # CHECKPOINT-5
+    def _load(self, app: ViewApp, leaf: LeafView, action: Loaded | Held) -> None:
+        if isinstance(action, Loaded):
+            self._state.enter(app, leaf, action.state, now_us=None)
+            return
+        allocation = action.allocation
+        node, ask = self._state.placing.pop(allocation.number), allocation.ask
+        self._state.acquire_shape(ask)
+        add_to(app.allocated, ask.resources.amounts)
+        if app.limits:
+            self._state.user_limits.take(app, ask.resources.amounts)
+        self._state.begin_wait(app, allocation, node)
 
     def _note(self, app: ViewApp, leaf: LeafView, action: Spoilt | Grouped) -> None:
         if isinstance(action, Grouped):
@@ -281,8 +298,7 @@ class Intake:
             return
         gang.key, gang.state = report.key, report.state
         gang.since_us = report.since_us
-        if report.cycle_valid:
-            gang_index.renew_cycle(gang)
+        gang_index.hear_cycle(gang, valid=report.cycle_valid)
         if gang.definition != report.definition or gang.creation != report.creation:
             for app in gang_index.redefine(gang, report.definition, report.creation):
                 self._state.list_app(app)

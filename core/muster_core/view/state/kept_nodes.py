@@ -129,6 +129,11 @@ class KeptNodes:
         """Return the ask that has kept a node longest, or None."""
         return next(iter(self._by_node.get(node, {}).values()), None)
 
+    # CHECKPOINT-4
+    def keepers(self) -> tuple[Holder, ...]:
+        """Return all keepers, in the order in which they began; :meth:`keep` takes them again."""
+        return tuple(self._keepers)
+
     def keeps(self, app: ViewApp, ask: Ask) -> bool:
         """Return whether an ask keeps its node."""
         return (app.identity.key, ask.name) in self._keepers

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 from muster_core.structures.steps import in_pieces
 from muster_core.values.application_states import TIMERS_US, AppState
 from muster_core.values.records import record
+from muster_core.view.facts import StateEndFacts, TimerFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from muster_core.owners.messages.asks import Allocation
     from muster_core.structures.steps import Steps
@@ -99,16 +100,26 @@ class Deadlines(Generic[E]):
 
     def tidy(self) -> Steps[None]:
         """Remove deadlines that no longer apply, if there are many; call it after a batch."""
-        heap = self._heap
-        if len(heap) <= self._limit:
-            return
+        if len(self._heap) > self._limit:
+            yield from self._tidy()
+
+    def _tidy(self) -> Steps[None]:
         kept: list[E] = []
-        for piece in in_pieces(heap):
+        for piece in in_pieces(self._heap):
             yield
             kept.extend(filter(self._stands, piece))
-        heapify(kept)
-        self._heap = kept
-        self._limit = 2 * len(kept) + _KEPT
+        self.load(kept)
+
+    def all(self) -> Steps[tuple[E, ...]]:
+        """Return all deadlines that apply, for :meth:`load`; call it between two batches."""
+        yield from self._tidy()
+        return tuple(self._heap)
+
+    def load(self, deadlines: Iterable[E]) -> None:
+        """Replace all deadlines."""
+        self._heap = list(deadlines)
+        heapify(self._heap)
+        self._limit = 2 * len(self._heap) + _KEPT
 
     def pop(self) -> None:
         """Remove the first deadline."""
@@ -207,6 +218,41 @@ class Timers:
             due.append(StateEnd(app=end[1], state=end[3]))
             self._state_ends.pop()
         return due
+
+    # CHECKPOINT-4
+    def facts(self) -> Steps[TimerFacts]:
+        """Return the deadlines that do not follow from what owners own. Between two batches."""
+        completions = yield from self._completions.all()
+        ends = yield from self._state_ends.all()
+        since: list[tuple[int, str, int]] = []
+        for piece in in_pieces(self._apps.items()):
+            yield
+            for key, app in piece:
+                since.extend((key, name, since_us) for name, since_us in app.since_us.items())
+        return TimerFacts(
+            completions=completions,
+            state_ends=tuple(StateEndFacts(at_us, key, state) for at_us, key, _, state in ends),
+            passed_us=self._delays.passed_us,
+            pending_since=tuple(since),
+        )
+
+    # CHECKPOINT-5
+    def load(self, facts: TimerFacts) -> Steps[None]:
+        """Take over deadlines; all applications are in the view already."""
+        self._completions.load(facts.completions)
+        ends: list[tuple[int, int, int, AppState]] = []
+        for piece in in_pieces(facts.state_ends):
+            yield
+            for end in piece:
+                self._stays += 1
+                self._apps[end.app].stay = self._stays
+                ends.append((end.at_us, end.app, self._stays, end.state))
+        self._state_ends.load(ends)
+        for since in in_pieces(facts.pending_since):
+            yield
+            for key, name, since_us in since:
+                self._apps[key].since_us[name] = since_us
+        yield from self._delays.load(facts.passed_us)
 
     # FEED-29
     def _holds(self, entry: tuple[int, int, int, str]) -> bool:

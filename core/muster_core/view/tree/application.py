@@ -133,6 +133,13 @@ class ViewApp(Listed):
         """Return whether it has an ask of this name that holds no node."""
         return name in self.pending or name in self.parked
 
+    # CHECKPOINT-4
+    def last_failures(self) -> Iterator[tuple[str, str]]:
+        """Iterate over the present asks in ``failed_on``, with their nodes."""
+        for name, (ask, node) in self.failed_on.items():
+            if self.find(name) is ask:
+                yield name, node
+
     def find(self, name: str) -> Ask | None:
         """Return an ask by its name, in any state, or None."""
         held = self.waiting.get(name) or self.bound.get(name)

@@ -129,6 +129,12 @@ class Slot(Generic[A]):
         """Return all untried members, in no order."""
         return [ask for ask, _ in self.members.values() if self.app.has_untried(ask)]
 
+    # CHECKPOINT-6
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all members, in order."""
+        asks = sorted((ask for ask, _ in self.members.values()), key=self.order_of)
+        return tuple(ask.name for ask in asks)
+
     def reorder(self, creation: int | None) -> None:
         """Record a new creation of the gang."""
         self.creation = creation

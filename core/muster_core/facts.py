@@ -1,0 +1,42 @@
+"""The facts of a checkpoint: values that hold everything of a scheduler that cannot be computed."""
+
+from __future__ import annotations
+
+from muster_core.admission.facts import AdmissionFacts, GangEntryFacts, GuessesFacts
+from muster_core.coordinator.facts import CoordinatorFacts, Facts
+from muster_core.owners.messages.gangs import GangFacts
+from muster_core.owners.messages.queues import QueueFacts
+from muster_core.owners.messages.to_applications import AppFacts
+from muster_core.view.facts import (
+    AlikeFacts,
+    CompletionFacts,
+    EvictionFacts,
+    FailureFacts,
+    HistoryFacts,
+    LastRoundFacts,
+    NodeFacts,
+    StateEndFacts,
+    TimerFacts,
+    ViewFacts,
+)
+
+__all__ = [
+    "AdmissionFacts",
+    "AlikeFacts",
+    "AppFacts",
+    "CompletionFacts",
+    "CoordinatorFacts",
+    "EvictionFacts",
+    "Facts",
+    "FailureFacts",
+    "GangEntryFacts",
+    "GangFacts",
+    "GuessesFacts",
+    "HistoryFacts",
+    "LastRoundFacts",
+    "NodeFacts",
+    "QueueFacts",
+    "StateEndFacts",
+    "TimerFacts",
+    "ViewFacts",
+]

@@ -1,0 +1,193 @@
+"""What the coordinator's view owns and cannot compute: nodes, deadlines, and what rounds remember.
+
+All of these are values; the view makes them between two batches, and is loaded from them.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from muster_core.structures.shapes import Shape
+from muster_core.values.application_states import AppState
+from muster_core.values.records import record
+
+
+@final
+@record
+class NodeFacts:
+    """A node; what is used of it follows from the allocations.
+
+    Attributes:
+        name: Its name.
+        capacity: Its capacity, by type.
+        attributes: The attributes that selectors refer to.
+        schedulable: Whether asks may be placed on it.
+    """
+
+    name: str
+    capacity: tuple[tuple[str, int], ...]
+    attributes: tuple[tuple[str, str], ...]
+    schedulable: bool
+
+
+CompletionFacts = tuple[int, int, int, str]
+"""The end of an allocation: the instant in microseconds, the number of the bind, the key of the
+application, and the name of the ask."""
+
+
+@final
+@record
+class StateEndFacts:
+    """The end of the time that an application may be in its state.
+
+    Attributes:
+        at_us: The instant, in microseconds.
+        app: The key of the application.
+        state: The state.
+    """
+
+    at_us: int
+    app: int
+    state: AppState
+
+
+@final
+@record
+class TimerFacts:
+    """The deadlines that do not follow from what owners own.
+
+    Attributes:
+        completions: The ends of allocations with a ``run_for``.
+        state_ends: The ends of stays in a state.
+        passed_us: The instant of the last batch, in microseconds: ends of ``preemption.delay``
+            up to then are over.
+        pending_since: The instants from which asks count as pending that were bound and lost
+            their nodes: the key of the application, the name of the ask, microseconds.
+    """
+
+    completions: tuple[CompletionFacts, ...]
+    state_ends: tuple[StateEndFacts, ...]
+    passed_us: int
+    pending_since: tuple[tuple[int, str, int], ...]
+
+
+@final
+@record
+class AlikeFacts:
+    """What asks share that differ only in their names; see ``eviction_history``.
+
+    Attributes:
+        app: The key of the application.
+        shape: What they need of a node.
+        priority: Their priority.
+        preempts: Whether they may preempt.
+        gang: The full name of their gang, or None.
+    """
+
+    app: int
+    shape: Shape
+    priority: int
+    preempts: bool
+    gang: str | None
+
+
+@final
+@record
+class EvictionFacts:
+    """For whom others were evicted: equal asks on a node, or a group of gangs.
+
+    Attributes:
+        alike: What the asks share, or None for a group.
+        node: The name of the node, or None for a group.
+        group: The names of the group's gangs; empty for asks.
+    """
+
+    alike: AlikeFacts | None
+    node: str | None
+    group: tuple[str, ...]
+
+
+@final
+@record
+class HistoryFacts:
+    """The evictions since something new happened.
+
+    Attributes:
+        held: The asks that were placed by evictions and still hold their nodes: the key of the
+            application, the name of the ask, and the evictions.
+        lost: The evictions whose preemptors were evicted.
+        losers: The preemptors that were evicted.
+    """
+
+    held: tuple[tuple[int, str, EvictionFacts], ...]
+    lost: tuple[EvictionFacts, ...]
+    losers: tuple[AlikeFacts, ...]
+
+
+@final
+@record
+class FailureFacts:
+    """How a cycle of a Strict group became invalid in the last round.
+
+    Attributes:
+        group: The names of the group's gangs.
+        app: The key of the application of the member that fitted nowhere.
+        ask: The name of this member.
+        blocked: Whether its leaf was blocked.
+        full: The key of the nearest queue whose ``max`` had no room for it, or None.
+        limit: The nearest limit that had no room for it, or None: the key of its queue, whether
+            it is that of a group, and the name of the user or group.
+        held: How many members of the group held nodes at that time.
+    """
+
+    group: tuple[str, ...]
+    app: int
+    ask: str
+    blocked: bool
+    full: int | None
+    limit: tuple[int, bool, str | None] | None
+    held: int
+
+
+@final
+@record
+class LastRoundFacts:
+    """What the last round leaves for explanations, snapshots and the next round.
+
+    Attributes:
+        was_exact: Whether it tried every ask in its turn.
+        failures: The failures that made cycles invalid.
+        hopeless: The groups of gangs that were sure not to fit: the names of the gangs of each.
+        failed_on: The node of the last failed bind of each ask that has held none since: the key
+            of the application, the name of the ask, the name of the node.
+    """
+
+    was_exact: bool
+    failures: tuple[FailureFacts, ...]
+    hopeless: tuple[tuple[str, ...], ...]
+    failed_on: tuple[tuple[int, str, str], ...]
+
+
+@final
+@record
+class ViewFacts:
+    """What the view owns.
+
+    Attributes:
+        nodes: The nodes, in the order in which they are listed.
+        numbers: How many binds and waits there were so far.
+        steps: How many steps of rounds there were so far.
+        timers: The deadlines.
+        keepers: The node services that keep their nodes, in the order in which they began: the
+            key of the application, and the name of the ask.
+        history: The evictions since something new happened.
+        last_round: What the last round leaves.
+    """
+
+    nodes: tuple[NodeFacts, ...]
+    numbers: int
+    steps: int
+    timers: TimerFacts
+    keepers: tuple[tuple[int, str], ...]
+    history: HistoryFacts
+    last_round: LastRoundFacts

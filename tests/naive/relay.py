@@ -1,0 +1,98 @@
+"""A scheduler that is saved and loaded again after every batch, beside one that never is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import final
+
+from muster_core.coordinator.plain import PlainScheduler
+from muster_core.decisions import Announced
+from muster_core.facts import Facts
+from muster_core.reasons import Explanation
+from tests.naive.harness import Marker, Step
+
+Save = Callable[[Facts], Facts]
+
+
+def as_it_is(facts: Facts) -> Facts:
+    """Take facts through nothing."""
+    return facts
+
+
+@final
+class Relay:
+    """Takes steps with a scheduler that another one, loaded from facts, replaces after each batch.
+
+    Args:
+        save: What facts are taken through, like an encoding and back.
+        looks: Whether snapshots and reasons are compared, too; they settle cycles.
+    """
+
+    def __init__(self, save: Save = as_it_is, *, looks: bool) -> None:
+        self._save = save
+        self._looks = looks
+        #: Which is saved after each batch, and which never is.
+        self.loaded, self.kept = PlainScheduler(), PlainScheduler()
+        #: How many batches there were.
+        self.batches = 0
+        self._open = False
+        self._log: list[Announced] = []
+
+    def take(self, steps: Sequence[Step]) -> None:
+        """Take steps, and let all timers after them go off."""
+        for index, step in enumerate(steps):
+            self._pass_until(step.at_us)
+            if isinstance(step.what, Marker):
+                self._settle(step.at_us)
+            else:
+                for one in self._both():
+                    one.submit(step.what, step.at_us, index)
+                self._open = True
+        self._pass_until(None)
+
+    def _both(self) -> Iterator[PlainScheduler]:
+        yield from (self.loaded, self.kept)
+
+    def _pass_until(self, at_us: int | None) -> None:
+        """End the open batch if time passes, and have a batch for each timer before an instant."""
+        now_us = self.kept.machine.now_us
+        if at_us == now_us:
+            return
+        if self._open:
+            self._settle(now_us)
+        while (due_us := self.kept.machine.next_deadline_us()) is not None:
+            assert self.loaded.machine.next_deadline_us() == due_us
+            if at_us is not None and due_us >= at_us:
+                return
+            self._settle(due_us)
+
+    def _settle(self, at_us: int) -> None:
+        for one in self._both():
+            one.settle(at_us)
+        self._open = False
+        self.batches += 1
+        self._compare()
+        facts = self.loaded.facts()
+        successor = PlainScheduler(facts=self._save(facts))
+        assert successor.facts() == facts
+        successor.machine.check()
+        self.loaded = successor
+        self._compare()
+
+    def _compare(self) -> None:
+        """Check that one shows and has decided what the other one has."""
+        loaded, kept = self.loaded, self.kept
+        self._log += loaded.announced
+        loaded.announced.clear()
+        assert self._log == kept.announced
+        assert loaded.machine.statistics().bound == kept.machine.statistics().bound
+        assert loaded.machine.next_deadline_us() == kept.machine.next_deadline_us()
+        if self._looks:
+            assert reasons(loaded) == reasons(kept)
+            assert loaded.snapshot() == kept.snapshot()
+            assert list(loaded.snapshot().nodes) == list(kept.snapshot().nodes)
+
+
+def reasons(scheduler: PlainScheduler) -> list[Explanation | None]:
+    """Explain everything that is not bound."""
+    return [scheduler.explain(app, ask) for app, ask in scheduler.pending()]
