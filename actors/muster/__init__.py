@@ -26,6 +26,7 @@ if _TYPE_CHECKING:
         GangTimedOutError,
         LaggedError,
         PreemptedError,
+        StoreError,
     )
     from muster._runtime.batches import Journal
     from muster._runtime.clients.observers import Decisions, Lag
@@ -86,6 +87,7 @@ __all__ = [
     "Simulation",
     "Snapshot",
     "Statistics",
+    "StoreError",
     "__version__",
     "open_scheduler",
     "open_simulation",
@@ -115,6 +117,7 @@ _HOMES: _Final = {
         "GangTimedOutError",
         "LaggedError",
         "PreemptedError",
+        "StoreError",
     ),
     "muster._surface.handles": (
         "Application",
