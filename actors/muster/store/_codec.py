@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Union, final, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Union, cast, final, get_args, get_origin
 
 import attrs
 import msgpack
@@ -94,17 +94,14 @@ def _unpacked(data: bytes, unicode_errors: str) -> object:
 
 
 def _without_huge(value: object) -> object:
-    match value:
-        case bool():
-            return value
-        case int() if not -(2**63) <= value < 2**64:
-            return msgpack.ExtType(_HUGE, str(value).encode())
-        case dict():
-            return {_without_huge(key): _without_huge(part) for key, part in value.items()}  # pyright: ignore[reportUnknownVariableType] - walked
-        case list() | tuple():
-            return [_without_huge(part) for part in value]  # pyright: ignore[reportUnknownVariableType] - walked
-        case _:
-            return value
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        return msgpack.ExtType(_HUGE, str(value).encode())
+    if isinstance(value, dict):
+        pairs = cast("dict[object, object]", value).items()
+        return {_without_huge(key): _without_huge(part) for key, part in pairs}
+    if isinstance(value, list | tuple):
+        return [_without_huge(part) for part in cast("Iterable[object]", value)]
+    return value
 
 
 def _extension(code: int, data: bytes) -> object:
@@ -145,8 +142,10 @@ def from_plain(value: object, wanted: type[T]) -> T:
     Raises:
         CodecError: If the value is no such object.
     """
+    kind: Any = wanted
+    hook = _structure_hook(kind)
     try:
-        made: T = _structure_hook(wanted)(value, wanted)
+        made: T = hook(value, wanted)
     except _REFUSED as error:
         raise CodecError(_told(error)) from error
     return made
@@ -166,20 +165,40 @@ def decode_events(data: bytes) -> tuple[Event, ...]:
         CodecError: If one is no event, or has a field or a tag that this version does not know;
             the message says which.
     """
-    values = unpack(data)
-    if not isinstance(values, list):
-        msg = f"events are an array, not {type(values).__name__}"
-        raise CodecError(msg)
+    values = as_array(unpack(data), "events")
     put_together = _structure_hook(Event)
     made: list[Event] = []
-    value: object
-    for value in values:  # pyright: ignore[reportUnknownVariableType] - what is in it is checked next
+    for value in values:
         try:
             made.append(put_together(value, Event))
         except _REFUSED as error:
             msg = f"event {len(made)} is unreadable: {_told(error)}"
             raise CodecError(msg) from error
     return tuple(made)
+
+
+def as_array(value: object, what: str) -> list[object]:
+    """Return a plain value that is an array.
+
+    Args:
+        value: The value.
+        what: What it is, for the message.
+
+    Raises:
+        CodecError: If it is no array.
+    """
+    if type(value) is not list:
+        msg = f"{what}: {ascii(value)[:80]} is no array"
+        raise CodecError(msg)
+    return cast("list[object]", value)
+
+
+def _as_map(value: object, what: str) -> dict[Any, Any]:
+    if type(value) is not dict:
+        msg = f"{ascii(value)[:80]} is no {what}"
+        raise CodecError(msg)
+    made: dict[Any, Any] = value
+    return made
 
 
 _REFUSED: Final = (
@@ -211,7 +230,7 @@ def _converter() -> Converter:
     made.register_structure_hook_func(_is_enum, _member)
     made.register_unstructure_hook(Resources, _amounts)
     made.register_structure_hook(Resources, _resources)
-    made.register_unstructure_hook_factory(_is_words, lambda _: _dict)
+    made.register_unstructure_hook_factory(_is_words, _words_apart)
     made.register_unstructure_hook_factory(_is_pairs, _pairs_apart)
     made.register_structure_hook_factory(_is_mapping, _mapping_together)
     made.register_unstructure_hook_factory(_is_set, _set_apart)
@@ -266,10 +285,7 @@ def _amounts(value: Resources) -> dict[str, int]:
 
 
 def _resources(value: object, _: object) -> Resources:
-    if not isinstance(value, dict):
-        msg = f"{ascii(value)[:80]} is no amount of resources"
-        raise CodecError(msg)
-    return Resources(value)  # pyright: ignore[reportUnknownArgumentType] - it checks them
+    return Resources(_as_map(value, "amount of resources"))
 
 
 def _is_mapping(wanted: object) -> bool:
@@ -285,12 +301,15 @@ def _is_pairs(wanted: object) -> bool:
     return _is_mapping(wanted) and not _is_words(wanted)
 
 
-def _dict(value: Mapping[object, object]) -> dict[object, object]:
-    return value if type(value) is dict else dict(value)
+def _words_apart(_: object) -> Callable[[Any], object]:
+    def take_apart(value: Mapping[Any, Any]) -> object:
+        return value if type(value) is dict else dict(value)
+
+    return take_apart
 
 
 def _is_a_key(wanted: object) -> bool:
-    return wanted in {str, int} or _is_enum(wanted)
+    return wanted is str or wanted is int or _is_enum(wanted)
 
 
 def _pairs_apart(wanted: object) -> Callable[[Any], object]:
@@ -304,13 +323,10 @@ def _pairs_apart(wanted: object) -> Callable[[Any], object]:
 def _mapping_together(wanted: object) -> Callable[[Any, object], object]:
     key, value = get_args(wanted)
     of_key, of_value = _structure_hook(key), _structure_hook(value)
-    expected, name = (dict, "map") if _is_a_key(key) else (list, "array of pairs")
+    is_map = _is_a_key(key)
 
-    def put_together(found: Any, _: object) -> object:  # noqa: ANN401 - checked next
-        if type(found) is not expected:
-            msg = f"{ascii(found)[:80]} is no {name}"
-            raise CodecError(msg)
-        pairs = found.items() if expected is dict else found
+    def put_together(found: object, _: object) -> object:
+        pairs: Any = _as_map(found, "map").items() if is_map else as_array(found, "pairs")
         return {of_key(one, key): of_value(part, value) for one, part in pairs}
 
     return put_together
@@ -361,13 +377,10 @@ def _union_together(wanted: object) -> Callable[[Any, object], object]:
     hooks = {tag: (_structure_hook(member), member) for tag, member in members.items()}
     scalars = set(get_args(wanted)) - set(members.values())
 
-    def put_together(value: Any, _: object) -> object:  # noqa: ANN401 - checked next
-        if type(value) is not dict:
-            if type(value) in scalars:
-                return value
-            msg = f"{ascii(value)[:80]} is none of {', '.join(hooks)}"
-            raise CodecError(msg)
-        parts = dict(value)
+    def put_together(value: object, _: object) -> object:
+        if type(value) in scalars:
+            return value
+        parts = dict(_as_map(value, f"member of a union: {', '.join(hooks)}"))
         tag = parts.pop(TAG, None)
         found = hooks.get(tag)
         if found is None:

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from muster.store._codec import CodecError, pack, unpack
+from muster.store._codec import CodecError, as_array, pack, unpack
 from muster_core.decisions import Announced, Decision, Kind, Reason
 
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Decision))
@@ -23,7 +23,7 @@ _ALLOWED: Final = tuple(
     frozenset({int if name in _NUMBERS else str, type(None)}) for name in _FIELDS
 )
 _KINDS: Final = {str(kind): kind for kind in Kind}
-_REASONS: Final = {None: None, **{str(reason): reason for reason in Reason}}
+_REASONS: Final = {str(reason): reason for reason in Reason}
 
 
 # STORE-7
@@ -49,18 +49,13 @@ def decode_decisions(data: bytes, first_seq: int, at_us: int) -> tuple[Announced
         CodecError: If one is no decision, or has a field, a kind or a reason that this version
             does not know; the message says which.
     """
-    lines = unpack(data)
-    if not isinstance(lines, list):
-        msg = f"decisions are an array, not {type(lines).__name__}"
-        raise CodecError(msg)
-    made: list[Announced] = []
-    line: object
-    for seq, line in enumerate(lines, first_seq):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - checked next
-        if not isinstance(line, list):
-            msg = f"decision {seq} is an array, not {type(line).__name__}"
-            raise CodecError(msg)
-        made.append(Announced(seq, at_us, _decision(line, seq)))  # pyright: ignore[reportUnknownArgumentType] - as above
-    return tuple(made)
+    lines = as_array(unpack(data), "decisions")
+    return tuple(
+        [
+            Announced(seq, at_us, _decision(as_array(line, f"decision {seq}"), seq))
+            for seq, line in enumerate(lines, first_seq)
+        ]
+    )
 
 
 def _decision(values: list[object], seq: int) -> Decision:
@@ -71,13 +66,13 @@ def _decision(values: list[object], seq: int) -> Decision:
         if type(value) not in allowed:
             msg = f"decision {seq}: {name} is {ascii(value)[:80]}"
             raise CodecError(msg)
-    kind, reason = _KINDS.get(str(values[0])), values[_REASON]
-    if kind is None or reason not in _REASONS:
+    kind, reason = values[0], values[_REASON]
+    if kind not in _KINDS or (reason is not None and reason not in _REASONS):
         msg = (
-            f"decision {seq} has the kind {values[0]!r} and the reason {reason!r}, "
-            f"which this version of Muster does not know"
+            f"decision {seq} has the kind {kind!r} and the reason {reason!r}, "
+            f"one of which this version of Muster does not know"
         )
         raise CodecError(msg)
-    filled: dict[str, object] = dict(zip(_FIELDS, values, strict=True))
-    filled["kind"], filled["reason"] = kind, _REASONS[str(reason)] if reason else None
-    return Decision(**filled)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - checked above
+    values[0] = _KINDS[str(kind)]
+    values[_REASON] = None if reason is None else _REASONS[str(reason)]
+    return Decision(*values)  # type: ignore[arg-type]  # checked above

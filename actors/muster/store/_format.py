@@ -227,8 +227,9 @@ def format_of(facts: Facts, path: Path) -> int:
     if not isinstance(found, int):
         raise damaged(path, "the table meta does not say its format")
     if found > FORMAT:
+        writer = facts.get("written_by")
         raise StoreError(
-            f"has format {found}, written by Muster {facts.get('written_by')}; this is Muster "
+            f"has format {found}, written by Muster {writer!s}; this is Muster "
             f"{__version__}, which knows formats up to {FORMAT}: use the newer version",
             path,
         )

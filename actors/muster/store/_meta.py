@@ -152,7 +152,7 @@ def as_meta(facts: Facts, path: Path) -> StateMeta:
         numbers["anchor_batch"],
         numbers["anchor_at_us"],
         numbers["anchor_seq"],
-        bytes(facts["anchor_digest"]),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - checked above
+        bytes(facts["anchor_digest"]),  # type: ignore[arg-type]  # checked above
     )
     return StateMeta(
         numbers["format"],

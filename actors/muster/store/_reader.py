@@ -10,10 +10,9 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, TypeVar, final
+from typing import Final, Self, TypeVar, final
 
 import attrs
-from typing_extensions import Self
 
 from muster._errors import StoreError
 from muster.store import _checkpoints

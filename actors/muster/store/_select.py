@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 import attrs
 
@@ -156,4 +156,6 @@ def _batch(row: tuple[object, ...], number: int, path: Path) -> KeptBatch:
         if type(value) is not wanted:
             what = f"batch {number}: {name} is {type(value).__name__}, not {wanted.__name__}"
             raise damaged(path, what)
-    return KeptBatch(*row, path)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - checked above
+    values: Any = row
+    at_us, first_seq, last_seq, digest, events, decisions = values[1:]
+    return KeptBatch(number, at_us, first_seq, last_seq, digest, events, decisions, path)

@@ -20,13 +20,12 @@ _RIGHT: Final = (
     (
         "SQLITE_IOERR",
         "the disk or the file system reports an error",
-        "mend it and start again; what was kept before is untouched unless the disk has lost it",
+        "mend it and start again; Muster has not touched what was kept before",
     ),
     (
         "SQLITE_READONLY",
         "it cannot be written",
-        "mount the file system for writing, and give this user the right to write to the folder "
-        "and to the files in it",
+        "mount the file system for writing, and let this user write the folder and its files",
     ),
     (
         "SQLITE_CANTOPEN",

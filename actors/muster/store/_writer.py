@@ -10,10 +10,9 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, Literal, Self, TypeAlias, final
 
 import attrs
-from typing_extensions import Self
 
 from muster._errors import StoreError
 from muster._version import __version__
@@ -32,7 +31,7 @@ from muster.store._format import (
 from muster.store._lock import Lock
 from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_facts
 from muster.store._rows import BatchRow, Checkpoint, batch_digest
-from muster.store._select import Ends, ends_of
+from muster.store._select import ends_of
 from muster.store._trouble import telling
 
 Durability: TypeAlias = Literal["full", "process"]
