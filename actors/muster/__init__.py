@@ -26,6 +26,7 @@ if _TYPE_CHECKING:
         GangTimedOutError,
         LaggedError,
         PreemptedError,
+        StoreError,
     )
     from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.clients.observers import Decisions, Lag
@@ -85,6 +86,7 @@ __all__ = [
     "Simulation",
     "Snapshot",
     "Statistics",
+    "StoreError",
     "__version__",
     "open_scheduler",
     "open_simulation",
@@ -117,6 +119,7 @@ _HOMES: _Final = {
         "GangTimedOutError",
         "LaggedError",
         "PreemptedError",
+        "StoreError",
     ),
     "muster._surface.handles": (
         "Application",

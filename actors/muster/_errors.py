@@ -15,11 +15,13 @@ The class of an error tells the caller what to do.
     │       └── PreemptedError      other asks needed the node
     ├── GangTimedOutError       not enough members got a node in time: remove the gang or members
     ├── GangRemovedError        the gang is not defined: define it
-    └── LaggedError             decisions came faster than they were read: open a new observer
+    ├── LaggedError             decisions came faster than they were read: open a new observer
+    └── StoreError              the state directory cannot be used: mend what the message names
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import final
 
 from muster_core.decisions import Reason
@@ -103,3 +105,19 @@ class LaggedError(MusterError):
     def __init__(self, message: str, missed: int) -> None:
         super().__init__(message)
         self.missed = missed
+
+
+@final
+class StoreError(MusterError):
+    """A state directory cannot be used, or what is in it is damaged.
+
+    The message names the file, what was being done, what is wrong, and what would be right. What
+    was kept before is still there; nothing that could not be kept has been announced.
+
+    Attributes:
+        path: The file or the folder.
+    """
+
+    def __init__(self, message: str, path: Path) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path

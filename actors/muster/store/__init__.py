@@ -1,0 +1,20 @@
+"""The state directory: what is let in and what is decided, batch by batch, in one SQLite file.
+
+It knows how batches and checkpoints are written, checked and read. It decides nothing, runs no
+task, and does not know what a checkpoint says.
+"""
+
+from __future__ import annotations
+
+from muster.store._meta import Anchor, StateMeta
+from muster.store._reader import StateReader, Summary
+from muster.store._rows import Checkpoint, KeptBatch
+
+__all__ = [
+    "Anchor",
+    "Checkpoint",
+    "KeptBatch",
+    "StateMeta",
+    "StateReader",
+    "Summary",
+]

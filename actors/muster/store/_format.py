@@ -1,0 +1,283 @@
+"""The file: where it is, its tables, how it is made, and how an older format becomes this one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from muster._errors import StoreError
+from muster._version import __version__
+from muster.store import _lock
+from muster.store._meta import FORMAT, Facts, StateMeta, as_meta, read_facts, write_facts
+from muster.store._trouble import damaged, telling
+
+NAME: Final = "muster.db"
+"""The name of the file in the directory."""
+
+APPLICATION_ID: Final = 0x4D757374
+"""What marks a SQLite file as one of Muster: the bytes ``Must`` in its header."""
+
+PAGE_BYTES: Final = 4096
+"""The size of a page of the file, unless its maker says another."""
+
+WAIT_S: Final = 5.0
+"""How long a lock of another program, such as a shell of sqlite3, is waited for, in seconds."""
+
+# STORE-2
+TABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+        "batch": (
+            "CREATE TABLE batch (number INTEGER PRIMARY KEY, at_us INTEGER NOT NULL,"
+            " events BLOB NOT NULL, decisions BLOB NOT NULL, first_seq INTEGER NOT NULL,"
+            " last_seq INTEGER NOT NULL, digest BLOB NOT NULL)"
+        ),
+        "checkpoint": (
+            "CREATE TABLE checkpoint (batch INTEGER NOT NULL, part INTEGER NOT NULL,"
+            " parts INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL,"
+            " PRIMARY KEY (batch, part))"
+        ),
+    }
+)
+"""The tables of the present format, as they are made."""
+
+Migration: TypeAlias = Callable[[sqlite3.Connection, Facts], None]
+"""Brings tables and facts from one format to the next, within a transaction that is open."""
+
+MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({})
+"""For each older format, what brings it to the next one. There is only one format so far."""
+
+
+def connect(path: Path, parameters: str) -> sqlite3.Connection:
+    """Open the file.
+
+    Args:
+        path: The file.
+        parameters: The parameters of SQLite's URI, such as ``mode=ro``.
+
+    Raises:
+        sqlite3.Error: If SQLite cannot open it.
+    """
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{parameters}",
+        uri=True,
+        timeout=WAIT_S,
+        isolation_level=None,  # transactions begin where the code says so
+        check_same_thread=False,
+    )
+
+
+# STORE-1
+def make_directory(directory: Path) -> None:
+    """Make the directory, if it is not there, and look whether it can become a state directory.
+
+    Args:
+        directory: The directory.
+
+    Raises:
+        StoreError: If it cannot be made, or something else is there.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise StoreError("is a file: name a directory", directory)
+    with telling(directory, "make the directory"):
+        directory.mkdir(parents=True, exist_ok=True)
+    with telling(directory, "look into the directory"):
+        names = {entry.name for entry in directory.iterdir()}
+    if NAME in names:
+        return
+    if f"{NAME}-wal" in names:
+        what = f"there is {NAME}-wal, but {NAME} itself is missing"
+        raise damaged(directory, what)
+    others = sorted(name for name in names if not _is_ours(name))
+    if others:
+        shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        what = f"holds other files ({shown}) and no {NAME}"
+        raise StoreError(f"{what}: name an empty directory, or a new one", directory)
+
+
+def _is_ours(name: str) -> bool:
+    return name in {_lock.NAME, "lost+found"} or name.startswith((".", NAME))
+
+
+def make_file(directory: Path, facts: Facts, *, page_bytes: int, sync: bool) -> None:
+    """Make the file with its tables: the whole of it, or nothing under its name.
+
+    Args:
+        directory: The directory, for which the caller holds the lock.
+        facts: The rows of ``meta``.
+        page_bytes: The size of a page.
+        sync: Whether to wait until the disk has it.
+
+    Raises:
+        StoreError: If it cannot be made.
+    """
+    path, draft = directory / NAME, directory / f"{NAME}.new"
+    with telling(path, "make the file"):
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+        connection = connect(draft, "mode=rwc")
+        try:
+            connection.execute(f"PRAGMA page_size = {page_bytes}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if sync else 'OFF'}")
+            connection.execute("BEGIN IMMEDIATE")
+            for table in TABLES.values():
+                connection.execute(table)
+            write_facts(connection, facts)
+            connection.execute("COMMIT")
+            _use_wal(connection, path)
+        finally:
+            connection.close()
+        if sync:
+            sync_file(draft)
+        draft.replace(path)
+        if sync:
+            sync_directory(directory)
+            sync_directory(directory.parent)
+
+
+def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        what = "the file system cannot hold a SQLite file in WAL mode"
+        raise StoreError(f"{what}: use a directory on a local disk", path)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the disk has the content of a file."""
+    file = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def sync_directory(directory: Path) -> None:
+    """Wait until the disk has the names in a directory, where the system offers that."""
+    if sys.platform == "win32":
+        return
+    file = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+# STORE-8
+def bring_up_to_date(
+    connection: sqlite3.Connection, path: Path, migrations: Mapping[int, Migration]
+) -> None:
+    """Bring a file of an older format to the present one, after making a copy of it.
+
+    Args:
+        connection: The connection, for writing.
+        path: The file.
+        migrations: For each older format, what brings it to the next one.
+
+    Raises:
+        StoreError: If it is of a newer format, of one that is too old, or not of Muster.
+        sqlite3.Error: If SQLite reports an error.
+    """
+    facts = facts_of(connection, path)
+    found = format_of(facts, path)
+    if found == FORMAT:
+        return
+    for number in range(found, FORMAT):
+        if number not in migrations:
+            raise StoreError(_too_old(found), path)
+    _copy(connection, path.with_name(f"{path.name}.format-{found}"))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number in range(found, FORMAT):
+            migrations[number](connection, facts)
+        facts |= {"format": FORMAT, "written_by": __version__}
+        write_facts(connection, facts)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _copy(connection: sqlite3.Connection, path: Path) -> None:
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)
+    copy = sqlite3.connect(draft)
+    try:
+        connection.backup(copy)
+    finally:
+        copy.close()
+    sync_file(draft)
+    draft.replace(path)
+    sync_directory(path.parent)
+
+
+# STORE-8
+def format_of(facts: Facts, path: Path) -> int:
+    """Return the format of a file.
+
+    Raises:
+        StoreError: If this version cannot know it, because a newer one wrote it.
+    """
+    found = facts.get("format")
+    if not isinstance(found, int):
+        raise damaged(path, "the table meta does not say its format")
+    if found > FORMAT:
+        writer = facts.get("written_by")
+        raise StoreError(
+            f"has format {found}, written by Muster {writer!s}; this is Muster "
+            f"{__version__}, which knows formats up to {FORMAT}: use the newer version",
+            path,
+        )
+    return found
+
+
+def _too_old(found: int) -> str:
+    return (
+        f"has format {found}, and Muster {__version__} cannot bring it to format {FORMAT}: "
+        f"open it with an older version that can"
+    )
+
+
+def facts_of(connection: sqlite3.Connection, path: Path) -> Facts:
+    """Read the facts about a file of any format.
+
+    Raises:
+        StoreError: If it is a file of something else, or its facts are damaged.
+        sqlite3.Error: If SQLite reports an error.
+    """
+    if path.stat().st_size == 0:
+        raise damaged(path, "the file is empty")
+    (found,) = connection.execute("PRAGMA application_id").fetchone()
+    if found != APPLICATION_ID:
+        raise StoreError(
+            "is a SQLite file of something else, or its beginning is damaged: "
+            "name the state directory of Muster, or restore it from a copy",
+            path,
+        )
+    return read_facts(connection, path)
+
+
+def checked_meta(connection: sqlite3.Connection, path: Path) -> StateMeta:
+    """Return the facts about a file of the present format, whose tables are as they should be.
+
+    Raises:
+        StoreError: If it is of another format, or if it is damaged.
+        sqlite3.Error: If SQLite reports an error.
+    """
+    facts = facts_of(connection, path)
+    found = format_of(facts, path)
+    if found < FORMAT:
+        raise StoreError(
+            f"has the older format {found}: open it once for writing, which brings it to "
+            f"format {FORMAT} after making a copy",
+            path,
+        )
+    tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+    if tables != dict(TABLES):
+        raise damaged(path, f"its tables are not those of format {FORMAT}")
+    return as_meta(facts, path)

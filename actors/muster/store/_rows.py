@@ -1,0 +1,191 @@
+"""Batches and checkpoints as rows, and their digests.
+
+STORE-4, STORE-5. The digest of a batch covers the digest of the batch before it, so the last one
+covers everything up to it; the digest of a part of a checkpoint covers its batch and the parts
+before.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+
+from muster.store._codec import CodecError, decode_events, encode_events
+from muster.store._decisions import decode_decisions, encode_decisions
+from muster.store._trouble import damaged
+from muster_core.decisions import Announced
+from muster_core.events import Event
+
+_BATCH: Final = struct.Struct(">qqqqqq")
+_PART: Final = struct.Struct(">qqqq")
+
+
+@final
+@attrs.frozen
+class BatchRow:
+    """One batch, ready to be written.
+
+    Attributes:
+        number: Its number; each is one more than the one before.
+        at_us: Its instant, in microseconds since the origin.
+        events: What was let in, as :func:`~muster.store._codec.encode_events` writes it.
+        decisions: What was decided, as ``encode_decisions`` writes it.
+        first_seq: The number of its first decision, or of the next one if it has none.
+        last_seq: The number of the last decision so far; ``first_seq - 1`` if it has none.
+    """
+
+    number: int
+    at_us: int
+    events: bytes
+    decisions: bytes
+    first_seq: int
+    last_seq: int
+
+
+def row_of(
+    number: int,
+    at_us: int,
+    events: tuple[Event, ...] | list[Event],
+    decisions: tuple[Announced, ...] | list[Announced],
+    last_seq: int,
+) -> BatchRow:
+    """Return the row of a batch.
+
+    Args:
+        number: Its number.
+        at_us: Its instant, in microseconds since the origin.
+        events: What was let in, in order.
+        decisions: What was decided, in order.
+        last_seq: The number of the last decision before it; 0 if there was none.
+    """
+    return BatchRow(
+        number,
+        at_us,
+        encode_events(events),
+        encode_decisions(decisions),
+        last_seq + 1,
+        last_seq + len(decisions),
+    )
+
+
+# STORE-4
+def batch_digest(before: bytes, row: BatchRow) -> bytes:
+    """Return the digest of a batch, from that of the batch before it."""
+    made = sha256(before)
+    made.update(
+        _BATCH.pack(
+            row.number,
+            row.at_us,
+            row.first_seq,
+            row.last_seq,
+            len(row.events),
+            len(row.decisions),
+        )
+    )
+    made.update(row.events)
+    made.update(row.decisions)
+    return made.digest()
+
+
+# STORE-5
+def part_digest(before: bytes, batch: int, part: int, parts: int, state: bytes) -> bytes:
+    """Return the digest of a part of a checkpoint.
+
+    Args:
+        before: The digest of the part before it; for the first one, that of the batch.
+        batch: The batch after which the checkpoint was taken.
+        part: The number of the part, from 0.
+        parts: How many parts there are, in the last one; 0 in those before it.
+        state: Its content.
+    """
+    return sha256(before + _PART.pack(batch, part, parts, len(state)) + state).digest()
+
+
+@final
+@attrs.frozen(slots=False)  # `cached_property` needs a dict
+class KeptBatch:
+    """A batch that was read.
+
+    Attributes:
+        number: Its number.
+        at_us: Its instant, in microseconds since the origin.
+        first_seq: The number of its first decision, or of the next one if it has none.
+        last_seq: The number of the last decision so far.
+        digest: Its digest.
+        packed_events: Its events as msgpack.
+        packed_decisions: Its decisions as msgpack.
+        path: The file that it comes from.
+    """
+
+    number: int
+    at_us: int
+    first_seq: int
+    last_seq: int
+    digest: bytes = attrs.field(repr=False)
+    packed_events: bytes = attrs.field(repr=False)
+    packed_decisions: bytes = attrs.field(repr=False)
+    path: Path = attrs.field(repr=False, eq=False)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """What was let in, in order.
+
+        Raises:
+            StoreError: If a newer version of Muster wrote something that this one does not know.
+        """
+        try:
+            return decode_events(self.packed_events)
+        except CodecError as error:
+            raise damaged(self.path, f"batch {self.number}: {error}") from error
+
+    @cached_property
+    def decisions(self) -> tuple[Announced, ...]:
+        """What was decided, in order.
+
+        Raises:
+            StoreError: As for the events.
+        """
+        try:
+            made = decode_decisions(self.packed_decisions, self.first_seq, self.at_us)
+        except CodecError as error:
+            raise damaged(self.path, f"batch {self.number}: {error}") from error
+        if len(made) != self.last_seq - self.first_seq + 1:
+            what = f"batch {self.number} has {len(made)} decisions"
+            raise damaged(self.path, f"{what}, not {self.last_seq - self.first_seq + 1}")
+        return made
+
+    def row(self) -> BatchRow:
+        """Return the row that it was read from."""
+        return BatchRow(
+            self.number,
+            self.at_us,
+            self.packed_events,
+            self.packed_decisions,
+            self.first_seq,
+            self.last_seq,
+        )
+
+
+@final
+@attrs.frozen
+class Checkpoint:
+    """What is known of a checkpoint without reading it.
+
+    Attributes:
+        batch: The batch after which it was taken; 0 before the first one.
+        at_us: The instant of that batch, in microseconds since the origin.
+        parts: How many parts of it there are.
+        size: The bytes of its state.
+        complete: Whether all its parts are there.
+    """
+
+    batch: int
+    at_us: int
+    parts: int
+    size: int
+    complete: bool

@@ -1,0 +1,412 @@
+"""The one writer of a state directory: batches, each group of them one transaction.
+
+All methods may be called in any thread, but by one at a time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias, final
+
+import attrs
+
+from muster._errors import StoreError
+from muster._version import __version__
+from muster.store import _checkpoints
+from muster.store._format import (
+    MIGRATIONS,
+    NAME,
+    PAGE_BYTES,
+    Migration,
+    bring_up_to_date,
+    checked_meta,
+    connect,
+    make_directory,
+    make_file,
+)
+from muster.store._lock import Lock
+from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_facts
+from muster.store._rows import BatchRow, Checkpoint, batch_digest
+from muster.store._select import ends_of
+from muster.store._trouble import telling
+
+Durability: TypeAlias = Literal["full", "process"]
+"""What a batch that was kept survives: a power cut, or the end of the process."""
+
+MAX_WAL_BYTES: Final = 64 * 1024 * 1024
+"""To what size the WAL is cut when it has been copied into the file."""
+
+_INSERT: Final = (
+    "INSERT INTO batch (number, at_us, events, decisions, first_seq, last_seq, digest)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+@final
+@attrs.frozen
+class NewState:
+    """What a state directory is made with.
+
+    Attributes:
+        partition: The name of the partition that runs.
+        origin_us: The origin of time, in microseconds since 1970 in UTC.
+        page_bytes: The size of a page of the file.
+    """
+
+    partition: str
+    origin_us: int
+    page_bytes: int = PAGE_BYTES
+
+
+@final
+class StateWriter:
+    """The writer of a state directory. Make one by :meth:`open` or :meth:`create`.
+
+    After an error of the disk it refuses to write more: what the disk has is not known then.
+    Close it, and open another one when the cause is mended.
+
+    Attributes:
+        path: The file.
+        is_new: Whether this call of :meth:`open` has made it.
+    """
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: Lock, *, is_new: bool
+    ) -> None:
+        self.path = path
+        self.is_new = is_new
+        self._connection = connection
+        self._lock = lock
+        self._broken: StoreError | None = None
+        self._is_closed = False
+        self._meta = checked_meta(connection, path)
+        self._ends = ends_of(connection, path, self._meta)
+        self._checked: set[int] = set()
+
+    @classmethod
+    def create(
+        cls, directory: Path, new: NewState, *, durability: Durability = "full"
+    ) -> StateWriter:
+        """Make a state directory, with parents, and open it.
+
+        Raises:
+            StoreError: If there is one already, or something else, or it cannot be made.
+        """
+        if (directory / NAME).exists():
+            raise StoreError("is a state directory already: open it", directory)
+        return cls.open(directory, durability=durability, new=new)
+
+    # STORE-1, STORE-15
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        *,
+        durability: Durability = "full",
+        new: NewState | None = None,
+        migrations: Mapping[int, Migration] = MIGRATIONS,
+    ) -> StateWriter:
+        """Open a state directory for writing.
+
+        Args:
+            directory: The directory.
+            durability: ``full`` to wait at each commit until the disk has it; ``process`` not to.
+            new: With what to make it if there is none; None if that is an error.
+            migrations: For each older format, what brings it to the next one.
+
+        Raises:
+            StoreError: If another process has it open for writing, if it is damaged or of a
+                newer format, or if it cannot be read and written.
+        """
+        path = directory / NAME
+        if new is None and not path.exists():
+            raise StoreError(f"is no state directory: there is no {NAME} in it", directory)
+        make_directory(directory)
+        lock = Lock(directory)
+        try:
+            is_new = new is not None and not path.exists()
+            if new is not None and is_new:
+                facts = new_facts(new.partition, new.origin_us)
+                sync = durability == "full"
+                make_file(directory, facts, page_bytes=new.page_bytes, sync=sync)
+            with telling(path, "open the file"):
+                return cls._opened(path, lock, durability, migrations, is_new=is_new)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def _opened(
+        cls,
+        path: Path,
+        lock: Lock,
+        durability: Durability,
+        migrations: Mapping[int, Migration],
+        *,
+        is_new: bool,
+    ) -> StateWriter:
+        connection = connect(path, "mode=rw")
+        try:
+            connection.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'OFF'}")
+            connection.execute(f"PRAGMA fullfsync = {int(durability == 'full')}")
+            bring_up_to_date(connection, path, migrations)
+            made = cls(path, connection, lock, is_new=is_new)
+            with made._transaction("open the file"):
+                made._change_facts(written_by=__version__, last_batch=made.last.batch)
+                _checkpoints.drop_unfinished(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def meta(self) -> StateMeta:
+        """The facts about it."""
+        return self._meta
+
+    @property
+    def last(self) -> Anchor:
+        """The last batch that is kept: its number, instant, digest and last ``seq``.
+
+        If none is kept, it is where the batches begin.
+        """
+        return self._ends.last
+
+    # STORE-15
+    def append(self, rows: Sequence[BatchRow]) -> None:
+        """Write batches in one transaction; when this returns, they are kept.
+
+        Args:
+            rows: The batches in order; the first one follows :attr:`last`.
+
+        Raises:
+            StoreError: If they cannot be written. None of them may be announced then; all of
+                them or none of them are kept.
+            ValueError: If a number or a ``seq`` does not follow the one before.
+        """
+        last = self._ends.last
+        values: list[tuple[object, ...]] = []
+        for row in rows:
+            if row.number != last.batch + 1 or row.first_seq != last.seq + 1:
+                msg = f"batch {row.number} does not follow batch {last.batch}"
+                raise ValueError(msg)
+            digest = batch_digest(last.digest, row)
+            values.append(
+                (
+                    row.number,
+                    row.at_us,
+                    row.events,
+                    row.decisions,
+                    row.first_seq,
+                    row.last_seq,
+                    digest,
+                )
+            )
+            last = Anchor(row.number, row.at_us, row.last_seq, digest)
+        with self._transaction(f"write batch {last.batch}"):
+            self._connection.executemany(_INSERT, values)
+        self._ends = attrs.evolve(self._ends, last=last)
+
+    @contextmanager
+    def _transaction(self, doing: str) -> Generator[None]:
+        if self._broken is not None:
+            what = "nothing more is written after an error; close the scheduler, and open it again"
+            raise StoreError(f"cannot {doing}: {what}", self.path) from self._broken
+        try:
+            with telling(self.path, doing):
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    self._roll_back()
+                    raise
+        except StoreError as error:
+            self._broken = error
+            raise
+
+    def _roll_back(self) -> None:
+        # SQLite has rolled back by itself after some errors. After others a rollback may fail too,
+        # and the error that came first is the one to tell.
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            pass
+
+    def _change_facts(self, **changes: str | int | bytes) -> None:
+        facts = read_facts(self._connection, self.path)
+        if any(facts[key] != value for key, value in changes.items()):
+            write_facts(self._connection, facts | changes)
+            self._meta = checked_meta(self._connection, self.path)
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return the checkpoints, the oldest first.
+
+        Raises:
+            StoreError: If they cannot be read.
+        """
+        with telling(self.path, "read the checkpoints"):
+            return _checkpoints.listed(self._connection, self._meta.anchor)
+
+    # STORE-5
+    def put_part(self, batch: int, part: int, state: bytes, *, last: bool) -> None:
+        """Write one part of a checkpoint, in a transaction of its own.
+
+        Batches may be appended between two parts. The checkpoint counts when the last part is
+        there; parts of one that was not finished go when the directory is opened again.
+
+        Args:
+            batch: The batch after which it was taken; 0 before the first one.
+            part: The number of the part; they come in order, from 0.
+            state: Its content.
+            last: Whether it is the last one.
+
+        Raises:
+            StoreError: If it cannot be written.
+            ValueError: If the batch is not kept, a part is missing before this one, or there is
+                a complete checkpoint of that batch.
+        """
+        anchor = self._meta.anchor
+        with self._transaction(f"write the checkpoint of batch {batch}"):
+            _checkpoints.insert(self._connection, anchor, batch, part, state, last=last)
+        if last:
+            self._checked.add(batch)
+
+    def put_checkpoint(self, batch: int, parts: Iterable[bytes]) -> None:
+        """Write a checkpoint, each part in a transaction of its own.
+
+        Args:
+            batch: The batch after which it was taken; 0 before the first one.
+            parts: Its parts, at least one.
+
+        Raises:
+            StoreError: If it cannot be written.
+            ValueError: If the batch is not kept, or there is a complete checkpoint of it.
+        """
+        everything = list(parts)
+        for part, state in enumerate(everything):
+            self.put_part(batch, part, state, last=part == len(everything) - 1)
+
+    def drop_checkpoints(self, keep: int = 2, *, most: int = 16) -> int:
+        """Remove checkpoints but for the newest ones, a few parts in one transaction.
+
+        Args:
+            keep: How many complete ones stay, at least 1.
+            most: How many parts are removed at most.
+
+        Returns:
+            How many parts were removed; 0 if nothing is left to do.
+
+        Raises:
+            StoreError: If they cannot be removed.
+        """
+        complete = [found.batch for found in self.checkpoints() if found.complete]
+        gone = complete[: -max(1, keep)]
+        return self._drop(gone, most)
+
+    def _drop(self, batches: Collection[int], most: int) -> int:
+        if not batches:
+            return 0
+        with self._transaction("remove checkpoints"):
+            return _checkpoints.remove(self._connection, batches, most)
+
+    # STORE-16
+    def prune(self, before_us: int, *, most: int = 1000) -> int:
+        """Remove batches that are older than an instant, some in one transaction.
+
+        Only batches up to the newest complete checkpoint go, and only if its digest holds.
+        Checkpoints of batches before those that are left go with them.
+
+        Args:
+            before_us: The instant, in microseconds since the origin.
+            most: How many batches are removed at most.
+
+        Returns:
+            How many batches and parts of checkpoints were removed; 0 if nothing is left to do.
+
+        Raises:
+            StoreError: If they cannot be removed, or the checkpoint that covers them is damaged.
+        """
+        anchor = self._meta.anchor
+        found = self.checkpoints()
+        stale = [one.batch for one in found if one.batch < anchor.batch]
+        if stale:
+            return self._drop(stale, most)
+        newest = max((one.batch for one in found if one.complete), default=0)
+        if newest <= anchor.batch:
+            return 0
+        if newest not in self._checked:
+            with telling(self.path, f"read the checkpoint of batch {newest}"):
+                _checkpoints.parts_of(self._connection, self.path, anchor, newest)
+            self._checked.add(newest)
+        limit = min(newest, anchor.batch + most)
+        with self._transaction("remove old batches"):
+            return self._remove_batches(before_us, limit)
+
+    def _remove_batches(self, before_us: int, limit: int) -> int:
+        row = self._connection.execute(
+            "SELECT number, at_us, last_seq, digest FROM batch"
+            " WHERE number <= ? AND at_us < ? ORDER BY number DESC LIMIT 1",
+            (limit, before_us),
+        ).fetchone()
+        if row is None:
+            return 0
+        removed = Anchor(*row)
+        done = self._connection.execute("DELETE FROM batch WHERE number <= ?", (removed.batch,))
+        self._change_facts(
+            anchor_batch=removed.batch,
+            anchor_at_us=removed.at_us,
+            anchor_seq=removed.seq,
+            anchor_digest=removed.digest,
+            last_batch=max(self._meta.last_batch, removed.batch),
+        )
+        return done.rowcount
+
+    def compact(self) -> None:
+        """Give the room of what was removed back to the file system.
+
+        Raises:
+            StoreError: If it fails; then nothing has changed.
+        """
+        with telling(self.path, "compact the file"):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Copy the WAL into the file, close it, and let others write. It may be called twice.
+
+        Raises:
+            StoreError: If the WAL cannot be copied. Nothing is lost: it stays beside the file.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._broken is None:
+                with self._transaction("close the file"):
+                    self._change_facts(last_batch=self.last.batch)
+                with telling(self.path, "close the file"):
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            try:
+                with telling(self.path, "close the file"):
+                    self._connection.close()
+            finally:
+                self._lock.release()
