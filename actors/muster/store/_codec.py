@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, Union, cast, final, get_a
 import attrs
 import msgpack
 
+from muster.store._asks import Ask, ask_apart, ask_together
 from muster_core.errors import MusterError
 from muster_core.events import Event
 from muster_core.resources import Resources
@@ -119,7 +120,7 @@ def encode(value: attrs.AttrsInstance) -> bytes:
 
 def plain(value: attrs.AttrsInstance) -> object:
     """Return an object of a class of attrs as maps, lists and scalars."""
-    return _unstructure_hook(type(value))(value)
+    return unstructure_hook(type(value))(value)
 
 
 def decode(data: bytes, wanted: type[T]) -> T:
@@ -154,7 +155,7 @@ def from_plain(value: object, wanted: type[T]) -> T:
 # STORE-6
 def encode_events(events: Iterable[Event]) -> bytes:
     """Return events as a msgpack array of maps, each with its operation as the tag."""
-    take_apart = _unstructure_hook(Event)
+    take_apart = unstructure_hook(Event)
     return pack([take_apart(event) for event in events])
 
 
@@ -230,6 +231,8 @@ def _converter() -> Converter:
     made.register_structure_hook_func(_is_enum, _member)
     made.register_unstructure_hook(Resources, _amounts)
     made.register_structure_hook(Resources, _resources)
+    made.register_unstructure_hook(Ask, ask_apart)
+    made.register_structure_hook(Ask, ask_together)
     made.register_unstructure_hook_factory(_is_words, _words_apart)
     made.register_unstructure_hook_factory(_is_pairs, _pairs_apart)
     made.register_structure_hook_factory(_is_mapping, _mapping_together)
@@ -240,7 +243,8 @@ def _converter() -> Converter:
 
 
 @cache
-def _unstructure_hook(wanted: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a class or a union
+def unstructure_hook(wanted: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a class or a union
+    """Return the function that takes apart a value of a type."""
     return _converter().get_unstructure_hook(wanted)
 
 
@@ -314,7 +318,7 @@ def _is_a_key(wanted: object) -> bool:
 
 def _pairs_apart(wanted: object) -> Callable[[Any], object]:
     """Return the hook for a mapping: a map, or pairs where a key is no scalar."""
-    of_key, of_value = map(_unstructure_hook, get_args(wanted))
+    of_key, of_value = map(unstructure_hook, get_args(wanted))
     if _is_a_key(get_args(wanted)[0]):
         return lambda value: {of_key(key): of_value(part) for key, part in value.items()}
     return lambda value: [(of_key(key), of_value(part)) for key, part in value.items()]
@@ -339,7 +343,7 @@ def _is_set(wanted: object) -> bool:
 def _set_apart(wanted: object) -> Callable[[Any], object]:
     """Return the hook for a set: a list in an order that depends on nothing but its members."""
     (member,) = get_args(wanted)
-    hook = _unstructure_hook(member)
+    hook = unstructure_hook(member)
 
     def take_apart(value: Iterable[Any]) -> object:
         parts: list[Any] = [hook(part) for part in value]
@@ -358,7 +362,7 @@ def _is_union(wanted: object) -> bool:
 
 
 def _union_apart(wanted: object) -> Callable[[Any], object]:
-    hooks = {member: (tag, _unstructure_hook(member)) for tag, member in _tagged(wanted).items()}
+    hooks = {member: (tag, unstructure_hook(member)) for tag, member in _tagged(wanted).items()}
 
     def take_apart(value: object) -> object:
         found = hooks.get(type(value))

@@ -18,11 +18,13 @@ import attrs
 
 from muster_core.structures.rows import Types
 
+# Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
+from muster_core.values.resources import Resources
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.structures.rows import Numbered
-    from muster_core.values.resources import Resources
 
 EVERY_SHAPE: Final = -1
 """The mask with every bit set."""

@@ -1,0 +1,111 @@
+"""The state of a checkpoint as msgpack, written in steps, so that others may run meanwhile.
+
+What is written is what :func:`muster.store._codec.encode` writes, but long tuples are taken apart
+item by item, and the whole comes in parts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
+
+import attrs
+import msgpack
+
+from muster.store._codec import decode, pack, unstructure_hook
+from muster_core.facts import Facts
+from muster_core.structures.steps import SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from muster_core.structures.steps import Steps
+
+PART_BYTES: Final = 256 * 1024
+"""How large a part is at least, in bytes, but for the last one. Each is one transaction."""
+
+
+# STORE-5, STORE-13
+def state_in_parts(facts: Facts) -> Steps[list[bytes]]:
+    """Return the parts of a checkpoint's state.
+
+    Args:
+        facts: What the checkpoint holds.
+    """
+    parts: list[bytes] = []
+    part: list[bytes] = []
+    size = 0
+    for piece in _pieces(facts, Facts):
+        yield
+        part.append(piece)
+        size += len(piece)
+        if size >= PART_BYTES:
+            parts.append(b"".join(part))
+            part.clear()
+            size = 0
+    if part or not parts:
+        parts.append(b"".join(part))
+    return parts
+
+
+def facts_of(parts: list[bytes] | tuple[bytes, ...]) -> Facts:
+    """Return what a checkpoint holds.
+
+    Raises:
+        CodecError: If it is unreadable, or a newer version of Muster wrote it.
+    """
+    return decode(b"".join(parts), Facts)
+
+
+def _pieces(value: Any, wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - of any class
+    """Yield a value as msgpack, in pieces of which none takes long to make."""
+    if attrs.has(wanted) and _is_long(value):
+        fields = [
+            (field.name, hint)
+            for field, hint in _fields(wanted)
+            if getattr(value, field.name) != field.default
+        ]
+        yield msgpack.Packer().pack_map_header(len(fields))
+        for name, hint in fields:
+            yield pack(name)
+            yield from _pieces(getattr(value, name), hint)
+    elif get_origin(wanted) is tuple and len(value) > SIZE:
+        (item, _) = get_args(wanted)  # Only tuples of one type are long.
+        yield msgpack.Packer().pack_array_header(len(value))
+        for at in range(0, len(value), SIZE):
+            yield from _items(value[at : at + SIZE], item)
+    else:
+        yield pack(unstructure_hook(wanted)(value))
+
+
+def _items(values: tuple[Any, ...], wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - as above
+    """Yield some items of a tuple, the short ones in one piece."""
+    short: list[bytes] = []
+    hook = unstructure_hook(wanted)
+    has_fields = attrs.has(wanted)
+    for value in values:
+        if has_fields and _is_long(value):
+            yield b"".join(short)
+            short.clear()
+            yield from _pieces(value, wanted)
+        else:
+            short.append(pack(hook(value)))
+    yield b"".join(short)
+
+
+def _is_long(value: Any) -> bool:  # noqa: ANN401 - as above
+    """Return whether a value has a long tuple, here or deeper."""
+    for field, _ in _fields(type(value)):
+        part = getattr(value, field.name)
+        if isinstance(part, tuple):
+            if len(part) > SIZE:  # pyright: ignore[reportUnknownArgumentType] - of any type
+                return True
+        elif attrs.has(type(part)) and _is_long(part):
+            return True
+    return False
+
+
+@cache
+def _fields(wanted: type) -> tuple[tuple[attrs.Attribute[Any], Any], ...]:
+    hints = get_type_hints(wanted)
+    return tuple((field, hints[field.name]) for field in attrs.fields(wanted))
