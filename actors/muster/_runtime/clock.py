@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final, Protocol, final
 
 import trio
 
 MICROSECONDS: Final = 1_000_000
 
+_LOOK_AGAIN_S: Final = 5.0
+"""How often a wait looks at the clock of the machine, in seconds: it may have been set."""
+
 
 class Clock(Protocol):
-    """The source of the time. It may start at any value: only differences count."""
+    """The source of the time.
+
+    It may start at any value: only differences count. With a store it tells microseconds since
+    1970 in UTC, since the next process has to go on from there.
+    """
 
     def now_us(self) -> int:
-        """Return the present time in microseconds; it must not go back."""
+        """Return the present time in microseconds; the scheduler's time never goes back with it."""
         ...
 
     async def wait_until_us(self, at_us: int) -> None:
@@ -40,3 +48,19 @@ class TrioClock:
         # Compared as `now_us` rounds, so that it never sleeps until a time that is reached.
         while self.now_us() < at_us:  # noqa: ASYNC110 - a clock has no event to wait for
             await trio.sleep_until(at_us / MICROSECONDS)
+
+
+@final
+class WallClock:
+    """The clock of the machine, which people may set."""
+
+    @staticmethod
+    def now_us() -> int:
+        """Return the microseconds since 1970 in UTC."""
+        return time.time_ns() // 1_000
+
+    async def wait_until_us(self, at_us: int) -> None:
+        """Wait until ``at_us``, in microseconds since 1970 in UTC; also if the clock is set."""
+        # It looks at the clock again and again, as nobody tells that it was set.
+        while (left_us := at_us - self.now_us()) > 0:  # noqa: ASYNC110
+            await trio.sleep(min(left_us / MICROSECONDS, _LOOK_AGAIN_S))

@@ -6,11 +6,10 @@ a call reads is what was announced: such a call waits until the batches before i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, assert_never, final
 
-import attrs
 import trio
 
 from muster._errors import ClosedSchedulerError
@@ -49,14 +48,16 @@ from muster._runtime.owners import broken
 from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
 from muster_core.errors import MusterError, RefusedError
-from muster_core.events import AddAsk, BindFailed, Event, Release, RemoveAsk
+from muster_core.events import AddAsk, BindFailed, Configure, Event, Release, RemoveAsk
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster._runtime.announcing.journal import Journal
     from muster._runtime.mailbox import Interleave
     from muster._runtime.storing.storage import Storage
+    from muster_core.config.model import Configuration
     from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.facts import Facts
     from muster_core.structures.steps import Steps
 
 
@@ -120,9 +121,7 @@ class LiveCoordinator:
         #: The values of a batch that is not on disk yet; None without a store.
         self._staged = None if storage is None else Staged()
         self._announcer = (
-            None
-            if storage is None
-            else Announcer(storage.write, self._outside, self._blame, pace)
+            None if storage is None else Announcer(storage.write, self._outside, self._blame, pace)
         )
         self._tracker = Tracker(
             machine, self._staged or Immediate(), all_bound=bindings is not None
@@ -184,7 +183,7 @@ class LiveCoordinator:
         """Start the owners, with what the store holds, and run the first batch."""
         storage, announcer = self._storage, self._announcer
         if storage is None or announcer is None:
-            await self._batches.start(self._nursery)
+            self._batches.start(self._nursery)
             self._nursery.start_soon(self._timekeeper.run)
             await self._run_batch(())
             return
@@ -198,8 +197,10 @@ class LiveCoordinator:
         self._pace.start()
         # Timers that came due while nobody ran go off before anything else.
         await self._batches.run_timers(self._now_us())
-        if storage.is_new or self._first is not None:
-            await self._run_batch([] if self._first is None else [Configure(self._first)])
+        if self._first not in {None, self._batches.machine.configuration}:
+            await self._run_batch([Configure(self._first)])
+        elif storage.is_new:
+            await self._run_batch(())
         await self._resume(bound)
         await announcer.catch_up()
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
@@ -236,15 +237,17 @@ class LiveCoordinator:
     async def _close(self) -> None:
         """Take the last checkpoint, and end the owners."""
         if self._storage is not None and self._announcer is not None:
-            await self._announcer.catch_up()
-            with self._blame.taken():
-                await self._storage.take_checkpoint(self._batches)
             await self._announcer.close()
+            with self._blame.taken():
+                await self._storage.keep_checkpoint(await self._batches.facts())
         await self._batches.close()
 
     def _now_us(self) -> int:
         """Return the present instant, which never goes back, even if the clock does."""
-        return max(self._timekeeper.now_us(), self._batches.machine.now_us)
+        clock_us, last_us = self._timekeeper.now_us(), self._batches.machine.now_us
+        if self._storage is not None:
+            self._storage.notice_time(clock_us, last_us)
+        return max(clock_us, last_us)
 
     # Serving
 
@@ -274,6 +277,31 @@ class LiveCoordinator:
         self._ended.clear()
         self._is_view_current = True
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
+        if self._storage is not None and self._storage.wants_checkpoint:
+            await self._take_checkpoint(None)
+
+    async def _take_checkpoint(self, call: TakeCheckpoint | None) -> None:
+        """Take the facts of a checkpoint now, and write them while batches go on.
+
+        Args:
+            call: The call that waits for it, or None.
+        """
+        if self._announcer is None:
+            assert call is not None, "a checkpoint that nobody wants"
+            call.answer.fail(RefusedError("there is no store: pass `store` to open_scheduler"))
+            return
+        await self._announcer.catch_up()
+        self._nursery.start_soon(self._keep_checkpoint, await self._batches.facts(), call)
+
+    async def _keep_checkpoint(self, facts: Facts, call: TakeCheckpoint | None) -> None:
+        assert self._storage is not None, "a checkpoint without a store"
+        try:
+            await self._storage.keep_checkpoint(facts)
+            if call is not None:
+                call.answer.give(None)
+        finally:
+            if call is not None:
+                refuse(call)  # unless it was answered
 
     # Before the batch is closed
 
@@ -422,8 +450,7 @@ class LiveCoordinator:
                 asks = self._tracker.select(call.state, call.queue, call.app)
                 call.answer.give(await self._pace.take(asks))
             case TakeCheckpoint():
-                await self._take_checkpoint()
-                call.answer.give(None)
+                await self._take_checkpoint(call)
             case _:
                 assert_never(call)
 

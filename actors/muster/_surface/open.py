@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
 
 from muster._errors import ClosedSchedulerError
 from muster._runtime.block import run_for_block
@@ -12,26 +14,33 @@ from muster._runtime.clients.binding import Bindings, Work
 from muster._runtime.clients.calls import Call, Note, TimeIsUp
 from muster._runtime.clients.client import Client
 from muster._runtime.clients.observers import Observers
-from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
-from muster._runtime.clock import Clock, TrioClock
+from muster._runtime.clients.tracking import Held, TrackedAsk
+from muster._runtime.clock import Clock, TrioClock, WallClock
 from muster._runtime.entry import Entry
-from muster._runtime.live_coordinator import LiveCoordinator, Record
+from muster._runtime.live_coordinator import LiveCoordinator
 from muster._runtime.pace import Pace
+from muster._runtime.storing.options import Durability, StoreOptions
 from muster._runtime.timekeeper import Timekeeper
 from muster._surface.allocation import Allocation
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.conversion import Config, configuration_of
 from muster._surface.scheduler import Scheduler
+from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
-from muster_core.errors import EventError
+from muster_core.errors import EventError, MusterError
+from muster_core.values.quantities import parse_duration
 
 if TYPE_CHECKING:
-    from muster._runtime.batches import Journal
+    from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.mailbox import Interleave
+    from muster._runtime.storing.storage import Storage
+
+CHECKPOINT_EVERY: Final = 50_000
+"""The default for after how many events a checkpoint is taken."""
 
 
 @asynccontextmanager
-async def open_scheduler(
+async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
     config: Config | None = None,
     *,
     partition: str | None = None,
@@ -41,6 +50,10 @@ async def open_scheduler(
     clock: Clock | None = None,
     journal: Journal | None = None,
     record: Record | None = None,
+    store: str | PathLike[str] | None = None,
+    durability: Durability = "full",
+    checkpoint_every: int = CHECKPOINT_EVERY,
+    keep: float | str | None = None,
     interleave: Interleave | None = None,
 ) -> AsyncGenerator[Scheduler, None]:
     """Run a scheduler for the time of an ``async with`` block.
@@ -62,6 +75,15 @@ async def open_scheduler(
             caller or observer does. If it raises, the scheduler ends and the block raises
             the exception.
         record: Receives all accepted events and the ends of batches, for a replay.
+        store: The state directory, which is made if it is missing. What the scheduler accepts is
+            kept there, and nothing is announced before it is. If the directory has a state, the
+            scheduler goes on from it; a ``config`` that differs from the one in force comes in as
+            ``configure``. Instants then count from the first opening. Default: nothing is kept.
+        durability: ``full``: what was announced survives a power cut. ``process``: it survives the
+            end of the process, also by ``kill -9``, and costs less.
+        checkpoint_every: After how many events a checkpoint is taken, from which the next start
+            goes on.
+        keep: How long history is kept, in seconds or as a duration; default: for ever.
         interleave: Awaited by every owner before it reads its mailbox. Tests use it to change
             the order of tasks, on which no decision depends.
 
@@ -71,7 +93,11 @@ async def open_scheduler(
     Raises:
         OSError: If the configuration is a file that cannot be read.
         ConfigError: If the configuration is refused.
-        EventError: If ``bind_timeout`` or ``bind_attempts`` is not above zero.
+        EventError: If ``bind_timeout``, ``bind_attempts``, ``checkpoint_every`` or ``keep`` is not
+            above zero, or ``durability`` is neither of the two.
+        RefusedError: If the configuration cannot replace the one that is kept.
+        StoreError: If the store cannot be opened, read or written, another process has it, or it
+            is damaged. What was announced is kept: mend the cause, and open it again.
         BrokenSchedulerError: If an owner of state fails because of a bug.
     """
     async with open_parts(
@@ -83,6 +109,7 @@ async def open_scheduler(
         clock=clock,
         journal=journal,
         record=record,
+        store=store_options(store, durability, checkpoint_every, keep),
         interleave=interleave,
     ) as (machine, client, observers):
         yield Scheduler(machine, client, observers.admit)
@@ -99,6 +126,7 @@ async def open_parts(
     clock: Clock | None,
     journal: Journal | None,
     record: Record | None,
+    store: StoreOptions | None,
     interleave: Interleave | None,
 ) -> AsyncGenerator[tuple[CoordinatorMachine, Client, Observers], None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
@@ -107,7 +135,7 @@ async def open_parts(
         The machine that decides, the client for calls, and the observers.
     """
     _check_limits(bind_timeout, bind_attempts)
-    machine = CoordinatorMachine(configuration_of(config, partition))
+    configuration = configuration_of(config, partition)
     entry: Entry[Call | Note] = Entry()
     observers = Observers()
     pace = Pace()
@@ -127,22 +155,74 @@ async def open_parts(
     async def ring() -> None:
         await tell(TimeIsUp())
 
-    used_clock = TrioClock() if clock is None else clock
-    coordinator = LiveCoordinator(
-        machine=machine,
-        journal=journal,
-        interleave=interleave,
-        pace=pace,
-        entry=entry,
-        timekeeper=Timekeeper(used_clock, used_clock.now_us(), ring),
-        tracker=Tracker(machine, all_bound=binder is not None),
-        observers=observers,
-        bindings=None if binder is None else Bindings(work_of(binder), bind_timeout, tell),
-        attempts=bind_attempts,
-        record=record,
-    )
-    async with run_for_block(coordinator.run, entry.close):
-        yield machine, client, observers
+    async with _storage(store, configuration.partition, clock, pace) as (used_clock, storage):
+        # With a store, the configuration is input as any other, so that a replay has it, too.
+        facts = None if storage is None else storage.facts
+        first = configuration if storage is None else default_configuration()
+        machine = CoordinatorMachine(first if facts is None else facts.configuration)
+        start_us = used_clock.now_us() if storage is None else storage.origin_us
+        coordinator = LiveCoordinator(
+            machine=machine,
+            journal=journal,
+            interleave=interleave,
+            pace=pace,
+            entry=entry,
+            timekeeper=Timekeeper(used_clock, start_us, ring),
+            observers=observers,
+            bindings=None if binder is None else Bindings(work_of(binder), bind_timeout, tell),
+            attempts=bind_attempts,
+            record=record,
+            storage=storage,
+            first=None if storage is None or config is None else configuration,
+        )
+        async with run_for_block(coordinator.run, entry.close):
+            yield machine, client, observers
+
+
+@asynccontextmanager
+async def _storage(
+    options: StoreOptions | None, partition: str, clock: Clock | None, pace: Pace
+) -> AsyncGenerator[tuple[Clock, Storage | None], None]:
+    """Open the store, if there is one; yield it with the clock to use."""
+    if options is None:
+        yield TrioClock() if clock is None else clock, None
+        return
+    used = WallClock() if clock is None else clock
+    # Whoever keeps nothing does not wait for the import of what a store needs.
+    from muster._runtime.storing.storage import open_storage  # noqa: PLC0415
+
+    async with open_storage(options, partition, used, pace) as storage:
+        yield used, storage
+
+
+def store_options(
+    store: str | PathLike[str] | None,
+    durability: Durability,
+    checkpoint_every: int,
+    keep: float | str | None,
+) -> StoreOptions | None:
+    """Return how a store is kept; None without one.
+
+    Raises:
+        EventError: If an argument is invalid.
+    """
+    if durability not in get_args(Durability):
+        msg = f"durability: {durability!r}: there are {', '.join(get_args(Durability))}"
+        raise EventError(msg)
+    if checkpoint_every < 1:
+        msg = f"checkpoint_every: {checkpoint_every!r} events: must be 1 or more"
+        raise EventError(msg)
+    try:
+        keep_us = None if keep is None else parse_duration(keep)
+    except MusterError as error:
+        msg = f"keep: {error}"
+        raise EventError(msg) from None
+    if keep_us == 0:
+        msg = f"keep: {keep!r}: must be above 0, or None to keep everything"
+        raise EventError(msg)
+    if store is None:
+        return None
+    return StoreOptions(Path(store), durability, checkpoint_every, keep_us)
 
 
 def _check_limits(timeout: float, attempts: int | None) -> None:

@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import muster
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
-from muster._surface.open import open_parts
+from muster._surface.open import CHECKPOINT_EVERY, open_parts, store_options
 from muster.asyncio._binding import Binder, HostBinder
 from muster.asyncio._block import open_bridge
 from muster.asyncio._bridge import Bridge
@@ -19,15 +20,15 @@ from muster.asyncio._scheduler import Scheduler
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
-    from muster._runtime.batches import Journal
+    from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.clock import Clock
-    from muster._runtime.live_coordinator import Record
     from muster._runtime.mailbox import Interleave
+    from muster._runtime.storing.options import Durability
     from muster._surface.conversion import Config
 
 
 @asynccontextmanager
-async def open_scheduler(
+async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
     config: Config | None = None,
     *,
     mode: Mode | str = Mode.THREAD,
@@ -38,6 +39,10 @@ async def open_scheduler(
     clock: Clock | None = None,
     journal: Journal | None = None,
     record: Record | None = None,
+    store: str | PathLike[str] | None = None,
+    durability: Durability = "full",
+    checkpoint_every: int = CHECKPOINT_EVERY,
+    keep: float | str | None = None,
     interleave: Interleave | None = None,
 ) -> AsyncGenerator[Scheduler, None]:
     """Run a scheduler for the time of an ``async with`` block of asyncio.
@@ -62,6 +67,10 @@ async def open_scheduler(
         journal: As for :func:`muster.open_scheduler`. It is called on the scheduler's side,
             with :attr:`Mode.THREAD` in another thread.
         record: As for :func:`muster.open_scheduler`. It is called on the scheduler's side.
+        store: As for :func:`muster.open_scheduler`.
+        durability: As for :func:`muster.open_scheduler`.
+        checkpoint_every: As for :func:`muster.open_scheduler`.
+        keep: As for :func:`muster.open_scheduler`.
         interleave: As for :func:`muster.open_scheduler`.
 
     Yields:
@@ -70,8 +79,9 @@ async def open_scheduler(
     Raises:
         OSError: If the configuration is a file that cannot be read.
         ConfigError: If the configuration is refused.
-        EventError: If there is no such mode, or ``bind_timeout`` or ``bind_attempts`` is not
-            above zero.
+        EventError: If there is no such mode, or another argument is invalid.
+        RefusedError: As for :func:`muster.open_scheduler`.
+        StoreError: As for :func:`muster.open_scheduler`.
         BrokenSchedulerError: If an owner of state fails because of a bug.
     """
     if mode not in set(Mode):
@@ -90,6 +100,7 @@ async def open_scheduler(
             clock=clock,
             journal=journal,
             record=record,
+            store=store_options(store, durability, checkpoint_every, keep),
             interleave=interleave,
         ) as (machine, client, observers):
 

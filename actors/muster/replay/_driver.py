@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, final
 
-from muster._runtime.batches import Journal
+from muster._runtime.announcing.journal import Journal
 from muster._surface.simulation import Simulation, open_simulation
 from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle
 from muster.replay._tally import Tally

@@ -8,7 +8,7 @@ share their resources and shapes, as those that came in one event do.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
@@ -57,7 +57,7 @@ def ask_together(value: object, _: object) -> Ask:
     if type(value) is not list:
         msg = f"{ascii(value)[:80]} is no ask"
         raise ValueError(msg)
-    values = cast("list[Any]", value)
+    values: list[Any] = value
     if not _FEWEST <= len(values) <= len(_FIELDS):
         msg = f"an ask of {len(values)} fields, not of {_FEWEST} to {len(_FIELDS)}"
         raise ValueError(msg)

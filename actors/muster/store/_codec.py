@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, Union, cast, final, get_a
 import attrs
 import msgpack
 
-from muster.store._asks import Ask, ask_apart, ask_together
+from muster.store._asks import ask_apart, ask_together
 from muster_core.errors import MusterError
 from muster_core.events import Event
+from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
 
 if TYPE_CHECKING:

@@ -95,7 +95,8 @@ def _items(values: tuple[Any, ...], wanted: Any) -> Iterator[bytes]:  # noqa: AN
 
 def _is_long(value: Any) -> bool:  # noqa: ANN401 - as above
     """Return whether a value has a long tuple, here or deeper."""
-    for field, _ in _fields(type(value)):
+    made: type = type(value)
+    for field, _ in _fields(made):
         part = getattr(value, field.name)
         if isinstance(part, tuple):
             if len(part) > SIZE:  # pyright: ignore[reportUnknownArgumentType] - of any type

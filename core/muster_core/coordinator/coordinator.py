@@ -116,6 +116,21 @@ class CoordinatorMachine:
         #: The decisions of the rounds of this batch.
         self._decided: deque[Decision] = deque()
 
+    @property
+    def requests(self) -> int:
+        """How many events there were so far; the index of the next one in a running scheduler."""
+        return self._requests
+
+    @property
+    def batches(self) -> int:
+        """How many batches have begun so far; the number of the present or the last one."""
+        return self._batches
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self.registry.configuration
+
     def start(self) -> list[AnyRoute]:
         """Return the messages that start the queues of the first configuration."""
         return self._note(list(self.registry.first_routes))

@@ -52,9 +52,7 @@ class Ears(Protocol):
     async def before(self, decided: Decided, /) -> None:
         """Tell the journal and the record."""
 
-    def after(
-        self, decided: Decided, bound: Sequence[tuple[TrackedAsk, Held]], /
-    ) -> Steps[None]:
+    def after(self, decided: Decided, bound: Sequence[tuple[TrackedAsk, Held]], /) -> Steps[None]:
         """Tell the observers, and start the work of bound asks."""
         ...
 
@@ -99,9 +97,7 @@ class Outside:
                     self._record.enter(decided.at_us, event)
                 self._record.close(decided.at_us)
 
-    def after(
-        self, decided: Decided, bound: Sequence[tuple[TrackedAsk, Held]], /
-    ) -> Steps[None]:
+    def after(self, decided: Decided, bound: Sequence[tuple[TrackedAsk, Held]], /) -> Steps[None]:
         """Tell the observers, and start the work of bound asks."""
         yield from self._observers.publish(decided.announced)
         if self._start is not None:

@@ -260,9 +260,9 @@ class Tracker:
                 found.extend((ask.seq, ask.number, identity.name, ask.name) for ask in piece)
                 yield
         selected: list[TrackedAsk] = []
-        for piece in in_pieces((yield from in_order(found, itemgetter(0, 1)))):
+        for names in in_pieces((yield from in_order(found, itemgetter(0, 1)))):
             yield
-            selected.extend(self.track(name, ask) for _, _, name, ask in piece)
+            selected.extend(self.track(name, ask) for _, _, name, ask in names)
         return selected
 
     def track_gang(self, gang: str) -> Watched[GangStatus]:

@@ -1,0 +1,210 @@
+"""The store of a running scheduler.
+
+SQLite runs in a thread, one call at a time. The announcer writes batches; checkpoints are written
+beside that, in parts, so that no batch waits long for one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple, final
+
+import attrs
+import trio
+
+from muster._runtime.pace import PIECE, Pace
+from muster._runtime.storing.options import StoreOptions
+from muster._runtime.storing.recovery import Kept, recover, version_in
+from muster.store._rows import row_of
+from muster.store._state import state_in_parts
+from muster.store._writer import NewState, StateWriter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from muster._runtime.batches import Batches, Decided
+    from muster._runtime.clock import Clock
+    from muster_core.facts import Facts
+
+R = TypeVar("R")
+A = TypeVarTuple("A")
+
+_LOG: Final = logging.getLogger("muster.store")
+
+
+@final
+class Storage:
+    """The store of a running scheduler. Make one by :func:`open_storage`.
+
+    Args:
+        writer: Writes the file.
+        options: How it is kept.
+        kept: What was in it.
+        pace: The pace of all tasks of the scheduler.
+
+    Attributes:
+        origin_us: The origin of time, in microseconds since 1970 in UTC.
+    """
+
+    def __init__(self, writer: StateWriter, options: StoreOptions, kept: Kept, pace: Pace) -> None:
+        self._writer = writer
+        self._options = options
+        self._kept = kept
+        self._pace = pace
+        self._limiter = trio.CapacityLimiter(1)
+        self._checkpointing = trio.Lock()
+        #: How many events were written since the last checkpoint.
+        self._events = 0
+        #: The batch after which the last checkpoint was taken.
+        self._covered = kept.checkpoint
+        self._last_seq = writer.last.seq
+        self._is_behind = False
+        self.origin_us = writer.meta.origin_us
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was written yet."""
+        return self._writer.last.batch == 0
+
+    @property
+    def facts(self) -> Facts | None:
+        """The checkpoint to begin with, or None to begin from nothing."""
+        return self._kept.facts
+
+    async def _run(self, call: Callable[[*A], R], *args: *A) -> R:
+        """Run a call in the store's thread; it is not given up when this task is cancelled."""
+        return await trio.to_thread.run_sync(call, *args, limiter=self._limiter)
+
+    async def restore(self, batches: Batches, nursery: trio.Nursery) -> None:
+        """Start all owners with what the store holds.
+
+        Args:
+            batches: Of a new machine, with the configuration of :attr:`facts`.
+            nursery: The nursery in which all owners run.
+
+        Raises:
+            StoreError: If the store is damaged, or today's decisions differ from those in it.
+        """
+        if self._kept.facts is None:
+            batches.start(nursery)
+        else:
+            await batches.load(nursery, self._kept.facts)
+        self._events = await recover(batches, self._kept, self._pace, self._run)
+        self._kept = attrs.evolve(self._kept, facts=None)  # It is in the owners now.
+
+    async def write(self, decided: Decided) -> None:
+        """Write a batch; when this returns, it is on disk.
+
+        Raises:
+            StoreError: If it cannot be written; it must not be announced then.
+        """
+        events, decisions = decided.events, decided.announced
+        made = (decided.number, decided.at_us, tuple(events), tuple(decisions), self._last_seq)
+        if len(events) + len(decisions) > PIECE:
+            row = await self._run(row_of, *made)
+        else:
+            row = row_of(*made)
+        await self._run(self._writer.append, (row,))
+        self._last_seq = row.last_seq
+        self._events += len(events)
+
+    # Checkpoints
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether so much came in that a checkpoint is due, and none is being written."""
+        due = self._events >= self._options.checkpoint_every
+        return due and not self._checkpointing.locked()
+
+    async def keep_checkpoint(self, facts: Facts) -> None:
+        """Write a checkpoint, and remove the history that it makes superfluous.
+
+        Args:
+            facts: The state after a batch that is on disk.
+
+        Raises:
+            StoreError: If it cannot be written.
+        """
+        async with self._checkpointing:
+            batch = facts.coordinator.batches
+            if batch == self._covered:
+                return
+            self._events = 0
+            parts = await self._pace.take(state_in_parts(facts))
+            for number, part in enumerate(parts):
+                last = number == len(parts) - 1
+                await self._run(self._put_part, batch, number, part, last)
+            self._covered = batch
+            await self._prune(facts.coordinator.now_us)
+
+    def _put_part(self, batch: int, number: int, part: bytes, last: bool) -> None:
+        self._writer.put_part(batch, number, part, last=last)
+
+    async def _prune(self, now_us: int) -> None:
+        keep_us = self._options.keep_us
+        if keep_us is not None:
+            while await self._run(self._writer.prune, now_us - keep_us):
+                pass
+
+    # Time
+
+    def notice_time(self, clock_us: int, now_us: int) -> None:
+        """Warn once if the clock was set back, so that time stands still.
+
+        Args:
+            clock_us: What the clock says, in microseconds since the origin.
+            now_us: The present instant of the scheduler.
+        """
+        if clock_us >= now_us:
+            self._is_behind = False
+        elif not self._is_behind:
+            self._is_behind = True
+            _LOG.warning(
+                "the clock was set back: time stands still for %.3f s, until it has caught up",
+                (now_us - clock_us) / 1e6,
+            )
+
+    async def close(self) -> None:
+        """Close the file.
+
+        Raises:
+            StoreError: If it cannot be closed; nothing that was written is lost.
+        """
+        with trio.CancelScope(shield=True):
+            await self._run(self._writer.close)
+
+
+@asynccontextmanager
+async def open_storage(
+    options: StoreOptions, partition: str, clock: Clock, pace: Pace
+) -> AsyncGenerator[Storage, None]:
+    """Open the store of a scheduler, or make it, for the time of a block.
+
+    Args:
+        options: How it is kept.
+        partition: The partition of a new one.
+        clock: The clock; the origin of a new one is now.
+        pace: The pace of all tasks of the scheduler.
+
+    Raises:
+        StoreError: If it cannot be opened, another process has it, or it is damaged.
+    """
+    new = NewState(partition, clock.now_us())
+
+    def opened() -> tuple[StateWriter, Kept]:
+        written_by = version_in(options.directory)
+        writer = StateWriter.open(options.directory, durability=options.durability, new=new)
+        try:
+            return writer, Kept.look(options.directory, written_by)
+        except BaseException:
+            writer.close()
+            raise
+
+    writer, kept = await trio.to_thread.run_sync(opened)
+    storage = Storage(writer, options, kept, pace)
+    try:
+        yield storage
+    finally:
+        await storage.close()
