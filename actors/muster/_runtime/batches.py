@@ -7,10 +7,12 @@ ends; this module does everything in between.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, final
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, assert_never, final
 
 import trio
 
+from muster._runtime.grace import finished
 from muster._runtime.mailbox import Interleave, Mailbox
 from muster._runtime.owners import ApplicationOwner, GangOwner, Leave, Owner, QueueOwner, Survey
 from muster._runtime.pace import PIECE, PORTION, Pace, slices
@@ -37,7 +39,7 @@ from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snap
 from muster_core.structures.steps import all_at_once, freed, in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 
     from muster_core.coordinator.coordinator import Outcome
     from muster_core.events import Event
@@ -47,31 +49,44 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+WRITE_GRACE_S: Final = 5.0
+"""How long an asynchronous journal may write after the program was cancelled, in seconds."""
+
 
 class Journal(Protocol):
     """An object of a program that receives all decisions.
 
-    A slow ``write`` stops the whole scheduler. So a journal may also have a method
-    ``write_in_steps``, as :class:`muster.feeds.DecisionLog` has. It is called instead of
-    ``write``, and does the same as a generator, which yields wherever other tasks may run. It is
-    not cancelled there.
+    ``write`` may be asynchronous (``async def``): then other tasks run while it waits. It is a part
+    of the program's loop in :mod:`muster.asyncio`. It must not call the scheduler, which waits for
+    it. It is not cancelled together with the program, so that a batch is not cut short. But if it
+    takes more than five seconds from then on, it is cancelled, and nobody learns of that batch.
+
+    A ``write`` that is not asynchronous stops the whole scheduler while it works. So a journal may
+    have a method ``write_in_steps`` instead, as :class:`muster.feeds.DecisionLog` has. It is called
+    instead of ``write``, and does the same as a generator, which yields wherever other tasks may
+    run. It is not cancelled there.
     """
 
-    def write(self, batch: Sequence[Announced], /) -> None:
+    def write(self, batch: Sequence[Announced], /) -> Awaitable[None] | None:
         """Receive the decisions of one batch, in order, before owners and callers do."""
 
 
-def _steps_of(journal: Journal | None) -> Callable[[Sequence[Announced]], Steps[None]]:
-    """Return the generator function that writes to a journal, or does nothing without one."""
-
-    def write(batch: Sequence[Announced]) -> Steps[None]:
-        if journal is not None:
-            journal.write(batch)
-        yield from ()
-
+def _writer(
+    journal: Journal | None, pace: Pace
+) -> Callable[[Sequence[Announced]], Awaitable[None]]:
+    """Return the function that writes a batch to a journal, or does nothing without one."""
     in_steps: Callable[[Sequence[Announced]], Steps[None]] | None
     in_steps = getattr(journal, "write_in_steps", None)
-    return write if in_steps is None else in_steps
+
+    async def write(batch: Sequence[Announced]) -> None:
+        if in_steps is not None:
+            await pace.take(in_steps(batch), shield=True)
+        elif journal is not None:
+            written = journal.write(batch)
+            if isawaitable(written):
+                await finished(written, WRITE_GRACE_S)
+
+    return write
 
 
 @final
@@ -103,7 +118,8 @@ class Batches:
         self._after = after
         #: The gangs that have reported in this batch.
         self._heard: set[str] = set()
-        self._write = _steps_of(journal)
+        #: Gives the decisions of a batch to the journal.
+        self._write = _writer(journal, pace)
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
         self._gang_reports: Mailbox[GangReport] = Mailbox(interleave)
@@ -238,7 +254,7 @@ class Batches:
         # No cancellation from here on, before the journal, the owners and `after` are done.
         with self.blamed():
             if outcome.announced:
-                await pace.take(self._write(outcome.announced), shield=True)
+                await self._write(outcome.announced)
         await pace.take(self._commit(outcome), shield=True)
         if self._after is not None:
             changed = {self._gangs[key].machine.name for key in outcome.gangs}
