@@ -17,6 +17,7 @@ if _TYPE_CHECKING:
     from muster._errors import (
         AllocationEndedError,
         AllocationLostError,
+        AskFailedError,
         AskParkedError,
         AskRemovedError,
         BindFailedError,
@@ -26,6 +27,7 @@ if _TYPE_CHECKING:
         GangTimedOutError,
         LaggedError,
         PreemptedError,
+        WorkFailedError,
     )
     from muster._runtime.batches import Journal
     from muster._runtime.clients.observers import Decisions, Lag
@@ -33,11 +35,12 @@ if _TYPE_CHECKING:
     from muster._runtime.live_coordinator import Record
     from muster._surface.allocation import Allocation
     from muster._surface.ask_options import AskOptions
-    from muster._surface.binder import Binder
+    from muster._surface.binder import Binder, ResumingBinder
     from muster._surface.handles import Application, Ask, Gang
     from muster._surface.open import open_scheduler
     from muster._surface.scheduler import Scheduler
     from muster._surface.simulation import Simulation, open_simulation
+    from muster._surface.trio_allocation import TrioAllocation
     from muster_core.decisions import Announced, Decision, Kind, Reason
     from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
     from muster_core.reasons import Code, ComparedKey, Explanation, Level, PendingReason
@@ -51,6 +54,7 @@ __all__ = [
     "Announced",
     "Application",
     "Ask",
+    "AskFailedError",
     "AskOptions",
     "AskParkedError",
     "AskPlace",
@@ -82,10 +86,13 @@ __all__ = [
     "Record",
     "RefusedError",
     "Resources",
+    "ResumingBinder",
     "Scheduler",
     "Simulation",
     "Snapshot",
     "Statistics",
+    "TrioAllocation",
+    "WorkFailedError",
     "__version__",
     "open_scheduler",
     "open_simulation",
@@ -101,11 +108,15 @@ _HOMES: _Final = {
         "Lag",
     ),
     "muster._runtime.batches": ("Journal",),
-    "muster._surface.binder": ("Binder",),
+    "muster._surface.binder": (
+        "Binder",
+        "ResumingBinder",
+    ),
     "muster._runtime.clock": ("Clock",),
     "muster._errors": (
         "AllocationEndedError",
         "AllocationLostError",
+        "AskFailedError",
         "AskParkedError",
         "AskRemovedError",
         "BindFailedError",
@@ -115,6 +126,7 @@ _HOMES: _Final = {
         "GangTimedOutError",
         "LaggedError",
         "PreemptedError",
+        "WorkFailedError",
     ),
     "muster._surface.handles": (
         "Application",
@@ -128,6 +140,7 @@ _HOMES: _Final = {
         "Simulation",
         "open_simulation",
     ),
+    "muster._surface.trio_allocation": ("TrioAllocation",),
     "muster_core.decisions": (
         "Announced",
         "Decision",

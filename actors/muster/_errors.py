@@ -8,14 +8,16 @@ The class of an error tells the caller what to do.
     ├── ClosedSchedulerError    the scheduler is closed: open another one
     ├── BrokenSchedulerError    the scheduler stopped because of a bug in it: report the bug
     ├── AskRemovedError         the ask was removed: add it again, if you still need it
-    │   └── BindFailedError     its work failed too often: see the cause
+    │   ├── BindFailedError     its work could not be started, too often: see the cause
+    │   └── AskFailedError      its work failed and it has no retry left: see the message
     ├── AskParkedError          its gang has timed out: remove the gang, or its members
     ├── AllocationEndedError    the ask no longer holds the node: stop the work
     │   └── AllocationLostError     the ask is pending again: wait until it is bound, start again
     │       └── PreemptedError      other asks needed the node
     ├── GangTimedOutError       not enough members got a node in time: remove the gang or members
     ├── GangRemovedError        the gang is not defined: define it
-    └── LaggedError             decisions came faster than they were read: open a new observer
+    ├── LaggedError             decisions came faster than they were read: open a new observer
+    └── WorkFailedError         a binder of the program raises it: the work was started and failed
 """
 
 from __future__ import annotations
@@ -45,15 +47,32 @@ class AskRemovedError(MusterError):
 
 @final
 class BindFailedError(AskRemovedError):
-    """An ask was removed because its work failed too often; the cause is the last failure.
+    """An ask was removed because its work could not be started, several times in a row.
+
+    The cause is the last failure.
 
     Attributes:
-        attempts: How often in a row the work failed.
+        attempts: How often in a row the ask ended as ``bind_failed``.
     """
 
     def __init__(self, message: str, attempts: int) -> None:
         super().__init__(message)
         self.attempts = attempts
+
+
+@final
+class AskFailedError(AskRemovedError):
+    """The work of an ask has failed, and the ask had no retry left, so it is gone.
+
+    The cause is what the binder raised, if a binder reported the failure.
+
+    Attributes:
+        reported: The message with which the failure was reported, or None.
+    """
+
+    def __init__(self, message: str, reported: str | None) -> None:
+        super().__init__(message)
+        self.reported = reported
 
 
 @final
@@ -74,7 +93,7 @@ class AllocationEndedError(MusterError):
 
 
 class AllocationLostError(AllocationEndedError):
-    """An allocation was lost: its ask has not completed, and is pending again or parked."""
+    """An allocation was lost: its ask is not over, and is pending again or parked."""
 
 
 @final
@@ -103,3 +122,17 @@ class LaggedError(MusterError):
     def __init__(self, message: str, missed: int) -> None:
         super().__init__(message)
         self.missed = missed
+
+
+class WorkFailedError(MusterError):
+    """Raised by a binder: the work of an allocation was started, and has failed.
+
+    The allocation is released as failed. If the ask has a retry left, it is pending again, else it
+    is gone. This does not count for ``bind_attempts``.
+
+    Args:
+        message: What the decision log says about the failure.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -18,16 +18,18 @@ from muster._runtime.entry import Entry
 from muster._runtime.live_coordinator import LiveCoordinator, Record
 from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
-from muster._surface.allocation import Allocation
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.conversion import Config, configuration_of
 from muster._surface.scheduler import Scheduler
+from muster._surface.trio_allocation import TrioAllocation
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
     from muster._runtime.batches import Journal
     from muster._runtime.mailbox import Interleave
+
+_Run = Callable[[TrioAllocation, Callable[[], None]], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -55,12 +57,12 @@ async def open_scheduler(
         partition: The partition to run; default: ``default``, or else the only one.
         binder: Does the work of bound asks; default: none, the program does the work itself.
         bind_timeout: How long the binder may take to start work, in seconds.
-        bind_attempts: How often in a row the work of an ask may fail before Muster removes
-            the ask; None for no limit.
+        bind_attempts: How often in a row an ask may end as ``bind_failed``, because its work
+            could not be started, before Muster removes the ask; None for no limit. Work that was
+            started and failed (:class:`WorkFailedError`) does not count, but ends the row.
         clock: The source of the time; default: trio's clock.
-        journal: Receives the decisions of each batch, in the coordinator's task, before any
-            caller or observer does. If it raises, the scheduler ends and the block raises
-            the exception.
+        journal: Receives the decisions of each batch, before any caller or observer does. If it
+            raises, the scheduler ends and the block raises the exception.
         record: Receives all accepted events and the ends of batches, for a replay.
         interleave: Awaited by every owner before it reads its mailbox. Tests use it to change
             the order of tasks, on which no decision depends.
@@ -118,11 +120,16 @@ async def open_parts(
         with suppress(ClosedSchedulerError):
             await entry.put(note)
 
-    def work_of(binder: Binder) -> Work:
+    def work_of(run: _Run) -> Work:
         async def work(ask: TrackedAsk, held: Held, started: Callable[[], None]) -> None:
-            await binder.run(Allocation(client, ask, held), started)
+            await run(TrioAllocation(client, ask, held), started)
 
         return work
+
+    def bindings_of(binder: Binder) -> Bindings:
+        resume: _Run | None = getattr(binder, "resume", None)
+        resumed = None if resume is None else work_of(resume)
+        return Bindings(work_of(binder.run), bind_timeout, tell, resumed)
 
     async def ring() -> None:
         await tell(TimeIsUp())
@@ -137,7 +144,7 @@ async def open_parts(
         timekeeper=Timekeeper(used_clock, used_clock.now_us(), ring),
         tracker=Tracker(machine, all_bound=binder is not None),
         observers=observers,
-        bindings=None if binder is None else Bindings(work_of(binder), bind_timeout, tell),
+        bindings=None if binder is None else bindings_of(binder),
         attempts=bind_attempts,
         record=record,
     )
