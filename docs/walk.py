@@ -83,7 +83,7 @@ WALK: Final = (
     ),
     Step("muster._runtime.batches:Batches._commit", "The commits go into the mailboxes."),
     Step("muster._runtime.clients.tracking:Tracker.update", "Handles see the allocation."),
-    Step("muster._surface.allocation:Allocation.__init__", "Ask.bound() returns it."),
+    Step("muster._surface.trio_allocation:TrioAllocation.__init__", "Ask.bound() returns it."),
 )
 
 LANES: Final = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -115,6 +116,70 @@ def test_pyright_objects_to_nothing_but_misuse(python: Path, folder: Path) -> No
     status, answer = said(*pyright, cwd=folder)
 
     assert status == 0, answer
+
+
+MIXED = CONSUMER / "mixed.py"
+MARK = re.compile(r"  # type: ignore\[[a-z-]+\]$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def unmarked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """Write the mistakes without their marks, and give the lines where they stand."""
+    text = MIXED.read_text(encoding="utf-8")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
+    folder = tmp_path_factory.mktemp("mixed")
+    (folder / MIXED.name).write_text(MARK.sub("", text), encoding="utf-8")
+    (folder / "pyrightconfig.json").write_text(PYRIGHT, encoding="utf-8")
+    return folder, lines
+
+
+def names_apart(message: str) -> bool:
+    """Whether a message is clear: it names two classes of allocations."""
+    return len(set(re.findall(r"\b\w*Allocation\b", message))) == 2
+
+
+def messages(answer: str, line: str) -> dict[int, str]:
+    """Give all that was said about each line of the mistakes.
+
+    Args:
+        answer: What the type checker says.
+        line: The pattern of the beginning of a message, with the number of the line. What does not
+            begin like that belongs to the message before.
+    """
+    found: dict[int, str] = {}
+    number = None
+    for one in answer.splitlines():
+        start = re.search(line, one)
+        number = number if start is None else int(start[1])
+        if number is not None:
+            found[number] = found.get(number, "") + one + "\n"
+    return found
+
+
+def test_mypy_tells_the_allocations_of_trio_and_asyncio_apart(
+    python: Path, unmarked: tuple[Path, list[int]]
+) -> None:
+    folder, lines = unmarked
+    mypy = [sys.executable, "-m", "mypy", f"--python-executable={python}", "--strict"]
+
+    status, answer = said(*mypy, "--no-error-summary", "--cache-dir=cache", MIXED.name, cwd=folder)
+
+    found = messages(answer, rf"{MIXED.name}:(\d+): ")
+    assert (status, sorted(found)) == (1, lines), answer
+    assert [line for line in lines if not names_apart(found[line])] == [], answer
+
+
+def test_pyright_tells_the_allocations_of_trio_and_asyncio_apart(
+    python: Path, unmarked: tuple[Path, list[int]]
+) -> None:
+    folder, lines = unmarked
+    pyright = [sys.executable, "-m", "pyright", "--pythonpath", str(python), MIXED.name]
+
+    status, answer = said(*pyright, cwd=folder)
+
+    found = messages(answer, rf"{MIXED.name}:(\d+):")
+    assert (status, sorted(found)) == (1, lines), answer
+    assert [line for line in lines if not names_apart(found[line])] == [], answer
 
 
 def used(programs: Iterable[Path]) -> set[str]:

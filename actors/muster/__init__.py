@@ -17,6 +17,7 @@ if _TYPE_CHECKING:
     from muster._errors import (
         AllocationEndedError,
         AllocationLostError,
+        AskFailedError,
         AskParkedError,
         AskRemovedError,
         BindFailedError,
@@ -27,17 +28,19 @@ if _TYPE_CHECKING:
         LaggedError,
         PreemptedError,
         StoreError,
+        WorkFailedError,
     )
     from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.clients.observers import Decisions, Lag
     from muster._runtime.clock import Clock
     from muster._surface.allocation import Allocation
     from muster._surface.ask_options import AskOptions
-    from muster._surface.binder import Binder
+    from muster._surface.binder import Binder, ResumingBinder
     from muster._surface.handles import Application, Ask, Gang
     from muster._surface.open import open_scheduler
     from muster._surface.scheduler import Scheduler
     from muster._surface.simulation import Simulation, open_simulation
+    from muster._surface.trio_allocation import TrioAllocation
     from muster_core.decisions import Announced, Decision, Kind, Reason
     from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
     from muster_core.reasons import Code, ComparedKey, Explanation, Level, PendingReason
@@ -51,6 +54,7 @@ __all__ = [
     "Announced",
     "Application",
     "Ask",
+    "AskFailedError",
     "AskOptions",
     "AskParkedError",
     "AskPlace",
@@ -82,11 +86,14 @@ __all__ = [
     "Record",
     "RefusedError",
     "Resources",
+    "ResumingBinder",
     "Scheduler",
     "Simulation",
     "Snapshot",
     "Statistics",
     "StoreError",
+    "TrioAllocation",
+    "WorkFailedError",
     "__version__",
     "open_scheduler",
     "open_simulation",
@@ -105,11 +112,15 @@ _HOMES: _Final = {
         "Journal",
         "Record",
     ),
-    "muster._surface.binder": ("Binder",),
+    "muster._surface.binder": (
+        "Binder",
+        "ResumingBinder",
+    ),
     "muster._runtime.clock": ("Clock",),
     "muster._errors": (
         "AllocationEndedError",
         "AllocationLostError",
+        "AskFailedError",
         "AskParkedError",
         "AskRemovedError",
         "BindFailedError",
@@ -120,6 +131,7 @@ _HOMES: _Final = {
         "LaggedError",
         "PreemptedError",
         "StoreError",
+        "WorkFailedError",
     ),
     "muster._surface.handles": (
         "Application",
@@ -132,6 +144,7 @@ _HOMES: _Final = {
         "Simulation",
         "open_simulation",
     ),
+    "muster._surface.trio_allocation": ("TrioAllocation",),
     "muster_core.decisions": (
         "Announced",
         "Decision",

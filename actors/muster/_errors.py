@@ -8,7 +8,8 @@ The class of an error tells the caller what to do.
     ├── ClosedSchedulerError    the scheduler is closed: open another one
     ├── BrokenSchedulerError    the scheduler stopped because of a bug in it: report the bug
     ├── AskRemovedError         the ask was removed: add it again, if you still need it
-    │   └── BindFailedError     its work failed too often: see the cause
+    │   ├── BindFailedError     its work could not be started, too often: see the cause
+    │   └── AskFailedError      its work failed and it has no retry left: see the message
     ├── AskParkedError          its gang has timed out: remove the gang, or its members
     ├── AllocationEndedError    the ask no longer holds the node: stop the work
     │   └── AllocationLostError     the ask is pending again: wait until it is bound, start again
@@ -16,6 +17,7 @@ The class of an error tells the caller what to do.
     ├── GangTimedOutError       not enough members got a node in time: remove the gang or members
     ├── GangRemovedError        the gang is not defined: define it
     ├── LaggedError             decisions came faster than they were read: open a new observer
+    ├── WorkFailedError         a binder of the program raises it: the work was started and failed
     └── StoreError              the state directory cannot be used: mend what the message names
 """
 
@@ -47,15 +49,32 @@ class AskRemovedError(MusterError):
 
 @final
 class BindFailedError(AskRemovedError):
-    """An ask was removed because its work failed too often; the cause is the last failure.
+    """An ask was removed because its work could not be started, several times in a row.
+
+    The cause is the last failure.
 
     Attributes:
-        attempts: How often in a row the work failed.
+        attempts: How often in a row the ask ended as ``bind_failed``.
     """
 
     def __init__(self, message: str, attempts: int) -> None:
         super().__init__(message)
         self.attempts = attempts
+
+
+@final
+class AskFailedError(AskRemovedError):
+    """The work of an ask has failed, and the ask had no retry left, so it is gone.
+
+    The cause is what the binder raised, if a binder reported the failure.
+
+    Attributes:
+        reported: The message with which the failure was reported, or None.
+    """
+
+    def __init__(self, message: str, reported: str | None) -> None:
+        super().__init__(message)
+        self.reported = reported
 
 
 @final
@@ -76,7 +95,7 @@ class AllocationEndedError(MusterError):
 
 
 class AllocationLostError(AllocationEndedError):
-    """An allocation was lost: its ask has not completed, and is pending again or parked."""
+    """An allocation was lost: its ask is not over, and is pending again or parked."""
 
 
 @final
@@ -121,3 +140,17 @@ class StoreError(MusterError):
     def __init__(self, message: str, path: Path) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
+
+
+class WorkFailedError(MusterError):
+    """Raised by a binder: the work of an allocation was started, and has failed.
+
+    The allocation is released as failed. If the ask has a retry left, it is pending again, else it
+    is gone. This does not count for ``bind_attempts``.
+
+    Args:
+        message: What the decision log says about the failure.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)

@@ -200,6 +200,7 @@ class Run:
         start: Says that the work has started.
         begun_s: When it was begun.
         cancelled: It was cancelled.
+        ending: What the allocation said then of why it ends.
         over: It has come back.
         cleanup: If there is one, the run ends only when this is set.
     """
@@ -208,6 +209,7 @@ class Run:
     start: Callable[[], None]
     begun_s: float
     cancelled: bool = False
+    ending: str | None = None
     over: bool = False
     cleanup: trio.Event | None = None
     error: BaseException | None = None
@@ -225,6 +227,7 @@ class Run:
                 raise self.error
         except trio.Cancelled:
             self.cancelled = True
+            self.ending = self.allocation.ending
             if self.cleanup is not None:
                 with trio.CancelScope(shield=True):
                     await self.cleanup.wait()

@@ -30,13 +30,6 @@ class Blocking:
         """Do the work."""
 
 
-class ForTrio:
-    """A binder that is no binder in asyncio: the handles are others."""
-
-    async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
-        """Do the work."""
-
-
 class Approximate:
     """A clock that gives seconds."""
 
@@ -72,7 +65,7 @@ def opening() -> None:
     muster.open_scheduler(bind_timeout="5s")  # type: ignore[arg-type]
     muster.open_scheduler(None, "default")  # type: ignore[call-arg]
     muster.open_scheduler(3)  # type: ignore[arg-type]
-    muster.asyncio.open_scheduler(binder=ForTrio())  # type: ignore[arg-type]
+    muster.asyncio.open_scheduler(binder=Deaf())  # type: ignore[arg-type]
     with muster.open_scheduler():  # type: ignore[attr-defined]
         pass
     SubprocessBinder("sleep 1")  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import assert_type, final
+from typing import Literal, assert_type, final
 
 import attrs
 import trio
@@ -23,6 +23,12 @@ class Containers:
         await trio.sleep(1)
         started()
         assert_type(await allocation.ended(), muster.Reason)
+        raise muster.WorkFailedError("exit status 3") from OSError()
+
+    async def resume(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
+        """Find the work again."""
+        started()
+        assert_type(allocation.ending, muster.Reason | Literal["closing"] | None)
 
 
 @final
@@ -88,6 +94,7 @@ def exited(allocation: muster.Allocation, status: int) -> None:
 async def main() -> None:
     """Open schedulers with them."""
     binder: muster.Binder = Containers()
+    resuming: muster.ResumingBinder = Containers()
     clock: muster.Clock = Stepped()
     journal: muster.Journal = Lines()
     record: muster.Record = History()
@@ -101,7 +108,7 @@ async def main() -> None:
         interleave=testing.Interleaving(1),
     ) as scheduler:
         assert_type(scheduler, muster.Scheduler)
-    async with muster.open_scheduler(binder=Containers(), clock=Stepped(), record=History()):
+    async with muster.open_scheduler(binder=resuming, clock=Stepped(), record=History()):
         pass
     recording = testing.Recording()
     local = SubprocessBinder(command, exited=exited, grace_period=2)

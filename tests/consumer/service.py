@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import assert_type
+from typing import Literal, assert_type
 
 import trio
 
 import muster
 from muster import testing
 from muster.config_files import parse_configuration, read_configuration
-from muster_core.events import AddNode, Release
+from muster_core.events import AddNode, Outcome, Release
 from muster_core.reasons import Fact
 from muster_core.snapshots import (
     AppSnapshot,
@@ -96,7 +96,9 @@ async def work(ask: muster.Ask) -> None:
     if explanation is not None:
         why(explanation)
     allocation = await ask.bound()
-    assert_type(allocation, muster.Allocation)
+    assert_type(allocation, muster.TrioAllocation)
+    either: muster.Allocation = allocation
+    assert_type(either.ending, muster.Reason | Literal["closing"] | None)
     assert_type((allocation.app, allocation.ask), tuple[str, str])
     assert_type((allocation.node, allocation.queue), tuple[str, str])
     assert_type(allocation.gang, str | None)
@@ -113,6 +115,8 @@ async def work(ask: muster.Ask) -> None:
     except muster.AllocationEndedError as error:
         assert_type(error.reason, muster.Reason)
     assert_type(await allocation.release(), bool)
+    assert_type(await allocation.release(outcome="failed", message="exit status 1"), bool)
+    await allocation.release(Outcome.COMPLETED)
     assert_type(await allocation.ended(), muster.Reason)
     await ask.remove()
 
@@ -208,6 +212,8 @@ async def errors(scheduler: muster.Scheduler) -> None:
     except muster.BindFailedError as error:
         assert_type(error.attempts, int)
         assert_type(error.__cause__, BaseException | None)
+    except muster.AskFailedError as error:
+        assert_type(error.reported, str | None)
     except (muster.AskRemovedError, muster.AskParkedError):
         pass
     except (muster.EventError, muster.RefusedError):

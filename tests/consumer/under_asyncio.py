@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import assert_type, final
+from typing import Literal, assert_type, final
 
 import muster
 import muster.asyncio
@@ -22,6 +22,16 @@ class Containers:
         """Start the work, say so, and come back when it has ended."""
         await asyncio.sleep(1)
         started()
+        try:
+            await asyncio.sleep(10)
+        finally:
+            assert_type(allocation.ending, muster.Reason | Literal["closing"] | None)
+
+    async def resume(
+        self, allocation: muster.asyncio.Allocation, started: Callable[[], None]
+    ) -> None:
+        """Find the work again."""
+        raise LookupError(allocation.ask)
 
 
 async def set_up(scheduler: muster.asyncio.Scheduler) -> None:
@@ -74,7 +84,7 @@ async def work(wanted: muster.asyncio.Ask) -> None:
     assert_type((wanted.app, wanted.name), tuple[str, str])
     assert_type(await wanted.why(), muster.Explanation | None)
     allocation = await wanted.bound()
-    assert_type(allocation, muster.asyncio.Allocation)
+    assert_type(allocation, muster.asyncio.AsyncioAllocation)
     assert_type((allocation.app, allocation.ask, allocation.node), tuple[str, str, str])
     assert_type((allocation.queue, allocation.gang), tuple[str, str | None])
     assert_type(allocation.resources, muster.Resources)
@@ -84,6 +94,7 @@ async def work(wanted: muster.asyncio.Ask) -> None:
     except muster.AllocationEndedError as error:
         assert_type(error.reason, muster.Reason)
     assert_type(await allocation.release(), bool)
+    assert_type(await allocation.release("failed", message="exit status 1"), bool)
     assert_type(await allocation.ended(), muster.Reason)
     await wanted.remove()
 
@@ -107,6 +118,7 @@ async def watch(scheduler: muster.asyncio.Scheduler) -> None:
 async def main() -> None:
     """Open it, do all of it, and close it."""
     binder: muster.asyncio.Binder = Containers()
+    resuming: muster.asyncio.ResumingBinder = Containers()
     opened = muster.asyncio.open_scheduler(
         Path("queues.yaml"),
         mode=muster.asyncio.Mode.GUEST,
@@ -120,7 +132,7 @@ async def main() -> None:
         assert_type(scheduler, muster.asyncio.Scheduler)
         await asyncio.gather(set_up(scheduler), ask(scheduler), watch(scheduler))
         await work(scheduler.ask("app", "one"))
-    async with muster.asyncio.open_scheduler(mode="thread"):
+    async with muster.asyncio.open_scheduler(mode="thread", binder=resuming):
         pass
 
 

@@ -221,15 +221,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         "who is preempted is told only that the allocation has ended",
-        "muster._surface.allocation:Allocation._cut_short",
+        "muster._surface.trio_allocation:TrioAllocation._cut_short",
         "if end in _FOR_OTHERS:",
         "if False:",
     ),
     Mutant(
         "of several reasons in one batch the last is told, not that of the own allocation",
         "muster._runtime.clients.tracking:Tracker._look_through",
-        "touched.get(name) or decision.reason",
-        "decision.reason or touched.get(name)",
+        "touched.get(name) or end",
+        "end or touched.get(name)",
     ),
     Mutant(
         "an ask is tried once too often",

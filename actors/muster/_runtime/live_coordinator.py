@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never, final
 
 import trio
 
-from muster._errors import ClosedSchedulerError
+from muster._errors import ClosedSchedulerError, WorkFailedError
 from muster._runtime.announcing.announcer import Announcement, Announcer, Outside
 from muster._runtime.announcing.journal import Blame, JournalWriter, Record
 from muster._runtime.batches import Batches, Decided
@@ -28,6 +28,7 @@ from muster._runtime.clients.calls import (
     Note,
     Reading,
     SettleNow,
+    StartFailed,
     Survey,
     TakeCheckpoint,
     TimeIsUp,
@@ -36,7 +37,6 @@ from muster._runtime.clients.calls import (
     Why,
     WithdrawAsk,
     WorkEnded,
-    WorkFailed,
     WorkStarted,
     refuse,
 )
@@ -48,7 +48,15 @@ from muster._runtime.owners import broken
 from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
 from muster_core.errors import MusterError, RefusedError
-from muster_core.events import AddAsk, BindFailed, Configure, Event, Release, RemoveAsk
+from muster_core.events import (
+    AddAsk,
+    BindFailed,
+    Configure,
+    Event,
+    Outcome,
+    Release,
+    RemoveAsk,
+)
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
@@ -74,7 +82,7 @@ class LiveCoordinator:
         timekeeper: Knows the time, and reports when a timer is due.
         observers: The observers.
         bindings: Runs the binder, or None without one.
-        attempts: How often in a row the work of an ask may fail; None for no limit.
+        attempts: How often in a row an ask may end as ``bind_failed``; None for no limit.
         record: Receives accepted events and ends of batches, or None.
         storage: Keeps what is let in and decided, or None.
         first: The configuration to begin with; None for that of the machine.
@@ -311,13 +319,17 @@ class LiveCoordinator:
             case Enter():
                 events: Sequence[Event] = call.events
                 self._is_view_current = False
-            case EndAllocation() | WorkEnded():
-                events = await self._end(call.ask, call.held, Release(call.ask.app, call.ask.name))
+            case EndAllocation(ask, held, outcome, message):
+                events = await self._end(ask, held, Release(ask.app, ask.name, outcome, message))
+            case WorkEnded(ask, held, failure):
+                events = await self._end(ask, held, _release(ask, failure))
+                if events:
+                    held.error = failure
             case WithdrawAsk(ask):
                 await self._update_view()
                 there = self._tracker.has(ask)
                 events = [RemoveAsk(ask.app, ask.name)] if there else []
-            case WorkFailed(ask, held, error, counts):
+            case StartFailed(ask, held, error, counts):
                 events = await self._end(ask, held, BindFailed(ask.app, ask.name))
                 if (
                     events
@@ -422,7 +434,7 @@ class LiveCoordinator:
                 return partial(call.answer.give, None)
             case WorkStarted():
                 self._tracker.started(call.ask, call.held)
-            case TimeIsUp() | WorkEnded() | WorkFailed():
+            case TimeIsUp() | WorkEnded() | StartFailed():
                 pass
             case _:
                 assert_never(call)
@@ -481,6 +493,13 @@ class LiveCoordinator:
                 if isinstance(event, AddAsk) and refusal is None:
                     asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
         return Entered(tuple(refusals), tuple(asks))
+
+
+def _release(ask: TrackedAsk, failure: WorkFailedError | None) -> Release:
+    """Return the event that says how the work of an ask has ended."""
+    if failure is None:
+        return Release(ask.app, ask.name)
+    return Release(ask.app, ask.name, Outcome.FAILED, str(failure) or None)
 
 
 def _take(call: Call | Note) -> bool:

@@ -8,6 +8,7 @@ import trio
 from typing_extensions import override
 
 from muster._errors import (
+    AskFailedError,
     AskParkedError,
     AskRemovedError,
     BindFailedError,
@@ -18,9 +19,9 @@ from muster._runtime.clients.calls import TrackAsk, TrackGang, Why, WithdrawAsk
 from muster._runtime.clients.client import Client, raise_closed
 from muster._runtime.clients.tracking import AskStatus, Closed, Held, TrackedAsk
 from muster._runtime.pace import PIECE, slices
-from muster._surface.allocation import Allocation
 from muster._surface.ask_options import check_options
 from muster._surface.conversion import Amounts, event_of, gang_name
+from muster._surface.trio_allocation import TrioAllocation
 from muster_core.decisions import Reason
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace
@@ -111,7 +112,7 @@ class Ask:
         self.app = app
         self.name = name
 
-    async def bound(self) -> Allocation:
+    async def bound(self) -> TrioAllocation:
         """Wait until the ask is bound; with a binder, also until its work has started.
 
         After a preemption this waits for the next allocation. For an ask that has completed
@@ -120,7 +121,8 @@ class Ask:
         Raises:
             RefusedError: If there is no such ask.
             AskRemovedError: If the ask was removed, or its application was.
-            BindFailedError: If the ask was removed because its work failed too often.
+            BindFailedError: If the ask was removed because its work could not be started.
+            AskFailedError: If its work has failed, and it had no retry left.
             AskParkedError: If the gang of the ask has timed out.
             ClosedSchedulerError: If the scheduler is closed.
         """
@@ -131,7 +133,7 @@ class Ask:
                 await raise_closed()
             held = self._held(tracked, status)
             if held is not None:
-                return Allocation(self._client, tracked, held)
+                return TrioAllocation(self._client, tracked, held)
             await tracked.status.changed()
 
     async def _track(self) -> TrackedAsk:
@@ -147,7 +149,8 @@ class Ask:
 
         Raises:
             AskRemovedError: If the ask was removed.
-            BindFailedError: If the ask was removed because its work failed too often.
+            BindFailedError: If the ask was removed because its work could not be started.
+            AskFailedError: If its work has failed, and it had no retry left.
             AskParkedError: If the gang of the ask has timed out.
         """
         name = f"ask {self.app}/{self.name}"
@@ -160,6 +163,7 @@ class Ask:
             case None:
                 if status.held is not None and status.held.ended.value is Reason.COMPLETED:
                     return status.held
+                _check_not_failed(name, status.held)
                 if status.is_given_up:
                     msg = f"{name} was removed: its work failed {status.failures} times in a row"
                     raise BindFailedError(msg, status.failures) from status.error
@@ -201,6 +205,18 @@ class Ask:
     @override
     def __repr__(self) -> str:
         return f"<Ask {self.app}/{self.name}>"
+
+
+def _check_not_failed(name: str, held: Held | None) -> None:
+    """Check the last allocation of an ask that is gone.
+
+    Raises:
+        AskFailedError: If the ask has gone because its work had failed.
+    """
+    if held is None or not held.for_good or held.ended.value is not Reason.FAILED:
+        return
+    msg = f"{name} has failed" if held.message is None else f"{name} has failed: {held.message}"
+    raise AskFailedError(msg, held.message) from held.error
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
 from pathlib import Path
@@ -21,10 +21,10 @@ from muster._runtime.live_coordinator import LiveCoordinator
 from muster._runtime.pace import Pace
 from muster._runtime.storing.options import Durability, StoreOptions
 from muster._runtime.timekeeper import Timekeeper
-from muster._surface.allocation import Allocation
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.conversion import Config, configuration_of
 from muster._surface.scheduler import Scheduler
+from muster._surface.trio_allocation import TrioAllocation
 from muster_core.config import default_configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.errors import EventError, MusterError
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 CHECKPOINT_EVERY: Final = 50_000
 """The default for after how many events a checkpoint is taken."""
+
+_Run = Callable[[TrioAllocation, Callable[[], None]], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -68,12 +70,12 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
         partition: The partition to run; default: ``default``, or else the only one.
         binder: Does the work of bound asks; default: none, the program does the work itself.
         bind_timeout: How long the binder may take to start work, in seconds.
-        bind_attempts: How often in a row the work of an ask may fail before Muster removes
-            the ask; None for no limit.
+        bind_attempts: How often in a row an ask may end as ``bind_failed``, because its work
+            could not be started, before Muster removes the ask; None for no limit. Work that was
+            started and failed (:class:`WorkFailedError`) does not count, but ends the row.
         clock: The source of the time; default: trio's clock.
-        journal: Receives the decisions of each batch, in the coordinator's task, before any
-            caller or observer does. If it raises, the scheduler ends and the block raises
-            the exception.
+        journal: Receives the decisions of each batch, before any caller or observer does. If it
+            raises, the scheduler ends and the block raises the exception.
         record: Receives all accepted events and the ends of batches, for a replay.
         store: The state directory, which is made if it is missing. What the scheduler accepts is
             kept there, and nothing is announced before it is. If the directory has a state, the
@@ -146,11 +148,16 @@ async def open_parts(
         with suppress(ClosedSchedulerError):
             await entry.put(note)
 
-    def work_of(binder: Binder) -> Work:
+    def work_of(run: _Run) -> Work:
         async def work(ask: TrackedAsk, held: Held, started: Callable[[], None]) -> None:
-            await binder.run(Allocation(client, ask, held), started)
+            await run(TrioAllocation(client, ask, held), started)
 
         return work
+
+    def bindings_of(binder: Binder) -> Bindings:
+        resume: _Run | None = getattr(binder, "resume", None)
+        resumed = None if resume is None else work_of(resume)
+        return Bindings(work_of(binder.run), bind_timeout, tell, resumed)
 
     async def ring() -> None:
         await tell(TimeIsUp())
@@ -169,7 +176,7 @@ async def open_parts(
             entry=entry,
             timekeeper=Timekeeper(used_clock, start_us, ring),
             observers=observers,
-            bindings=None if binder is None else Bindings(work_of(binder), bind_timeout, tell),
+            bindings=None if binder is None else bindings_of(binder),
             attempts=bind_attempts,
             record=record,
             storage=storage,

@@ -7,9 +7,10 @@ program's loop, or as a guest in that loop (:class:`Mode`). Errors and messages 
 
 from __future__ import annotations
 
-from muster.asyncio._binding import Binder
+from muster._surface.allocation import Allocation
+from muster._surface.binder import Binder, ResumingBinder
 from muster.asyncio._decisions import Decisions
-from muster.asyncio._handles import Allocation, Application, Ask, Gang
+from muster.asyncio._handles import Application, Ask, AsyncioAllocation, Gang
 from muster.asyncio._link import Mode
 from muster.asyncio._open import open_scheduler
 from muster.asyncio._scheduler import Scheduler
@@ -18,10 +19,12 @@ __all__ = [
     "Allocation",
     "Application",
     "Ask",
+    "AsyncioAllocation",
     "Binder",
     "Decisions",
     "Gang",
     "Mode",
+    "ResumingBinder",
     "Scheduler",
     "open_scheduler",
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, final
+
+from typing_extensions import override
 
 import muster
 from muster.asyncio._block import hold
@@ -12,40 +14,39 @@ from muster.asyncio._mirror import Mirror, called, each, given
 
 if TYPE_CHECKING:
     from muster.asyncio._bridge import Bridge
-    from muster_core.resources import Resources
+    from muster_core.decisions import Reason
 
 
 @final
-class Allocation(Mirror[muster.Allocation]):
-    """The handle of an allocation, like :class:`muster.Allocation`.
+class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
+    """An allocation in asyncio: the same as any, but :meth:`running` yields nothing."""
 
-    Attributes:
-        app: The name of the application.
-        ask: The name of the ask.
-        node: The name of the node.
-        queue: The path of the application's queue.
-        resources: The resources that the ask holds, in base units.
-        gang: The full name of the gang of the ask, or None.
-    """
+    def __init__(self, bridge: Bridge, inner: muster.TrioAllocation) -> None:
+        Mirror.__init__(self, bridge, inner)
+        muster.Allocation.__init__(
+            self,
+            app=inner.app,
+            ask=inner.ask,
+            node=inner.node,
+            queue=inner.queue,
+            resources=inner.resources,
+            gang=inner.gang,
+        )
 
-    def __init__(self, bridge: Bridge, inner: muster.Allocation) -> None:
-        super().__init__(bridge, inner)
-        self.app: str = inner.app
-        self.ask: str = inner.ask
-        self.node: str = inner.node
-        self.queue: str = inner.queue
-        self.resources: Resources = inner.resources
-        self.gang: str | None = inner.gang
+    @property
+    @override
+    def ending(self) -> Reason | Literal["closing"] | None:
+        return self._inner.ending
 
-    release = called(muster.Allocation.release)
-    ended = called(muster.Allocation.ended)
+    release = called(muster.TrioAllocation.release)
+    ended = called(muster.TrioAllocation.ended)
 
+    @override
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
         """Run the body of an ``async with`` block while the allocation lasts.
 
         If the allocation ends from outside, the body is cancelled, as by :func:`asyncio.timeout`.
-        When the body ends, raises or is cancelled otherwise, the allocation is released.
 
         Raises:
             AllocationLostError: See :meth:`muster.Allocation.running`.
@@ -70,7 +71,7 @@ class Ask(Mirror[muster.Ask]):
         self.app: str = inner.app
         self.name: str = inner.name
 
-    bound = called(muster.Ask.bound, Allocation)
+    bound = called(muster.Ask.bound, AsyncioAllocation)
     remove = called(muster.Ask.remove)
     why = called(muster.Ask.why)
 

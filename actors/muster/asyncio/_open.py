@@ -10,9 +10,9 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 import muster
-from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
+from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S, Binder
 from muster._surface.open import CHECKPOINT_EVERY, open_parts, store_options
-from muster.asyncio._binding import Binder, HostBinder
+from muster.asyncio._binding import binder_for_trio, journal_for_trio
 from muster.asyncio._block import open_bridge
 from muster.asyncio._bridge import Bridge
 from muster.asyncio._link import Mode
@@ -64,8 +64,9 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
         bind_timeout: As for :func:`muster.open_scheduler`.
         bind_attempts: As for :func:`muster.open_scheduler`.
         clock: The source of the time, used on the scheduler's side; default: trio's clock.
-        journal: As for :func:`muster.open_scheduler`. It is called on the scheduler's side,
-            with :attr:`Mode.THREAD` in another thread.
+        journal: As for :func:`muster.open_scheduler`. If ``write`` is asynchronous, it runs in
+            this loop. Otherwise it is called on the scheduler's side, with :attr:`Mode.THREAD` in
+            another thread.
         record: As for :func:`muster.open_scheduler`. It is called on the scheduler's side.
         store: As for :func:`muster.open_scheduler`.
         durability: As for :func:`muster.open_scheduler`.
@@ -94,11 +95,11 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
         async with open_parts(
             config,
             partition=partition,
-            binder=None if binder is None else HostBinder(bridge, binder, context),
+            binder=None if binder is None else binder_for_trio(bridge, binder, context),
             bind_timeout=bind_timeout,
             bind_attempts=bind_attempts,
             clock=clock,
-            journal=journal,
+            journal=None if journal is None else journal_for_trio(bridge, journal, context),
             record=record,
             store=store_options(store, durability, checkpoint_every, keep),
             interleave=interleave,

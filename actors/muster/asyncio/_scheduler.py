@@ -28,8 +28,8 @@ class Scheduler(Mirror[muster.Scheduler]):
     that was cancelled has done nothing. If it is too late to cancel a call, it returns its
     result, and the task is cancelled where it waits next.
 
-    Functions that a program passes in (filters of decisions, journals, examiners) are called on
-    the scheduler's side, with :attr:`Mode.THREAD` in another thread.
+    Functions that a program passes in (filters of decisions, examiners, journals that are not
+    asynchronous) are called on the scheduler's side, with :attr:`Mode.THREAD` in another thread.
     """
 
     __repr__ = object.__repr__  # that of the inner one would name a class of trio

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from inspect import isawaitable
 from typing import Protocol, final
 
 from muster._runtime.announcing.journal import Journal
@@ -42,10 +43,22 @@ class Journals:
     def __init__(self, journals: Sequence[Journal]) -> None:
         self._journals = tuple(journals)
 
-    def write(self, batch: Sequence[Announced], /) -> None:
-        """Pass a batch to every journal."""
-        for journal in self._journals:
-            journal.write(batch)
+    def write(self, batch: Sequence[Announced], /) -> Awaitable[None] | None:
+        """Pass a batch to every journal; the result is awaitable only if that of one of them is."""
+        for number, journal in enumerate(self._journals, 1):
+            written = journal.write(batch)
+            if isawaitable(written):
+                return self._go_on(written, number, batch)
+        return None
+
+    async def _go_on(
+        self, written: Awaitable[None], number: int, batch: Sequence[Announced]
+    ) -> None:
+        await written
+        for journal in self._journals[number:]:
+            written_too = journal.write(batch)
+            if isawaitable(written_too):
+                await written_too
 
 
 async def replay(

@@ -16,7 +16,7 @@ ONE = {"vcore": 1}
 # Allocation.running
 
 
-async def start(scheduler: muster.Scheduler) -> muster.Allocation:
+async def start(scheduler: muster.Scheduler) -> muster.TrioAllocation:
     ask = await scheduler.add_ask("a", "k", ONE, run_for=60)
     return await ask.bound()
 
@@ -257,7 +257,7 @@ async def test_running_when_the_scheduler_is_closed() -> None:
 async def test_a_body_that_ends_after_the_scheduler() -> None:
     gate = trio.Event()
 
-    async def body(allocation: muster.Allocation) -> None:
+    async def body(allocation: muster.TrioAllocation) -> None:
         async with allocation.running() as scope:
             with trio.CancelScope(shield=True):
                 await gate.wait()

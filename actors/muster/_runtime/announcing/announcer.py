@@ -154,9 +154,7 @@ class Announcer:
         """
         try:
             async for announcement in self._out:
-                # What is on disk is announced, also while the scheduler is cancelled.
-                with trio.CancelScope(shield=True):
-                    await self._announce(announcement)
+                await self._announce(announcement)
             self._drained.set()
         except Exception as error:
             if self._blame.is_for(error):
@@ -167,6 +165,7 @@ class Announcer:
             self._out.close()
 
     async def _announce(self, announcement: Announcement) -> None:
+        # No cancellation comes from the commit on: what is on disk is announced.
         try:
             decided = announcement.decided
             if decided is not None:

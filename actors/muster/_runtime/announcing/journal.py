@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, final
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+from muster._runtime.announcing.grace import finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Sequence
 
     from muster._runtime.pace import Pace
     from muster_core.decisions import Announced
@@ -14,16 +17,25 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
 
+WRITE_GRACE_S: Final = 5.0
+"""How long an asynchronous journal may write after the program was cancelled, in seconds."""
+
+
 class Journal(Protocol):
     """An object of a program that receives all decisions.
 
-    A slow ``write`` stops the whole scheduler. So a journal may also have a method
-    ``write_in_steps``, as :class:`muster.feeds.DecisionLog` has. It is called instead of
-    ``write``, and does the same as a generator, which yields wherever other tasks may run. It is
-    not cancelled there.
+    ``write`` may be asynchronous (``async def``): then other tasks run while it waits. It is a part
+    of the program's loop in :mod:`muster.asyncio`. It must not call the scheduler, which waits for
+    it. It is not cancelled together with the program, so that a batch is not cut short. But if it
+    takes more than five seconds from then on, it is cancelled, and nobody learns of that batch.
+
+    A ``write`` that is not asynchronous stops the whole scheduler while it works. So a journal may
+    have a method ``write_in_steps`` instead, as :class:`muster.feeds.DecisionLog` has. It is called
+    instead of ``write``, and does the same as a generator, which yields wherever other tasks may
+    run. It is not cancelled there.
     """
 
-    def write(self, batch: Sequence[Announced], /) -> None:
+    def write(self, batch: Sequence[Announced], /) -> Awaitable[None] | None:
         """Receive the decisions of one batch, in order, before callers and observers do."""
 
 
@@ -79,23 +91,19 @@ class JournalWriter:
     def __init__(self, journal: Journal | None, blame: Blame, pace: Pace) -> None:
         self._blame = blame
         self._pace = pace
-        self._steps = _steps_of(journal)
+        self._journal = journal
+        in_steps: Callable[[Sequence[Announced]], Steps[None]] | None
+        in_steps = getattr(journal, "write_in_steps", None)
+        self._in_steps = in_steps
 
     async def write(self, announced: Sequence[Announced]) -> None:
-        """Write the decisions of one batch; this is not cancelled."""
-        if announced:
-            with self._blame.taken():
-                await self._pace.take(self._steps(announced), shield=True)
-
-
-def _steps_of(journal: Journal | None) -> Callable[[Sequence[Announced]], Steps[None]]:
-    """Return the generator function that writes to a journal, or does nothing without one."""
-
-    def write(batch: Sequence[Announced]) -> Steps[None]:
-        if journal is not None:
-            journal.write(batch)
-        yield from ()
-
-    in_steps: Callable[[Sequence[Announced]], Steps[None]] | None
-    in_steps = getattr(journal, "write_in_steps", None)
-    return write if in_steps is None else in_steps
+        """Write the decisions of one batch; this is not cancelled at once."""
+        if not announced or self._journal is None:
+            return
+        with self._blame.taken():
+            if self._in_steps is not None:
+                await self._pace.take(self._in_steps(announced), shield=True)
+                return
+            written = self._journal.write(announced)
+            if isawaitable(written):
+                await finished(written, WRITE_GRACE_S)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 
 import attrs
 import trio
 
-from muster._runtime.clients.calls import Note, WorkEnded, WorkFailed, WorkStarted
+from muster._errors import WorkFailedError
+from muster._runtime.clients.calls import Note, StartFailed, WorkEnded, WorkStarted
+from muster._runtime.clients.tracking import CLOSED
+from muster_core.decisions import Reason
 
 if TYPE_CHECKING:
     from muster._runtime.clients.tracking import Closed, Held, TrackedAsk
-    from muster_core.decisions import Reason
 
 Work = Callable[["TrackedAsk", "Held", Callable[[], None]], Awaitable[None]]
 """Does the work of one allocation, and calls the last argument when the work has started."""
+
+
+def _own_scope() -> trio.CancelScope:
+    # Only this scope cancels the work, so that the reason can be set before.
+    return trio.CancelScope(shield=True)
 
 
 @final
@@ -24,10 +31,11 @@ class _Job:
     """One run of a binder.
 
     Attributes:
+        do: Does the work.
         ask: The ask.
         held: Its allocation.
         before: The previous run of the ask, which may still be ending, or None.
-        scope: Cancelled to end the run.
+        scope: Cancelled to end the run. Cancellations from outside do not reach the run otherwise.
         settled: Set when the work has started, or will not start any more.
         finished: Set when the binder has returned or raised.
         has_begun: Whether the binder was called.
@@ -36,10 +44,11 @@ class _Job:
         is_late: Whether the work did not start in time.
     """
 
+    do: Work
     ask: TrackedAsk
     held: Held
     before: _Job | None
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    scope: trio.CancelScope = attrs.field(factory=_own_scope)
     settled: trio.Event = attrs.field(factory=trio.Event)
     finished: trio.Event = attrs.field(factory=trio.Event)
     has_begun: bool = False
@@ -77,6 +86,8 @@ class Bindings:
         work: Does the work of an allocation.
         timeout_s: How long the binder may take to start work, in seconds of trio's clock.
         tell: Sends a note to the coordinator; it may wait for a place at the entry.
+        resume: Goes on with the work of an allocation from an earlier run of the program; None if
+            the binder cannot.
     """
 
     def __init__(
@@ -84,32 +95,44 @@ class Bindings:
         work: Work,
         timeout_s: float,
         tell: Callable[[Note], Awaitable[None]],
+        resume: Work | None = None,
     ) -> None:
         self._do = work
+        self._resume = resume
         self._timeout_s = timeout_s
         self._tell = tell
         #: The last unfinished run of each ask, by the names of application and ask.
         self._jobs: dict[tuple[str, str], _Job] = {}
 
-    def start(self, nursery: trio.Nursery, ask: TrackedAsk, held: Held) -> None:
+    @property
+    def can_resume(self) -> bool:
+        """Whether the binder can go on with the work of an earlier run of the program."""
+        return self._resume is not None
+
+    def start(
+        self, nursery: trio.Nursery, ask: TrackedAsk, held: Held, *, resume: bool = False
+    ) -> None:
         """Start the work of an allocation.
 
         Args:
             nursery: The nursery in which it runs.
             ask: The ask.
             held: Its allocation.
+            resume: Whether to go on with the work instead, as the binder can.
         """
         name = (ask.app, ask.name)
-        job = self._jobs[name] = _Job(ask, held, self._jobs.get(name))
+        do = self._resume if resume else self._do
+        assert do is not None, "the binder cannot resume"
+        job = self._jobs[name] = _Job(do, ask, held, self._jobs.get(name))
         nursery.start_soon(self._run, job)
 
     async def _run(self, job: _Job) -> None:
         try:
             await self._supervise(job)
             if not job.has_told and not job.is_late and job.held.ended.value is None:
-                # The binder has cancelled the scope around it, so no note was sent.
+                # The binder has cancelled the nursery around it, so no note was sent.
                 error = RuntimeError("the binder has cancelled itself")
-                await self._tell(WorkFailed(job.ask, job.held, error))
+                await self._tell(StartFailed(job.ask, job.held, error))
         except BaseExceptionGroup as group:
             first, *others = group.exceptions
             if others:
@@ -123,21 +146,34 @@ class Bindings:
                 job.scope.cancel()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._work, job)
-                with trio.move_on_after(self._timeout_s):
-                    await job.settled.wait()
-                if job.has_started:
-                    await self._tell(WorkStarted(job.ask, job.held))
-                elif not job.settled.is_set():
-                    await self._give_up(job)
+                try:
+                    await self._watch(job)
+                except BaseException:
+                    # The work is shielded, so nobody else would cancel it.
+                    if not nursery.cancel_scope.cancel_called:  # else it has cancelled itself
+                        job.held.is_to_end(CLOSED)
+                    job.scope.cancel()
+                    raise
+
+    async def _watch(self, job: _Job) -> None:
+        """Wait until the work has started, or has not in time, and until the run has finished."""
+        with trio.move_on_after(self._timeout_s):
+            await job.settled.wait()
+        if job.has_started:
+            await self._tell(WorkStarted(job.ask, job.held))
+        elif not job.settled.is_set():
+            await self._give_up(job)
+        await job.finished.wait()
 
     async def _give_up(self, job: _Job) -> None:
         """Report that the work did not start in time, without waiting for the binder to end."""
         job.is_late = True
         job.settled.set()
+        job.held.is_to_end(Reason.BIND_FAILED)
         job.scope.cancel()
         why = "" if job.has_begun else ", as an earlier run of the ask had not ended"
         error = TimeoutError(f"the work had not started after {self._timeout_s:g} s{why}")
-        await self._tell(WorkFailed(job.ask, job.held, error, counts=job.has_begun))
+        await self._tell(StartFailed(job.ask, job.held, error, counts=job.has_begun))
 
     async def _work(self, job: _Job) -> None:
         error: Exception | None = None
@@ -146,8 +182,8 @@ class Bindings:
                 await job.wait_for_earlier()
                 if not job.scope.cancel_called:  # Otherwise the allocation or the time is over.
                     job.has_begun = True
-                    await self._do(job.ask, job.held, job.start)
-        except Exception as raised:  # noqa: BLE001 - any exception means that the work failed
+                    await job.do(job.ask, job.held, job.start)
+        except Exception as raised:  # noqa: BLE001 - any exception means that the bind failed
             error = raised
         except BaseExceptionGroup as group:
             # A binder with a nursery raised while it was cancelled from outside: only the
@@ -159,11 +195,12 @@ class Bindings:
             self._finish(job)
         if job.is_late or job.scope.cancelled_caught or job.held.ended.value is not None:
             return
-        job.has_told = True
-        if error is None:
-            await self._tell(WorkEnded(job.ask, job.held))
+        failure = None if error is None else _failure_in(error)
+        if error is None or failure is not None:
+            await self._tell(WorkEnded(job.ask, job.held, failure))
         else:
-            await self._tell(WorkFailed(job.ask, job.held, error))
+            await self._tell(StartFailed(job.ask, job.held, error))
+        job.has_told = True
 
     def _finish(self, job: _Job) -> None:
         job.finished.set()
@@ -175,3 +212,13 @@ class Bindings:
             earlier = job.unfinished()
             if earlier is not None:
                 self._jobs[name] = earlier
+
+
+def _failure_in(error: Exception) -> WorkFailedError | None:
+    """Return the first error in a group that says that the work has failed, or None."""
+    if isinstance(error, WorkFailedError):
+        return error
+    if isinstance(error, ExceptionGroup):
+        group = cast("ExceptionGroup[Exception]", error)
+        return next((found for one in group.exceptions if (found := _failure_in(one))), None)
+    return None

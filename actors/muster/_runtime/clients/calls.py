@@ -10,12 +10,12 @@ import outcome
 import trio
 from typing_extensions import override
 
-from muster._errors import ClosedSchedulerError
+from muster._errors import ClosedSchedulerError, WorkFailedError
 from muster._runtime.clients.tracking import GangStatus, Held, TrackedAsk
 from muster._runtime.clients.watched import Watched
 from muster._runtime.requests import Examined, Reply
 from muster_core.errors import RefusedError
-from muster_core.events import Event
+from muster_core.events import Event, Outcome
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace, Snapshot
 
@@ -101,6 +101,8 @@ class EndAllocation:
 
     ask: TrackedAsk
     held: Held
+    outcome: Outcome = Outcome.COMPLETED
+    message: str | None = None
     answer: Answer[bool] = attrs.field(factory=Answer[bool])
 
 
@@ -221,16 +223,23 @@ class WorkStarted:
 @final
 @attrs.frozen(eq=False)
 class WorkEnded:
-    """The work of an allocation has ended."""
+    """The work of an allocation has ended.
+
+    Attributes:
+        ask: The ask.
+        held: Its allocation.
+        failure: With what it has failed; None if it has completed.
+    """
 
     ask: TrackedAsk
     held: Held
+    failure: WorkFailedError | None = None
 
 
 @final
 @attrs.frozen(eq=False)
-class WorkFailed:
-    """The work of an allocation did not start, or failed later.
+class StartFailed:
+    """The work of an allocation could not be started.
 
     Attributes:
         ask: The ask.
@@ -245,14 +254,14 @@ class WorkFailed:
     counts: bool = True
 
 
-Note = TimeIsUp | WorkStarted | WorkEnded | WorkFailed
+Note = TimeIsUp | WorkStarted | WorkEnded | StartFailed
 """The notes of the scheduler's own tasks, which get no answer."""
 
 
 def refuse(call: Call | Note) -> None:
     """Answer a call with the error that the scheduler is closed."""
     match call:
-        case TimeIsUp() | WorkStarted() | WorkEnded() | WorkFailed():
+        case TimeIsUp() | WorkStarted() | WorkEnded() | StartFailed():
             pass
         case _:
             call.answer.fail(ClosedSchedulerError("the scheduler was closed before it answered"))

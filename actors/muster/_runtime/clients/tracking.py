@@ -17,7 +17,7 @@ import attrs
 from muster._runtime.clients.observers import is_below
 from muster._runtime.clients.watched import Watched
 from muster._runtime.pace import slices
-from muster_core.decisions import Announced, Kind, Reason
+from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
@@ -47,7 +47,7 @@ def _not_ended() -> Watched[Reason | Closed | None]:
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Held:
     """One allocation of an ask.
 
@@ -55,11 +55,41 @@ class Held:
         number: Its position in the order in which asks were bound.
         node: The name of its node.
         ended: The reason why it has ended; None while it lasts.
+        about_to_end: Why its work is cancelled before the end of the allocation is published, or
+            None.
+        for_good: Whether the ask has gone with this allocation.
+        message: The message with which it was released as failed, or None.
+        error: What the binder raised when the work had failed, or None.
     """
 
     number: int
     node: str
     ended: Watched[Reason | Closed | None] = attrs.field(factory=_not_ended)
+    about_to_end: Reason | Closed | None = None
+    for_good: bool = False
+    message: str | None = None
+    error: Exception | None = None
+
+    def why_ending(self) -> Reason | Closed | None:
+        """Return why it has ended or is about to end, or None."""
+        return self.ended.value if self.about_to_end is None else self.about_to_end
+
+    def is_to_end(self, why: Reason | Closed) -> None:
+        """Say why its work is cancelled, unless that is known already."""
+        if self.why_ending() is None:
+            self.about_to_end = why
+
+    def note_end(self, reason: Reason, message: str | None, *, for_good: bool) -> None:
+        """Note how it has ended, for whoever reads that after :attr:`ended` was published.
+
+        Args:
+            reason: Why.
+            message: The message of the decision.
+            for_good: Whether the ask has gone with it.
+        """
+        self.for_good = for_good
+        if reason is Reason.FAILED:
+            self.message = message
 
 
 @final
@@ -71,9 +101,9 @@ class AskStatus:
         place: Its place; None if it does not exist, :data:`CLOSED` if the scheduler is closed.
         held: Its allocation if it is bound, else its last allocation, or None.
         started: Whether the work of its allocation has started.
-        failures: How often in a row its work has failed.
-        error: The last failure of its work, or None.
-        is_given_up: Whether it was removed because its work failed too often.
+        failures: How often in a row its work could not be started.
+        error: The last of these failures, or None.
+        is_given_up: Whether it was removed because its work could not be started, too often.
     """
 
     place: AskPlace | Closed | None
@@ -330,7 +360,7 @@ class Tracker:
         bound: list[tuple[TrackedAsk, Held]] = []
         if not (self._asks or self._gangs or self._all_bound):
             return bound
-        touched: dict[Name, Reason | None] = {}
+        touched: dict[Name, Decision | None] = {}
         satisfied: set[str | None] = set()
         for piece in slices(announced):
             yield
@@ -341,8 +371,8 @@ class Tracker:
                 touched.setdefault(name, None)
         for some in in_pieces(touched.items()):
             yield
-            for name, reason in some:
-                fresh = self._publish(*name, reason)
+            for name, end in some:
+                fresh = self._publish(*name, end)
                 if fresh is not None:
                     bound.append(fresh)
         for gang in changed:
@@ -352,7 +382,7 @@ class Tracker:
     def _look_through(
         self,
         announced: Sequence[Announced],
-        touched: dict[Name, Reason | None],
+        touched: dict[Name, Decision | None],
         satisfied: set[str | None],
     ) -> None:
         """Collect the tracked asks and the satisfied gangs of some decisions."""
@@ -367,7 +397,8 @@ class Tracker:
             name = (app, ask)
             if name in asks or (self._all_bound and kind is Kind.BOUND):
                 # The first reason is the one that ended the allocation from before the batch.
-                touched[name] = touched.get(name) or decision.reason
+                end = None if decision.reason is None else decision
+                touched[name] = touched.get(name) or end
 
     def _publish_gang(self, gang: str, *, satisfied: bool) -> None:
         watched = self._gangs.get(gang)
@@ -380,7 +411,7 @@ class Tracker:
         if not status.defined:
             del self._gangs[gang]
 
-    def _publish(self, app: str, name: str, end: Reason | None) -> tuple[TrackedAsk, Held] | None:
+    def _publish(self, app: str, name: str, end: Decision | None) -> tuple[TrackedAsk, Held] | None:
         """Publish the state of an ask; return the ask and its allocation if that is new."""
         tracked = self._asks.get((app, name))
         found, place, allocation = self._look(app, name)
@@ -403,7 +434,7 @@ class Tracker:
         tracked: TrackedAsk,
         place: AskPlace | None,
         allocation: Allocation | None,
-        end: Reason | None,
+        end: Decision | None,
     ) -> Held | None:
         """Publish the place and the allocation of an ask; return the allocation if it is new."""
         status = tracked.status.decided
@@ -413,8 +444,10 @@ class Tracker:
             return None
         if lasting is not None:
             assert end is not None, "an allocation ended without a decision"
-            self._publications.put(lasting.ended, end)
-            if end is not Reason.BIND_FAILED:
+            assert end.reason is not None, "a decision ended an allocation without a reason"
+            lasting.note_end(end.reason, end.message, for_good=place is None)
+            self._publications.put(lasting.ended, end.reason)
+            if end.reason is not Reason.BIND_FAILED:
                 failures, error = 0, None
         fresh = self._status(place, allocation)
         held = fresh.held or status.held
@@ -452,7 +485,8 @@ class Tracker:
         Args:
             ask: The ask.
             error: The error of the work.
-            attempts: How many attempts in a row may fail (``bind_attempts``), or None for no limit.
+            attempts: How many such ends there may be in a row (``bind_attempts``), or None for no
+                limit. An allocation that ends in another way, also as failed, ends the row.
 
         Returns:
             Whether it was the last attempt, so that the ask is to be removed.
