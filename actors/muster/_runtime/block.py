@@ -12,15 +12,18 @@ from muster._errors import BrokenSchedulerError
 
 @asynccontextmanager
 async def run_for_block(
-    run: Callable[[trio.Nursery, trio.Event, trio.Event], Awaitable[None]],
+    run: Callable[[trio.Nursery, trio.Event], Awaitable[None]],
     close: Callable[[], None],
+    ready: trio.Event | None = None,
 ) -> AsyncGenerator[None, None]:
     """Run a coordinator for the time of the block.
 
     Args:
-        run: Runs the coordinator. It gets the nursery for all tasks, an event to set when it
-            serves calls, and one to set when everything that was accepted has been carried out.
+        run: Runs the coordinator. It gets the nursery for all tasks, and an event to set when
+            everything that was accepted has been carried out.
         close: Called when the block ends; the coordinator must not accept anything any more.
+
+        ready: The body begins when the coordinator has set it; None: at once.
 
     Raises:
         BaseException: The exception that ended the block, or that of a task; unchanged.
@@ -28,10 +31,11 @@ async def run_for_block(
     leaving: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            ready, done = trio.Event(), trio.Event()
-            nursery.start_soon(run, nursery, ready, done)
+            done = trio.Event()
+            nursery.start_soon(run, nursery, done)
             try:
-                await ready.wait()
+                if ready is not None:
+                    await ready.wait()
                 yield
                 close()
                 await done.wait()

@@ -86,6 +86,9 @@ class LiveCoordinator:
         record: Receives accepted events and ends of batches, or None.
         storage: Keeps what is let in and decided, or None.
         first: The configuration to begin with; None for that of the machine.
+
+    Attributes:
+        ready: Set when what is in the store was loaded, and the first batch is announced.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class LiveCoordinator:
         self._record = record
         self._storage = storage
         self._first = first
+        self.ready = trio.Event()
         self._nursery: trio.Nursery
         self._outside = Outside(
             JournalWriter(journal, self._blame, pace),
@@ -145,12 +149,11 @@ class LiveCoordinator:
         #: Whether the view contains the effects of all events of callers in this batch.
         self._is_view_current = True
 
-    async def run(self, nursery: trio.Nursery, ready: trio.Event, done: trio.Event) -> None:
+    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
         """Serve calls until the entry is closed.
 
         Args:
             nursery: The nursery of the owners of state and of the binder.
-            ready: Set when calls are served, after what is in the store was loaded.
             done: Set when everything that was accepted has been carried out.
 
         Raises:
@@ -163,7 +166,7 @@ class LiveCoordinator:
         ended: MusterError | None = ClosedSchedulerError("the scheduler did not end as it should")
         try:
             await self._open()
-            ready.set()
+            self.ready.set()
             while await self._entry.wait():
                 await self._serve(list(self._waiting()))
             await self._close()

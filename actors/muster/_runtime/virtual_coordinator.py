@@ -44,12 +44,11 @@ class VirtualCoordinator:
         #: The request that was taken from the entry and is not answered, or None.
         self._serving: Request | None = None
 
-    async def run(self, nursery: trio.Nursery, ready: trio.Event, done: trio.Event) -> None:
+    async def run(self, nursery: trio.Nursery, done: trio.Event) -> None:
         """Serve requests until the entry is closed; then end the open batch.
 
         Args:
             nursery: The nursery of the owners.
-            ready: Set when requests are served.
             done: Set when everything has been carried out.
 
         Raises:
@@ -59,7 +58,6 @@ class VirtualCoordinator:
         try:
             self._batches.start(nursery)
             self._batches.begin()
-            ready.set()
             await self._serve_all()
             await self._batches.close()
             done.set()

@@ -182,7 +182,8 @@ async def open_parts(
             storage=storage,
             first=None if storage is None or config is None else configuration,
         )
-        async with run_for_block(coordinator.run, entry.close):
+        ready = None if storage is None else coordinator.ready
+        async with run_for_block(coordinator.run, entry.close, ready):
             yield machine, client, observers
 
 
