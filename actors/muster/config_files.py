@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import codecs
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, final
+from typing import TYPE_CHECKING, BinaryIO, Final, assert_never, final
 
 import attrs
 
@@ -41,6 +41,14 @@ _MOST_ALIASED: Final = 200_000
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """The largest file that is read, so that a wrong file does not fill the memory."""
+
+# Looking up a member of an enum takes ten times as long, and this is done for each value.
+_SCALAR: Final = Sign.SCALAR
+_MAP: Final = Sign.MAP
+_LIST: Final = Sign.LIST
+_END: Final = Sign.END
+_ALIAS: Final = Sign.ALIAS
+_DOCUMENT: Final = Sign.DOCUMENT
 
 _MERGE: Final = "<<"
 _STANDARD_TAGS: Final = "tag:yaml.org,2002:"
@@ -231,19 +239,21 @@ class _Builder:
         """
         self.line = token.line
         self._written += 1
-        match token.sign:
-            case Sign.SCALAR:
-                node = self._scalar(token)
-                self._remember(token.anchor, node, 1)
-                self._add(node, 1)
-            case Sign.ALIAS:
-                self._add(*self._aliased(token.text))
-            case Sign.MAP | Sign.LIST:
-                self._start(token)
-            case Sign.END:
-                self._end()
-            case Sign.DOCUMENT:
-                self._anchors.clear()
+        sign = token.sign
+        if sign is _SCALAR:
+            node = self._scalar(token)
+            self._remember(token.anchor, node, 1)
+            self._add(node, 1)
+        elif sign is _MAP or sign is _LIST:
+            self._start(token)
+        elif sign is _END:
+            self._end()
+        elif sign is _ALIAS:
+            self._add(*self._aliased(token.text))
+        elif sign is _DOCUMENT:
+            self._anchors.clear()
+        else:
+            assert_never(sign)
 
     # CONFIG-7
     def _scalar(self, token: Token) -> Scalar:
@@ -268,7 +278,7 @@ class _Builder:
         if token.anchor is not None:
             # An alias inside the collection must not find an earlier anchor of this name.
             self._anchors.pop(token.anchor, None)
-        is_table = token.sign is Sign.MAP
+        is_table = token.sign is _MAP
         line = self._place(self.line)
         self._open.append(_Open(token.anchor, line, self._written, is_table))
 

@@ -78,9 +78,10 @@ def command(context: click.Context, feeds: tuple[str, ...], strict: bool, output
     after Ctrl-C.
     """
     verdicts: list[Verdict] = []
+    is_text = output is Format.TEXT
     for feed in feeds:
         verdicts.append(_verdict(feed, strict))
-        if output is Format.TEXT:
+        if is_text:
             _print(verdicts[-1])
         if verdicts[-1].interrupted:
             break

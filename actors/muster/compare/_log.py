@@ -13,6 +13,8 @@ from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reaso
 _TEXTS: Final = ("app", "ask", "node", "queue", "gang", "state", "message")
 _NUMBERS: Final = ("priority", "index", "line")
 _FIELDS: Final = frozenset({"seq", "at", "kind", "reason", *_TEXTS, *_NUMBERS})
+_KINDS: Final[Mapping[str, Kind]] = {kind.value: kind for kind in Kind}
+_REASONS: Final[Mapping[str, Reason]] = {reason.value: reason for reason in Reason}
 _NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.ASSIGNED: ("app", "ask", "queue", "node"),
     Kind.WAITING: ("app", "ask", "queue", "node"),
@@ -110,20 +112,22 @@ def _announced(value: Raw) -> Announced:
 
 def _kind(value: Mapping[str, Raw]) -> Kind:
     written = value.get("kind")
-    if written not in list(Kind):
-        msg = f"kind: {written!r} is none; there are: {', '.join(Kind)}"
+    kind = _KINDS.get(written) if isinstance(written, str) else None
+    if kind is None:
+        msg = f"kind: {written!r} is none; there are: {', '.join(_KINDS)}"
         raise _UnlikeError(msg)
-    return Kind(str(written))
+    return kind
 
 
 def _reason(value: Mapping[str, Raw]) -> Reason | None:
     written = value.get("reason")
     if written is None:
         return None
-    if written not in list(Reason):
-        msg = f"reason: {written!r} is none; there are: {', '.join(Reason)}"
+    reason = _REASONS.get(written) if isinstance(written, str) else None
+    if reason is None:
+        msg = f"reason: {written!r} is none; there are: {', '.join(_REASONS)}"
         raise _UnlikeError(msg)
-    return Reason(str(written))
+    return reason
 
 
 def _text(value: Mapping[str, Raw], field: str) -> str | None:

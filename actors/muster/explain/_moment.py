@@ -15,6 +15,9 @@ from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Kind
 
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_REJECTED: Final = Kind.REJECTED
+
 _TOLD: Final = 10
 """How many refusals are kept with their messages."""
 
@@ -42,7 +45,7 @@ class RefusedSoFar:
     def then(self, batch: Sequence[Announced]) -> RefusedSoFar:
         """Return these refusals and those in ``batch``."""
         kinds = (announced.decision for announced in batch)
-        refused = [decision for decision in kinds if decision.kind is Kind.REJECTED]
+        refused = [decision for decision in kinds if decision.kind is _REJECTED]
         if not refused:
             return self
         more = [Remark.of(decision) for decision in refused[: _TOLD - len(self.first)]]

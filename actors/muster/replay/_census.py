@@ -71,6 +71,7 @@ _APP_STATE: Final = Kind.APP_STATE
 _QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
 _NEW: Final = AppState.NEW.value
 _COMPLETED: Final = AppState.COMPLETED.value
+_NODE: Final = ObjectKind.NODE
 
 
 class Listener(Protocol):
@@ -184,7 +185,7 @@ class Census:
                 self._apply(event, at_us)
             case Delete():
                 for manifest in event.objects:
-                    if manifest.content.kind is ObjectKind.NODE:
+                    if manifest.content.kind is _NODE:
                         self._listener.node(at_us, manifest.content.name, None)
             case _:
                 assert_never(event)

@@ -22,6 +22,9 @@ from muster_core.values.gang_names import canonical_gang
 from muster_core.values.nearest import did_you_mean
 from muster_core.values.quantities import format_quantity
 
+# Looking up a member of an enum takes ten times as long, and this is done for each application.
+_COMPLETED: Final = AppState.COMPLETED.value
+
 Value: TypeAlias = "bool | int | float | str | list[str] | dict[str, str] | None"
 """An expected or found value."""
 
@@ -94,7 +97,7 @@ def compare(expect: Expect, snapshot: Snapshot, record: Record) -> Iterator[Foun
     for place in ("bound", "waiting", "pending", "parked"):
         wanted: frozenset[str] | None = getattr(expect, place)
         if wanted is not None:
-            found = sorted(name for name, ask in asks.items() if ask.place.value == place)
+            found = sorted(name for name, ask in asks.items() if ask.place == place)
             yield from _same(place, sorted(wanted), found)
     # EXPECT-4
     for name, node in (expect.placed or {}).items():
@@ -208,7 +211,7 @@ def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterat
     if app is not None:
         state, priority = app.state.value, app.priority
     elif name in snapshot.completed:
-        state, priority = AppState.COMPLETED.value, None
+        state, priority = _COMPLETED, None
     else:
         yield Found(f"apps.{name}", "an application", unknown(name, snapshot.apps))
         return

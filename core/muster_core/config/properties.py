@@ -30,6 +30,10 @@ from muster_core.values.quantities import (
 if TYPE_CHECKING:
     from muster_core.config.fields import Field
 
+# Looking up a member of an enum takes ten times as long, and this is done for each queue.
+_DISABLED: Final = PreemptionPolicy.DISABLED
+_DEFAULT: Final = PreemptionPolicy.DEFAULT
+
 # CONFIG-49
 SYSTEM_CLASSES: Final = 1_000_000_000
 """The offset with which a user's priority can reach the system classes."""
@@ -147,7 +151,7 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         parent: The settings of the parent, or None for the root.
     """
     above = Settings() if parent is None else parent
-    disabled = above.preemption_policy is PreemptionPolicy.DISABLED
+    disabled = above.preemption_policy is _DISABLED
     nothing: Mapping[str, str] = {}
     # CONFIG-54
     of_root = own if parent is None else nothing
@@ -169,9 +173,7 @@ def resolve(own: Mapping[str, str], parent: Settings | None) -> Settings:
         # CONFIG-51
         create=QUEUE_CREATE.of(own, above.create),
         # CONFIG-52
-        preemption_policy=PREEMPTION_POLICY.of(
-            own, PreemptionPolicy.DISABLED if disabled else PreemptionPolicy.DEFAULT
-        ),
+        preemption_policy=PREEMPTION_POLICY.of(own, _DISABLED if disabled else _DEFAULT),
         # CONFIG-53
         preemption_delay_us=PREEMPTION_DELAY.of(own, above.preemption_delay_us),
         # SERVICE-1

@@ -81,6 +81,9 @@ class Outcome:
 _BOUND: Final = Kind.BOUND
 _REJECTED: Final = Kind.REJECTED
 _COMPLETING: Final = AppState.COMPLETING
+_WARNING: Final = Kind.WARNING
+_CONFIG: Final = Kind.CONFIG
+_TIMED_OUT: Final = GangState.TIMED_OUT
 
 
 @final
@@ -108,7 +111,7 @@ class CoordinatorMachine:
         #: The decisions about the input of this batch so far, by position in the input.
         self._said: dict[int, list[Say]] = {}
         for number, warning in enumerate(configuration.warnings):
-            self._say(Say((0, 0, number), Decision(Kind.WARNING, message=warning)))
+            self._say(Say((0, 0, number), Decision(_WARNING, message=warning)))
         #: Whether this batch has events, or due timers that become requests.
         self._is_new = False
         #: The messages of refused events of this batch, by position in the input.
@@ -296,9 +299,9 @@ class CoordinatorMachine:
     def _configured(self, config: Configuration, origin: Origin) -> None:
         self.view.configure(config)
         message = f"partition {config.partition!r} is in force"
-        said = [Decision(Kind.CONFIG, message=message, index=origin.index, line=origin.line)]
+        said = [Decision(_CONFIG, message=message, index=origin.index, line=origin.line)]
         said.extend(
-            Decision(Kind.WARNING, message=warning, index=origin.index, line=origin.line)
+            Decision(_WARNING, message=warning, index=origin.index, line=origin.line)
             for warning in config.warnings
         )
         for number, decision in enumerate(said):
@@ -377,7 +380,7 @@ class CoordinatorMachine:
             for said in report.said:
                 self._say(said)
             entry = self.admission.gangs.gangs[report.name]
-            entry.timed_out = report.state is GangState.TIMED_OUT
+            entry.timed_out = report.state is _TIMED_OUT
             if report.gone:
                 self.admission.gangs.gone(report.name)
 

@@ -62,6 +62,10 @@ GANG_TRANSITIONS: Final[dict[tuple[GangState, GangTrigger], GangState]] = {
 }
 """The next state, by the present state and what happens."""
 
+# Looking up a member of an enum takes ten times as long, and this is done for each member.
+_PLACEHOLDER: Final = GangState.PLACEHOLDER
+_GATHERING: Final = GangState.GATHERING
+
 
 # GANG-15
 def next_gang_state(state: GangState, trigger: GangTrigger, *, defined: bool) -> GangState:
@@ -73,4 +77,4 @@ def next_gang_state(state: GangState, trigger: GangTrigger, *, defined: bool) ->
         defined: Whether the gang is defined; without a definition, Gathering is Placeholder.
     """
     after = GANG_TRANSITIONS.get((state, trigger), state)
-    return GangState.PLACEHOLDER if after is GangState.GATHERING and not defined else after
+    return _PLACEHOLDER if after is _GATHERING and not defined else after

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
 
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_ASSIGNED: Final = Kind.ASSIGNED
+
 
 STEPS: Final = 16
 """How many asks are tried before the caller may do other things."""
@@ -235,7 +238,7 @@ class Rounds:
             return []
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
-            assigned = say(Kind.ASSIGNED, leaf, app, ask, node.name)
+            assigned = say(_ASSIGNED, leaf, app, ask, node.name)
             decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node)]
         else:
             decisions = self._placements.assign(leaf, app, ask, bit, node, now_us)

@@ -18,6 +18,9 @@ from muster_core.gangs.states import GangState
 from muster_core.structures.totals import add_to
 from muster_core.view.gangs.gang import ViewGang
 
+# Looking up a member of an enum takes ten times as long, and this is done for each gang.
+_TIMED_OUT: Final = GangState.TIMED_OUT
+
 _ENOUGH: Final = 10_000
 """The most members that a remedy adds."""
 
@@ -28,7 +31,7 @@ def gang_remedies(case: Case) -> Iterator[Remedy]:
     for gang in case.group:
         if gang.definition is None:
             yield from _define(case, gang)
-        elif gang.state is not GangState.TIMED_OUT and not gang.satisfied:
+        elif gang.state is not _TIMED_OUT and not gang.satisfied:
             yield from _add_members(case, gang, gang.definition)
             yield from _need_fewer(case, gang, gang.definition)
 
@@ -136,7 +139,7 @@ def _renew(case: Case) -> Iterator[Remedy]:
 
 def _renewed(case: Case) -> Part | None:
     """Return the part that removes the gangs that have timed out, and defines them again."""
-    marked = [gang for gang in case.group if gang.state is GangState.TIMED_OUT]
+    marked = [gang for gang in case.group if gang.state is _TIMED_OUT]
     known = [(gang.name, gang.definition) for gang in marked if gang.definition is not None]
     if not known:
         return None

@@ -45,6 +45,9 @@ _CONTAINER_TAGS: Final = frozenset({"!", _TAG + "map", _TAG + "seq"})
 _SCALAR: Final = Sign.SCALAR
 _END: Final = Sign.END
 _ALIAS: Final = Sign.ALIAS
+_DOCUMENT: Final = Sign.DOCUMENT
+_LIST: Final = Sign.LIST
+_MAP: Final = Sign.MAP
 
 _TOO_DEEP: Final = 2 * MAX_DEPTH
 """The nesting at which reading ends the feed, because the parser becomes too slow."""
@@ -124,9 +127,9 @@ class _Builder:
     # FEED-3
     def document(self, first: Token) -> Iterator[_Found]:
         """Yield the events of the document whose start, or whose only node, is ``first``."""
-        if first.sign is Sign.DOCUMENT:
+        if first.sign is _DOCUMENT:
             self._anchors.clear()
-        elif first.sign is Sign.LIST:
+        elif first.sign is _LIST:
             for token in self._tokens:
                 if token.sign is _END:
                     break
@@ -162,7 +165,7 @@ class _Builder:
     def _open(self, token: Token) -> None:
         if token.tag is not None and token.tag not in _CONTAINER_TAGS:
             self._complain(token, f"the tag {_short(token.tag)} is not known")
-        node = Block(token.line) if token.sign is Sign.MAP else Series(token.line)
+        node = Block(token.line) if token.sign is _MAP else Series(token.line)
         self._stack.append(_Frame(node, token.anchor))
         if len(self._stack) > MAX_DEPTH:
             self._complain(token, f"is nested deeper than {MAX_DEPTH} levels")

@@ -8,7 +8,7 @@ common ancestor keeps its ``guaranteed``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.queue import ViewQueue
+
+# Looking up a member of an enum takes ten times as long, and this is done for each queue.
+_DISABLED: Final = PreemptionPolicy.DISABLED
+_FENCE: Final = PreemptionPolicy.FENCE
 
 Rank = tuple[int, ...]
 """The rank of a victim, compared with victims of other queues; () is the lowest."""
@@ -226,7 +230,7 @@ class Eligibility(ABC):
     def _find_side(self, leaf: LeafView) -> Side | None:
         common: ViewQueue = next(queue for queue in leaf.upward() if queue.key in self._path)
         # EVICTION-15
-        if leaf.config.settings.preemption_policy is PreemptionPolicy.DISABLED:
+        if leaf.config.settings.preemption_policy is _DISABLED:
             return None
         # EVICTION-14
         if common.depth < self.fence().depth or not self.reaches(leaf, common):
@@ -324,4 +328,4 @@ def fence_of(queue: ViewQueue) -> ViewQueue:
 
 
 def _is_fence(queue: ViewQueue) -> bool:
-    return queue.config.settings.preemption_policy is PreemptionPolicy.FENCE
+    return queue.config.settings.preemption_policy is _FENCE

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SATISFIED: Final = GangState.SATISFIED
 _TIMED_OUT: Final = GangState.TIMED_OUT
 _STRICT: Final = GangMode.STRICT
+_ALL_LOST: Final = GangTrigger.ALL_LOST
 
 
 @final
@@ -157,7 +158,7 @@ class ViewGang:
             return False
         if self.children < definition.min_member:
             return False
-        self.trigger(GangTrigger.ALL_LOST)
+        self.trigger(_ALL_LOST)
         # GANG-51
         self.since_us = None
         return True

@@ -9,7 +9,7 @@ from muster_core.gangs.groups import GangLinks
 from muster_core.structures.shapes import VISIT_BIT
 from muster_core.structures.steps import in_pieces
 from muster_core.view.gangs.gang import ViewGang, ViewGroup
-from muster_core.view.tree.slots import Offer, Slot
+from muster_core.view.tree.slots import FIRST, NONE, Slot
 
 if TYPE_CHECKING:
     from muster_core.gangs.definition import GangDefinition
@@ -88,7 +88,7 @@ class GangIndex:
         self._dissolve(self._links.group_of(gang.name))
         for slot in gang.slots.values():  # Their members move among the asks.
             self._gang_shapes.leave(slot.visit_bit)
-            slot.set_offer(Offer.NONE)
+            slot.set_offer(NONE)
             slot.reorder(creation)
         return [slot.app for slot in gang.slots.values()]
 
@@ -148,7 +148,7 @@ class GangIndex:
             as_gang_shape = tries and self._has_gang_shape(group, gang)
             for key, slot in gang.slots.items():
                 bit = VISIT_BIT
-                if offer is Offer.FIRST and as_gang_shape:
+                if offer is FIRST and as_gang_shape:
                     (member,) = slot.bits
                     bit = self._gang_shapes.join(member, gang.missing)
                 before = slot.visit_bit

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _ASSIGNED: Final = Kind.ASSIGNED
 _WAITING: Final = Kind.WAITING
 _DEADLOCK: Final = Reason.DEADLOCK
+_WARNING: Final = Kind.WARNING
+_REPORT: Final = DeadlockPolicy.REPORT
 
 
 @final
@@ -64,7 +66,7 @@ class Deadlocks:
         else:
             return [], False
         # DEADLOCK-13
-        if self._state.root.config.settings.deadlock_policy is DeadlockPolicy.REPORT:
+        if self._state.root.config.settings.deadlock_policy is _REPORT:
             return [_warning(groups, group, "would be bound first")], False
         return (yield from self._help(groups, group, rivals, now_us)), True
 
@@ -216,7 +218,7 @@ def _since(group: ViewGroup, number: int) -> list[Hold]:
 def _warning(groups: list[ViewGroup], helped: ViewGroup, what: str) -> Decision:
     others = "; ".join(_named(group) for group in groups if group is not helped)
     message = f"deadlock of gangs: {_named(helped)} {what}, while these hold nodes: {others}"
-    return Decision(Kind.WARNING, message=message)
+    return Decision(_WARNING, message=message)
 
 
 def _named(group: ViewGroup) -> str:

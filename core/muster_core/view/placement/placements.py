@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 _ASSIGNED: Final = Kind.ASSIGNED
 _BOUND: Final = Kind.BOUND
 _ASK_BOUND: Final = Trigger.ASK_BOUND
+_RELEASED: Final = Kind.RELEASED
+_GANG_SATISFIED: Final = Kind.GANG_SATISFIED
+_BIND_FAILED: Final = Reason.BIND_FAILED
+_GROUP_BOUND: Final = GangTrigger.GROUP_BOUND
 _STATES_THAT_BINDS_END: Final = frozenset(
     state for state, trigger in TRANSITIONS if trigger is Trigger.ASK_BOUND
 )
@@ -105,7 +109,7 @@ class Placements:
         self.tried(app, ask, bit)
         if ask.gang is not None:
             self.lose(self._state.gangs[ask.gang])
-        return say(Kind.RELEASED, leaf, app, ask, node.name, Reason.BIND_FAILED)
+        return say(_RELEASED, leaf, app, ask, node.name, _BIND_FAILED)
 
     def assign(
         self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
@@ -226,9 +230,9 @@ class Placements:
                 gang.since_us = None
                 self.commits.lost(gang.name)
                 continue
-            self._state.gang_index.touch(gang.name).trigger(GangTrigger.GROUP_BOUND)
+            self._state.gang_index.touch(gang.name).trigger(_GROUP_BOUND)
             self.commits.satisfied(gang.name)
-            yield Decision(Kind.GANG_SATISFIED, gang=gang.name)
+            yield Decision(_GANG_SATISFIED, gang=gang.name)
         for hold in holds:
             yield from self._bind_hold(hold, now_us)
         for name in failing:
@@ -246,7 +250,7 @@ class Placements:
         leaf = self._state.leaf_of(app)
         # GANG-39, GANG-47
         if app.spoilt and hold.will_fail():
-            released = self.give_up(hold, Reason.BIND_FAILED)
+            released = self.give_up(hold, _BIND_FAILED)
             self._spend_failure(app, ask, node)
             self.tried(app, ask, self._state.bit_of(ask))
             return [released]
@@ -321,7 +325,7 @@ class Placements:
         """Make a waiting member pending again; return the decision."""
         self.release(hold)
         leaf = self._state.leaf_of(hold.app)
-        return say(Kind.RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)
+        return say(_RELEASED, leaf, hold.app, hold.allocation.ask, hold.node.name, reason)
 
 
 def say(

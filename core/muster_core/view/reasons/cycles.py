@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from muster_core.structures.totals import add_to
 from muster_core.values.reasons import Code, PendingReason
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from muster_core.view.permits.fitting import Need
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_GANG_CYCLE_INVALID: Final = Code.GANG_CYCLE_INVALID
 
 
 def why_rolled_back(
@@ -43,7 +46,7 @@ def why_rolled_back(
     else:
         why = _why_hopeless(state, group, facts)
     message = f"the Strict group of gang {gang.name} gave up, as {why}"
-    return PendingReason(Code.GANG_CYCLE_INVALID, message, facts)
+    return PendingReason(_GANG_CYCLE_INVALID, message, facts)
 
 
 def _why_failed(state: ViewState, failure: CycleFailure) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from muster_core.values.reasons import Code, PendingReason
 from muster_core.view.reasons.words import counted, seconds
@@ -10,6 +10,13 @@ from muster_core.view.reasons.words import counted, seconds
 if TYPE_CHECKING:
     from muster_core.values.reasons import Fact
     from muster_core.view.gangs.gang import ViewGang, ViewGroup
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_GANG_UNDEFINED: Final = Code.GANG_UNDEFINED
+_GANG_TOO_FEW_MEMBERS: Final = Code.GANG_TOO_FEW_MEMBERS
+_GANG_SURPLUS: Final = Code.GANG_SURPLUS
+_PERMIT_WAITING: Final = Code.PERMIT_WAITING
+_GANG_TIMED_OUT: Final = Code.GANG_TIMED_OUT
 
 
 def is_refused(gang: ViewGang) -> bool:
@@ -26,17 +33,17 @@ def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
         return None
     if gang.definition is None:
         message = f"gang {gang.name} is not defined: nothing says how many members it needs"
-        return PendingReason(Code.GANG_UNDEFINED, message, {"gang": gang.name})
+        return PendingReason(_GANG_UNDEFINED, message, {"gang": gang.name})
     least, children = gang.definition.min_member, gang.children
     facts: dict[str, Fact] = {"gang": gang.name, "min_member": least, "members": children}
     if children < least:
         has = counted(children, "member", "members")
         message = f"gang {gang.name} has {has}, and needs {least}"
-        return PendingReason(Code.GANG_TOO_FEW_MEMBERS, message, facts)
+        return PendingReason(_GANG_TOO_FEW_MEMBERS, message, facts)
     held = counted(gang.held, "node", "nodes")
     message = f"gang {gang.name} holds {held} and needs {least}, but {_lacking(group)}"
     facts["held"], facts["lacking"] = gang.held, _lacks(group)
-    return PendingReason(Code.GANG_SURPLUS, message, facts)
+    return PendingReason(_GANG_SURPLUS, message, facts)
 
 
 def waiting(
@@ -66,13 +73,13 @@ def waiting(
         message = f"{message}, {seconds(left_us)} left"
         if first is not gang:
             message = f"{message}, until {first.name} times out"
-    return (PendingReason(Code.PERMIT_WAITING, f"{message}; {_lacking(group)}", facts),)
+    return (PendingReason(_PERMIT_WAITING, f"{message}; {_lacking(group)}", facts),)
 
 
 def timed_out(gang: str) -> tuple[PendingReason, ...]:
     """Return why a member is parked, given its gang's name."""
     message = f"gang {gang} has timed out; its members are tried again once it is removed and defined anew"
-    return (PendingReason(Code.GANG_TIMED_OUT, message, {"gang": gang}),)
+    return (PendingReason(_GANG_TIMED_OUT, message, {"gang": gang}),)
 
 
 def _lacks(group: ViewGroup) -> dict[str, int]:

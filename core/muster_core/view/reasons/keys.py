@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from muster_core.view.tree.leaf import LeafView
     from muster_core.view.tree.sort_keys import Part, Value
 
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_NOT_YOUR_TURN: Final = Code.NOT_YOUR_TURN
+
 _DIGITS: Final = (3, 6, 9, 17)
 """The numbers of digits for shares: the fewest with which two values differ."""
 
@@ -112,4 +115,4 @@ def not_your_turn(first: Turn, levels: tuple[Level, ...]) -> PendingReason:
         "own": key.own,
         "other": key.other,
     }
-    return PendingReason(Code.NOT_YOUR_TURN, message, facts)
+    return PendingReason(_NOT_YOUR_TURN, message, facts)

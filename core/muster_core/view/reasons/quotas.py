@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration.partition import SortPolicy
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
     from muster_core.view.tree.queue import ViewQueue
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_QUEUE_MAX: Final = Code.QUEUE_MAX
+_QUEUE_MAX_APPS: Final = Code.QUEUE_MAX_APPS
+_STATE_AWARE_TURN: Final = Code.STATE_AWARE_TURN
+_STATE_AWARE: Final = SortPolicy.STATE_AWARE
+_RUNNING: Final = AppState.RUNNING
+_STARTING: Final = AppState.STARTING
 
 
 def over_max(leaf: LeafView, ask: Ask) -> Iterator[tuple[str, str, int]]:
@@ -42,7 +50,7 @@ def queue_max(leaf: LeafView, ask: Ask) -> PendingReason | None:
                 )
     if not parts:
         return None
-    return PendingReason(Code.QUEUE_MAX, f"it asks {'; '.join(parts)}", {"left": rooms})
+    return PendingReason(_QUEUE_MAX, f"it asks {'; '.join(parts)}", {"left": rooms})
 
 
 def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
@@ -53,7 +61,7 @@ def queue_max_apps(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     parts = listed(_applications(queue) for queue in full)
     limits = {queue.config.path: queue.config.max_applications for queue in full}
     message = f"application {app.identity.name} is not tried: {parts}"
-    return PendingReason(Code.QUEUE_MAX_APPS, message, {"maxapplications": limits})
+    return PendingReason(_QUEUE_MAX_APPS, message, {"maxapplications": limits})
 
 
 def _applications(queue: ViewQueue) -> str:
@@ -64,15 +72,15 @@ def _applications(queue: ViewQueue) -> str:
 
 def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     """Return which application must start before this one."""
-    if leaf.config.settings.sort_policy is not SortPolicy.STATE_AWARE:
+    if leaf.config.settings.sort_policy is not _STATE_AWARE:
         return None
-    if app.state is AppState.RUNNING:
+    if app.state is _RUNNING:
         return None
     one = leaf.next_to_start()
     if one is app:
         return None
     if one is None:  # A Starting application without pending asks excludes the others.
-        starting = (other for other in leaf.apps.values() if other.state is AppState.STARTING)
+        starting = (other for other in leaf.apps.values() if other.state is _STARTING)
         one = min(starting, key=lambda other: other.identity.key)
     path, before = leaf.config.path, one.identity.name
     message = (
@@ -80,4 +88,4 @@ def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
         f"{one.state.value}, is before {app.identity.name}, which is {app.state.value}"
     )
     facts = {"state": app.state.value, "first": before, "first_state": one.state.value}
-    return PendingReason(Code.STATE_AWARE_TURN, message, facts)
+    return PendingReason(_STATE_AWARE_TURN, message, facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from muster_core.values.reasons import Fact
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.leaf import LeafView
+
+# Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_NODE_KEPT: Final = Code.NODE_KEPT
+_NEVER_FITS: Final = Code.NEVER_FITS
+_FRAGMENTED: Final = Code.FRAGMENTED
+_NO_NODE_FITS: Final = Code.NO_NODE_FITS
 
 
 @final
@@ -117,7 +123,7 @@ def node_kept(state: ViewState, seen: Survey) -> PendingReason | None:
         return None
     name = named(keeper.app, keeper.ask)
     message = f"it would fit on {keeper.node}, which node service {name} keeps until it has room"
-    return PendingReason(Code.NODE_KEPT, message, {"node": keeper.node, "keeper": name})
+    return PendingReason(_NODE_KEPT, message, {"node": keeper.node, "keeper": name})
 
 
 def never_fits(
@@ -136,7 +142,7 @@ def never_fits(
         parts.append(_no_node(ask.shape, seen, nodes))
         facts["nodes"], facts["unmatched"] = seen.nodes, seen.unmatched
         facts["largest"] = dict(seen.largest)
-    return PendingReason(Code.NEVER_FITS, "; ".join(parts), facts) if parts else None
+    return PendingReason(_NEVER_FITS, "; ".join(parts), facts) if parts else None
 
 
 def _no_node(shape: Shape, seen: Survey, nodes: Mapping[str, Node]) -> str:
@@ -181,8 +187,8 @@ def no_room(ask: Ask, seen: Survey) -> Iterator[PendingReason]:
             f"it asks for {amounts(wanted)}; {amounts(free)} are free on "
             f"{counted(matching, 'node', 'nodes')} in all, but not on one"
         )
-        yield PendingReason(Code.FRAGMENTED, message, {"free": free, "nodes": matching})
-    yield PendingReason(Code.NO_NODE_FITS, _histogram(seen), _figures(seen))
+        yield PendingReason(_FRAGMENTED, message, {"free": free, "nodes": matching})
+    yield PendingReason(_NO_NODE_FITS, _histogram(seen), _figures(seen))
 
 
 def _histogram(seen: Survey) -> str:

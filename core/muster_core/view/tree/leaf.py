@@ -41,6 +41,7 @@ _ACCEPTED: Final = AppState.ACCEPTED
 _STARTING: Final = AppState.STARTING
 _RUNNING: Final = AppState.RUNNING
 _STATE_AWARE: Final = SortPolicy.STATE_AWARE
+_FAIR: Final = SortPolicy.FAIR
 
 _HOLDING: Final = (AppState.ACCEPTED, True)
 _ORDER_KEYS: Final = (*((state, False) for state in COMPETING), _HOLDING)
@@ -106,7 +107,7 @@ class LeafView(ViewQueue):
         """Return whether nothing that all applications' positions depend on has changed."""
         if not self._orders or self._limited != self._limits():
             return False
-        return self.config.settings.sort_policy is not SortPolicy.FAIR or self._total == total
+        return self.config.settings.sort_policy is not _FAIR or self._total == total
 
     def _limits(self) -> list[ViewQueue]:
         return [queue for queue in self.line if queue.config.max_applications]

@@ -102,7 +102,7 @@ def app_key(leaf: QueueConfig, app: ViewApp, total: Mapping[str, int]) -> Rank:
 
 def app_parts(settings: Settings) -> tuple[Part, ...]:
     """Return the parts of :func:`app_key`."""
-    fair = settings.sort_policy is SortPolicy.FAIR
+    fair = settings.sort_policy is _FAIR
     parts = (_USAGE, _CREATION) if fair else (_CREATION,)
     return (_PRIORITY, *parts) if settings.sort_by_priority else parts
 

@@ -38,6 +38,11 @@ from muster_core.events import (
     UpdateNode,
 )
 
+# Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_GANG_SATISFIED: Final = Kind.GANG_SATISFIED
+_BOUND: Final = Kind.BOUND
+_RELEASED: Final = Kind.RELEASED
+
 _LOST: Final = frozenset({Reason.RECLAIMED, Reason.PREEMPTED, Reason.NODE_LOST})
 """If all members of a gang are released for these reasons, the gang is unsatisfied again."""
 
@@ -125,7 +130,7 @@ class Story:
         """Record the decisions of a batch."""
         if not batch:
             self.faults.append("the journal was given an empty batch")
-        satisfied = {one.decision.gang for one in batch if one.decision.kind is Kind.GANG_SATISFIED}
+        satisfied = {one.decision.gang for one in batch if one.decision.kind is _GANG_SATISFIED}
         for one in batch:
             self._check_place(one)
             self.decisions.append(one)
@@ -144,20 +149,20 @@ class Story:
 
     def _follow(self, one: Announced, satisfied: set[str | None]) -> None:
         decision = one.decision
-        if decision.kind is Kind.GANG_SATISFIED and decision.gang is not None:
+        if decision.kind is _GANG_SATISFIED and decision.gang is not None:
             gang = self._gangs.setdefault(decision.gang, _Gang())
             gang.satisfied, gang.all_lost = True, True
             self.satisfied.add(decision.gang)
         if decision.app is None or decision.ask is None:
             return
         ask = (decision.app, decision.ask)
-        if decision.kind is Kind.BOUND:
+        if decision.kind is _BOUND:
             if ask in self.bound:
                 self.faults.append(f"{ask} is bound by decision {one.seq}, and was bound already")
             self.bound[ask] = one
             self.times_bound[ask] += 1
             self._member_bound(one, ask, satisfied)
-        elif decision.kind is Kind.RELEASED:
+        elif decision.kind is _RELEASED:
             self.bound.pop(ask, None)
             self._member_released(decision, ask)
 
