@@ -146,7 +146,7 @@ def from_plain(value: object, wanted: type[T]) -> T:
     hook = _structure_hook(kind)
     try:
         made: T = hook(value, wanted)
-    except _REFUSED as error:
+    except _refused() as error:
         raise CodecError(_told(error)) from error
     return made
 
@@ -171,7 +171,7 @@ def decode_events(data: bytes) -> tuple[Event, ...]:
     for value in values:
         try:
             made.append(put_together(value, Event))
-        except _REFUSED as error:
+        except _refused() as error:
             msg = f"event {len(made)} is unreadable: {_told(error)}"
             raise CodecError(msg) from error
     return tuple(made)
@@ -197,14 +197,16 @@ def _as_map(value: object, what: str) -> dict[Any, Any]:
     if type(value) is not dict:
         msg = f"{ascii(value)[:80]} is no {what}"
         raise CodecError(msg)
-    made: dict[Any, Any] = value
-    return made
+    return value  # pyright: ignore[reportUnknownVariableType] - looked at where it is used
 
 
-_REFUSED: Final = (
-    ValueError, TypeError, LookupError, AttributeError, RecursionError, ExceptionGroup, MusterError,
-)  # fmt: skip
-"""What cattrs and the classes raise for a value that does not fit."""
+@cache
+def _refused() -> tuple[type[Exception], ...]:
+    """Return what cattrs and the classes raise for a value that does not fit."""
+    from cattrs.errors import ForbiddenExtraKeysError  # noqa: PLC0415 - see the module
+
+    wrong = (ValueError, TypeError, LookupError, AttributeError, RecursionError, MusterError)
+    return (*wrong, ForbiddenExtraKeysError)
 
 
 def _told(error: BaseException) -> str:
@@ -254,7 +256,9 @@ def _exactly(wanted: type) -> Callable[[object, object], object]:
     """Return the hook for a plain type, which changes no value into one of another type."""
     allowed = (float, int) if wanted is float else (wanted,)
 
-    def take(value: object, _: object) -> object:
+    def take(value: object, kind: Any) -> object:  # noqa: ANN401 - a class
+        if kind is not wanted:  # an enum whose members are texts: cattrs takes it for a text
+            return _member(value, kind)
         if type(value) not in allowed:
             msg = f"{ascii(value)[:80]} is {type(value).__name__}, not {wanted.__name__}"
             raise CodecError(msg)
@@ -303,7 +307,7 @@ def _is_pairs(wanted: object) -> bool:
 
 def _words_apart(_: object) -> Callable[[Any], object]:
     def take_apart(value: Mapping[Any, Any]) -> object:
-        return value if type(value) is dict else dict(value)
+        return dict(value)
 
     return take_apart
 
