@@ -131,7 +131,7 @@ class StateReader:
             for _ in range(_TRIES):
                 try:
                     found = self._once(read)
-                except (StoreError, sqlite3.Error):
+                except (StoreError, UnicodeDecodeError, sqlite3.Error):
                     if not self._has_changed():
                         raise
                 else:
