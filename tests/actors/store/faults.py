@@ -65,6 +65,10 @@ class _Vfs(ctypes.Structure):
     )
 
 
+_ALIVE: Final[list[object]] = []
+"""What SQLite may still point to: a connection that a test has left open."""
+
+
 def library() -> ctypes.CDLL | None:
     """Give the SQLite that the module ``sqlite3`` uses, or None if it is no shared library."""
     found = ctypes.CDLL(_sqlite3.__file__)
@@ -155,10 +159,10 @@ def failing_disk(sqlite: ctypes.CDLL) -> Generator[Disk]:
         return code
 
     mine.name, mine.open = b"failing", _OPEN(opened)
+    _ALIVE.append((mine, disk))
     sqlite.sqlite3_vfs_register(mine, 1)
     try:
         yield disk
     finally:
         sqlite.sqlite3_vfs_register(usual, 1)
         sqlite.sqlite3_vfs_unregister(ctypes.byref(mine))
-

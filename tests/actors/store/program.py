@@ -63,9 +63,7 @@ def kept(directory: Path) -> list[KeptBatch]:
         found = list(reader.batches())
     for batch in found:
         assert batch.events == events_of(batch.number)
-        assert [one.seq for one in batch.decisions] == [
-            *range(batch.first_seq, batch.last_seq + 1)
-        ]
+        assert [one.seq for one in batch.decisions] == [*range(batch.first_seq, batch.last_seq + 1)]
     return found
 
 
