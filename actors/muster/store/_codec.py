@@ -158,6 +158,19 @@ def encode_events(events: Iterable[Event]) -> bytes:
     return pack([take_apart(event) for event in events])
 
 
+HEAD_BYTES: Final = 5
+"""How many bytes of an array say how long it is, at most."""
+
+
+def length_of(head: bytes) -> int:
+    """Return how many members a msgpack array has, from its first bytes."""
+    if not head:
+        return 0
+    if head[0] & 0xF0 == 0x90:
+        return head[0] & 0x0F
+    return int.from_bytes(head[1 : {0xDC: 3, 0xDD: 5}.get(head[0], 1)], "big")
+
+
 def decode_events(data: bytes) -> tuple[Event, ...]:
     """Return the events that :func:`encode_events` has written.
 

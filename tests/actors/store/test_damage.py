@@ -138,4 +138,4 @@ def test_a_byte_that_changed_anywhere(state: State) -> None:
     opened = assert_no_wrong_state(state, changed)
 
     # Free room in pages and fields that SQLite does not look at may change.
-    assert 0 < opened
+    assert opened > 0

@@ -83,7 +83,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
         to_1(connection, facts)
         connection.execute("SELECT * FROM what_is_not_there")
 
-    with pytest.raises(StoreError, match="cannot open the file: .*no such table"):
+    with pytest.raises(StoreError, match=r"cannot open the file: .*no such table"):
         StateWriter.open(directory, migrations={0: halfway})
 
     with StateWriter.open(directory, migrations={0: to_1}) as writer:

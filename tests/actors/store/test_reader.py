@@ -196,6 +196,7 @@ def test_a_summary(directory: Path) -> None:
 
     assert (found.batches, found.first_us, found.last_us, found.last_batch) == (7, S, 7 * S, 7)
     assert found.decisions == sum(number % 3 for number in range(1, 8))
+    assert found.events == found.decisions  # in this program, by chance
     assert found.events_bytes == sum(len(row.events) for row in rows(1, 7))
     assert found.decisions_bytes == sum(len(row.decisions) for row in rows(1, 7))
     assert found.file_bytes == (directory / "muster.db").stat().st_size
@@ -279,7 +280,7 @@ def test_what_is_no_state_directory_is_told(tmp_path: Path, make: str | None) ->
     elif make == "folder":
         place.mkdir()
 
-    with pytest.raises(StoreError, match="is no (state )?directory: there is no muster.db in it"):
+    with pytest.raises(StoreError, match=r"is no (state )?directory: there is no muster\.db in it"):
         StateReader(place)
 
 

@@ -189,7 +189,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_a_store_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no state directory: there is no muster.db in it"):
+    with pytest.raises(StoreError, match=r"is no state directory: there is no muster\.db in it"):
         StateWriter.open(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
 
