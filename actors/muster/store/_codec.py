@@ -93,6 +93,7 @@ def _unpacked(data: bytes, unicode_errors: str) -> object:
     return value
 
 
+# STORE-13
 def _without_huge(value: object) -> object:
     if type(value) is int and not -(2**63) <= value < 2**64:
         return msgpack.ExtType(_HUGE, str(value).encode())
@@ -222,6 +223,7 @@ def _refused() -> tuple[type[Exception], ...]:
     return (*wrong, ForbiddenExtraKeysError)
 
 
+# STORE-12
 def _told(error: BaseException) -> str:
     extra = getattr(error, "extra_fields", None)
     if extra:

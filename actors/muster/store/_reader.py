@@ -101,7 +101,11 @@ class StateReader:
             raise StoreError(f"{what}: there is no {NAME} in it", directory)
         self._connection: sqlite3.Connection | None = None
         self._seen: object = None
-        self._meta = self._look("read the file", lambda one: checked_meta(one, self.path))
+        try:
+            self._meta = self._look("read the file", lambda one: checked_meta(one, self.path))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -162,10 +166,11 @@ class StateReader:
         self._seen = _state_of(self.path)
         if self._seen is not None:
             return connect(self.path, "mode=ro&immutable=1")
+        connection = connect(self.path, "mode=ro")
         try:
-            connection = connect(self.path, "mode=ro")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.Error as error:
+            connection.close()
             shared = self.path.with_name(f"{NAME}-shm")
             if name_of(error).startswith("SQLITE_CANTOPEN") and not shared.exists():
                 raise StoreError(_UNREADABLE, self.path) from error

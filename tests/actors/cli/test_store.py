@@ -24,7 +24,6 @@ def lines(text: str) -> list[list[str]]:
 
 
 def test_what_is_in_it(directory: Path) -> None:
-    # COMMAND-11
     result = run("store", directory)
 
     assert result.exit_code == 0
@@ -47,7 +46,6 @@ def test_what_is_in_it(directory: Path) -> None:
 
 
 def test_what_is_in_it_for_programs(directory: Path) -> None:
-    # COMMAND-9, COMMAND-11
     assert run_json("store", directory) == (
         0,
         {
@@ -85,7 +83,6 @@ def test_one_that_is_in_use(tmp_path: Path) -> None:
 
 
 def test_verify(directory: Path) -> None:
-    # COMMAND-11
     result = run("store", directory, "--verify")
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, f"{directory}: ok (7 batches)")
 
@@ -103,13 +100,11 @@ def test_verify(directory: Path) -> None:
 
 
 def test_compact(directory: Path) -> None:
-    # COMMAND-11
     assert run("store", directory, "--compact").exit_code == 0
     assert numbers(directory) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_compacting_what_is_in_use_is_refused(tmp_path: Path) -> None:
-    # COMMAND-8
     with made(tmp_path, 1):
         result = run("store", tmp_path, "--compact")
 
@@ -118,7 +113,6 @@ def test_compacting_what_is_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_state_directory(tmp_path: Path) -> None:
-    # COMMAND-8
     result = run("store", tmp_path)
 
     assert (result.exit_code, result.stdout) == (2, "")

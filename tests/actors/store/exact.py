@@ -26,7 +26,7 @@ def anatomy(value: object) -> object:
     if isinstance(value, tuple | list):
         return cls, [anatomy(part) for part in cast("tuple[object, ...]", value)]
     if isinstance(value, frozenset | set):
-        return cls, value
+        return cls, cast("frozenset[object]", value)
     if isinstance(value, str):
         return str, str(value)
     return cls, repr(value)

@@ -13,7 +13,7 @@ import ctypes
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int64, c_void_p
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 FULL: Final = 13
 IOERR_WRITE: Final = 10 | 3 << 8
@@ -29,7 +29,7 @@ _SYNC = CFUNCTYPE(c_int, c_void_p, c_int)
 class _Methods(ctypes.Structure):
     """``sqlite3_io_methods``: the functions of an open file."""
 
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("version", c_int),
         ("close", c_void_p),
         ("read", c_void_p),
@@ -43,7 +43,7 @@ class _Methods(ctypes.Structure):
 class _File(ctypes.Structure):
     """``sqlite3_file``: an open file begins with its functions."""
 
-    _fields_ = (("methods", POINTER(_Methods)),)
+    _fields_: ClassVar[Any] = (("methods", POINTER(_Methods)),)
 
 
 # The name is a pointer: SQLite keeps it, and what follows it are the parameters of the URI.
@@ -53,7 +53,7 @@ _OPEN = CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(_File), c_int, POINTER(c_in
 class _Vfs(ctypes.Structure):
     """``sqlite3_vfs``."""
 
-    _fields_ = (
+    _fields_: ClassVar[Any] = (
         ("version", c_int),
         ("size_of_file", c_int),
         ("longest_path", c_int),

@@ -115,7 +115,7 @@ APPLIED = Apply(
     ],
 )
 def test_an_event_comes_back_exactly(event: Event) -> None:
-    # STORE-9
+    # STORE-9, STORE-13
     assert_exact([event])
 
 

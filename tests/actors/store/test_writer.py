@@ -3,6 +3,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
@@ -11,11 +12,11 @@ import muster
 from muster import StoreError
 from muster.store import StateReader
 from muster.store._rows import BatchRow, batch_digest, row_of
-from muster.store._writer import NewState, StateWriter
+from muster.store._writer import Durability, NewState, StateWriter
 from tests.actors.store.program import NEW, ORIGIN_US, S, made, numbers, parts_of, rows
 
 
-def query(directory: Path, sql: str) -> list[tuple[object, ...]]:
+def query(directory: Path, sql: str) -> list[tuple[Any, ...]]:
     connection = sqlite3.connect(directory / "muster.db")
     try:
         return connection.execute(sql).fetchall()
@@ -29,7 +30,7 @@ def test_a_person_can_read_the_tables(tmp_path: Path) -> None:
     with made(directory, 2) as writer:
         digest = writer.last.digest
 
-    meta = dict(query(directory, "SELECT key, value FROM meta"))
+    meta: dict[str, Any] = dict(query(directory, "SELECT key, value FROM meta"))
     assert meta["format"] == 1
     assert meta["written_by"] == muster.__version__
     assert datetime.fromisoformat(str(meta["origin"])).timestamp() * S == ORIGIN_US
@@ -71,7 +72,7 @@ def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("durability", ["full", "process"])
 def test_batches_are_there_as_soon_as_append_returns(
-    tmp_path: Path, durability: muster.store._writer.Durability
+    tmp_path: Path, durability: Durability
 ) -> None:
     # STORE-15
     with StateWriter.create(tmp_path / "state", NEW, durability=durability) as writer:
