@@ -2,7 +2,7 @@
 
 This package has everything that a program needs to run a scheduler. The modules
 :mod:`muster.asyncio`, :mod:`muster.config_files`, :mod:`muster.feeds`, :mod:`muster.replay`,
-:mod:`muster.subprocesses` and :mod:`muster.testing` are public, too. Names that begin with an
+:mod:`muster.store`, :mod:`muster.subprocesses` and :mod:`muster.testing` are public, too. Names that begin with an
 underscore are private.
 """
 

@@ -7,13 +7,14 @@ task, and does not know what a checkpoint says.
 from __future__ import annotations
 
 from muster.store._meta import Anchor, StateMeta
-from muster.store._reader import StateReader, Summary
+from muster.store._reader import Loaded, StateReader, Summary
 from muster.store._rows import Checkpoint, KeptBatch
 
 __all__ = [
     "Anchor",
     "Checkpoint",
     "KeptBatch",
+    "Loaded",
     "StateMeta",
     "StateReader",
     "Summary",

@@ -16,6 +16,7 @@ import attrs
 
 from muster._errors import StoreError
 from muster.store import _checkpoints
+from muster.store._codec import HEAD_BYTES, length_of
 from muster.store._format import NAME, checked_meta, connect
 from muster.store._meta import Anchor, StateMeta
 from muster.store._rows import Checkpoint, KeptBatch
@@ -23,6 +24,8 @@ from muster.store._select import anchor_at, chunk_of, ends_of
 from muster.store._trouble import name_of, telling
 
 T = TypeVar("T")
+
+_HEADS: Final = f"SELECT substr(events, 1, {HEAD_BYTES}) FROM batch"
 
 _TRIES: Final = 5
 """How often a look at the file begins again because a writer came or went meanwhile."""
@@ -39,6 +42,7 @@ class Summary:
         first_us: The instant of the first one, in microseconds since the origin, or None.
         last_us: The instant of the last one, or None.
         last_batch: The number of the last batch; that of the anchor if none is kept.
+        events: How many events are kept.
         decisions: How many decisions are kept.
         events_bytes: The bytes of the events.
         decisions_bytes: The bytes of the decisions.
@@ -51,6 +55,7 @@ class Summary:
     first_us: int | None
     last_us: int | None
     last_batch: int
+    events: int
     decisions: int
     events_bytes: int
     decisions_bytes: int
@@ -96,7 +101,11 @@ class StateReader:
             raise StoreError(f"{what}: there is no {NAME} in it", directory)
         self._connection: sqlite3.Connection | None = None
         self._seen: object = None
-        self._meta = self._look("read the file", lambda one: checked_meta(one, self.path))
+        try:
+            self._meta = self._look("read the file", lambda one: checked_meta(one, self.path))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +140,7 @@ class StateReader:
             for _ in range(_TRIES):
                 try:
                     found = self._once(read)
-                except (StoreError, sqlite3.Error):
+                except (StoreError, UnicodeDecodeError, sqlite3.Error):
                     if not self._has_changed():
                         raise
                 else:
@@ -157,10 +166,11 @@ class StateReader:
         self._seen = _state_of(self.path)
         if self._seen is not None:
             return connect(self.path, "mode=ro&immutable=1")
+        connection = connect(self.path, "mode=ro")
         try:
-            connection = connect(self.path, "mode=ro")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.Error as error:
+            connection.close()
             shared = self.path.with_name(f"{NAME}-shm")
             if name_of(error).startswith("SQLITE_CANTOPEN") and not shared.exists():
                 raise StoreError(_UNREADABLE, self.path) from error
@@ -340,7 +350,9 @@ class StateReader:
 
         def read(connection: sqlite3.Connection) -> Summary:
             anchor = self._anchor(connection)
-            last = ends_of(connection, self.path, self._meta).last
+            number, seq = connection.execute(
+                "SELECT number, last_seq FROM batch ORDER BY number DESC LIMIT 1"
+            ).fetchone() or (anchor.batch, anchor.seq)
             row = connection.execute(
                 "SELECT count(*), min(at_us), max(at_us), total(length(events)),"
                 " total(length(decisions)) FROM batch"
@@ -350,8 +362,9 @@ class StateReader:
                 row[0],
                 row[1],
                 row[2],
-                last.batch,
-                last.seq - anchor.seq,
+                number,
+                sum(length_of(head) for (head,) in connection.execute(_HEADS)),
+                seq - anchor.seq,
                 int(row[3]),
                 int(row[4]),
                 _bytes_of(self.path),

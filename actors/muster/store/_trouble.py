@@ -63,6 +63,8 @@ def telling(path: Path, doing: str) -> Generator[None]:
         yield
     except sqlite3.Error as error:
         raise store_error(error, path, doing) from error
+    except UnicodeDecodeError as error:
+        raise damaged(path, f"a text is not UTF-8 ({error})") from error
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(f"cannot {doing}: {reason}", path) from error
@@ -81,10 +83,7 @@ def store_error(error: sqlite3.Error, path: Path, doing: str) -> StoreError:
 def name_of(error: sqlite3.Error) -> str:
     """Return SQLite's name of an error, such as ``SQLITE_IOERR_FSYNC``; empty if it has none."""
     name = getattr(error, "sqlite_errorname", None)
-    if isinstance(name, str):
-        return name
-    # What the module itself finds wrong with a value, such as a text that is not UTF-8.
-    return "SQLITE_CORRUPT" if isinstance(error, sqlite3.OperationalError) else ""
+    return name if isinstance(name, str) else ""
 
 
 def damaged(path: Path, what: str) -> StoreError:

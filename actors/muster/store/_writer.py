@@ -317,9 +317,10 @@ class StateWriter:
         Raises:
             StoreError: If they cannot be removed.
         """
-        complete = [found.batch for found in self.checkpoints() if found.complete]
-        gone = complete[: -max(1, keep)]
-        return self._drop(gone, most)
+        found = self.checkpoints()
+        kept = [one.batch for one in found if one.complete][-max(1, keep) :]
+        # One that is gone in part is not complete any more.
+        return self._drop([one.batch for one in found if kept and one.batch < kept[0]], most)
 
     def _drop(self, batches: Collection[int], most: int) -> int:
         if not batches:

@@ -12,7 +12,7 @@ from muster import __version__
 from muster.cli import main
 from tests.actors.cli.helpers import COMMAND, run, started
 
-COMMANDS = ["replay", "check", "validate", "convert"]
+COMMANDS = ["replay", "check", "validate", "convert", "store"]
 
 
 def test_version() -> None:

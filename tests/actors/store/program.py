@@ -1,0 +1,82 @@
+"""A small program for the store: batches, checkpoints, and what a reader makes of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from muster.store import KeptBatch, StateReader
+from muster.store._rows import BatchRow, row_of
+from muster.store._writer import NewState, StateWriter
+from muster_core.decisions import Announced, Decision, Kind
+from muster_core.events import AddAsk, Event, RemoveAsk
+from muster_core.resources import Resources
+
+ORIGIN_US = 1_700_000_000_000_000
+NEW = NewState("default", ORIGIN_US)
+SMALL = NewState("default", ORIGIN_US, page_bytes=512)
+"""With small pages, so that few bytes are many pages."""
+
+S = 1_000_000
+
+
+def events_of(number: int) -> tuple[Event, ...]:
+    """Give the events of a batch; one of three has none, as that of a timer."""
+    ask = AddAsk("app", f"ask-{number}", Resources({"vcore": 1000 * number}))
+    return ((), (ask,), (ask, RemoveAsk("app", f"ask-{number}")))[number % 3]
+
+
+def rows(first: int, last: int, seq: int | None = None) -> list[BatchRow]:
+    """Give batches; batch n has n % 3 decisions and is of second n.
+
+    Args:
+        first: The number of the first one.
+        last: The number of the last one.
+        seq: The last decision before; None for that of the same program.
+    """
+    made: list[BatchRow] = []
+    seq = sum(number % 3 for number in range(first)) if seq is None else seq
+    for number in range(first, last + 1):
+        decision = Decision(Kind.BOUND, "app", f"ask-{number}", "node", "root.a")
+        decided = [Announced(seq + n + 1, number * S, decision) for n in range(number % 3)]
+        made.append(row_of(number, number * S, events_of(number), decided, seq))
+        seq += len(decided)
+    return made
+
+
+def parts_of(batch: int) -> list[bytes]:
+    """Give the parts of the checkpoint after a batch."""
+    return [b"first %d" % batch * 9, b"last %d" % batch * 9]
+
+
+def made(directory: Path, batches: int = 6, new: NewState = NEW) -> StateWriter:
+    """Make a state directory with some batches, each written alone; it stays open."""
+    writer = StateWriter.create(directory, new, durability="process")
+    for row in rows(1, batches):
+        writer.append([row])
+    return writer
+
+
+def kept(directory: Path) -> list[KeptBatch]:
+    """Give all batches, after decoding each."""
+    with StateReader(directory) as reader:
+        found = list(reader.batches())
+    for batch in found:
+        assert batch.events == events_of(batch.number)
+        assert [one.seq for one in batch.decisions] == [*range(batch.first_seq, batch.last_seq + 1)]
+    return found
+
+
+def numbers(directory: Path) -> list[int]:
+    """Give the numbers of all batches."""
+    return [batch.number for batch in kept(directory)]
+
+
+def copied(source: Path, target: Path) -> Path:
+    """Copy the files of a state directory, as after a power cut; give the copy."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    for path in source.iterdir():
+        if path.name.startswith("muster.db") and not path.name.endswith("-shm"):
+            (target / path.name).write_bytes(path.read_bytes())
+    return target

@@ -1,0 +1,141 @@
+"""A file that was cut anywhere, or in which a byte changed anywhere, is no wrong state in silence.
+
+Reading is tried at every place, writing at every 29th; at every place with
+``HYPOTHESIS_PROFILE=thorough``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from muster import StoreError
+from muster.store import StateReader
+from muster.store._rows import BatchRow
+from muster.store._writer import StateWriter
+from tests.actors.store.program import SMALL, copied, made, parts_of, rows
+
+BATCHES = 4
+CHECKPOINT = 2
+WRITE_EACH = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 29
+
+FULL = rows(1, BATCHES)
+
+
+@attrs.frozen
+class State:
+    """A state directory that is spoilt again and again.
+
+    Attributes:
+        directory: The directory.
+        whole: The content of its files.
+        spoilt: The name of the file that is spoilt.
+    """
+
+    directory: Path
+    whole: dict[str, bytes]
+    spoilt: str
+
+    def put(self, data: bytes) -> None:
+        """Make the directory as it was, but for one file."""
+        for path in self.directory.iterdir():
+            path.unlink()
+        for name, content in (self.whole | {self.spoilt: data}).items():
+            (self.directory / name).write_bytes(content)
+
+
+@pytest.fixture(params=["closed", "killed"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> State:
+    """A directory that was closed, or one whose process was killed, so that it has a WAL."""
+    directory = tmp_path / "state"
+    copy = tmp_path / "copy"
+    with made(directory, CHECKPOINT, SMALL) as writer:
+        writer.put_checkpoint(CHECKPOINT, parts_of(CHECKPOINT))
+    with StateWriter.open(directory, durability="process") as writer:
+        for row in FULL[CHECKPOINT:]:
+            writer.append([row])
+        killed = copied(directory, copy)
+    directory = killed if request.param == "killed" else copied(directory, copy)
+    whole = {path.name: path.read_bytes() for path in directory.iterdir()}
+    spoilt = "muster.db-wal" if request.param == "killed" else "muster.db"
+    return State(directory, whole, spoilt)
+
+
+def read(directory: Path) -> tuple[list[BatchRow], list[bytes] | None] | None:
+    """Give the batches of a directory and the newest checkpoint; None if it says what is wrong."""
+    try:
+        with StateReader(directory) as reader:
+            found = reader.newest_checkpoint()
+            batches = [batch.row() for batch in reader.batches()]
+    except StoreError:
+        return None
+    return batches, None if found is None else list(found.parts)
+
+
+def written_on(directory: Path) -> list[BatchRow] | None:
+    """Write one more batch, and give all; None if it says what is wrong."""
+    try:
+        with StateWriter.open(directory, durability="process") as writer:
+            following = writer.last.batch + 1
+            writer.append(rows(following, following))
+    except StoreError:
+        return None
+    # Only the last batch is looked at for writing; a reader says what is wrong before it.
+    found = read(directory)
+    return None if found is None else found[0]
+
+
+def assert_no_wrong_state(state: State, spoilt: Callable[[bytes], Iterator[bytes]]) -> int:
+    """Check each way of spoiling the file; give how many directories open nevertheless."""
+    opened = 0
+    for place, data in enumerate(spoilt(state.whole[state.spoilt])):
+        state.put(data)
+        found = read(state.directory)
+        if found is not None:
+            opened += 1
+            batches, checkpoint = found
+            assert batches == FULL[: len(batches)], place
+            assert checkpoint is None or checkpoint == parts_of(CHECKPOINT), place
+        if place % WRITE_EACH == 0:
+            written = written_on(state.directory)
+            assert written is None or written == rows(1, len(written)), place
+    return opened
+
+
+def cut(data: bytes) -> Iterator[bytes]:
+    return (data[:end] for end in range(len(data)))
+
+
+def changed(data: bytes) -> Iterator[bytes]:
+    for place, byte in enumerate(data):
+        other = bytes([byte ^ 1 << place % 8])
+        yield data[:place] + other + data[place + 1 :]
+
+
+def test_the_whole_one_has_everything(state: State) -> None:
+    state.put(state.whole[state.spoilt])
+
+    assert read(state.directory) == (FULL, parts_of(CHECKPOINT))
+    assert written_on(state.directory) == rows(1, BATCHES + 1)
+
+
+@pytest.mark.starts_early
+def test_a_file_that_was_cut_anywhere(state: State) -> None:
+    # STORE-17
+    opened = assert_no_wrong_state(state, cut)
+
+    # A file that is cut is refused; a WAL that is cut has fewer batches, but whole ones.
+    assert opened == (len(state.whole[state.spoilt]) if "wal" in state.spoilt else 0)
+
+
+@pytest.mark.starts_early
+def test_a_byte_that_changed_anywhere(state: State) -> None:
+    # STORE-17
+    opened = assert_no_wrong_state(state, changed)
+
+    # Free room in pages and fields that SQLite does not look at may change.
+    assert opened > 0

@@ -1,0 +1,201 @@
+"""Formats: what is brought up to date, what is refused, and what is no file of Muster."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import muster
+from muster import StoreError
+from muster.store import StateReader
+from muster.store._format import Migration
+from muster.store._meta import Facts, facts_digest
+from muster.store._writer import StateWriter
+from tests.actors.store.program import made, numbers, rows
+
+MOST = 2**63 - 1
+
+
+def change(directory: Path, *statements: str) -> None:
+    connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def put_facts(directory: Path, **changes: object) -> None:
+    """Change facts, with a digest that holds; None takes one away."""
+    connection = sqlite3.connect(directory / "muster.db")
+    with connection:
+        facts = dict(connection.execute("SELECT key, value FROM meta"))
+        del facts["digest"]
+        facts = {key: one for key, one in (facts | changes).items() if one is not None}
+        connection.execute("DELETE FROM meta")
+        facts["digest"] = facts_digest(facts)
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
+    connection.close()
+
+
+def format_0(directory: Path) -> Path:
+    """Make a directory of an older format: batches have another name, and no partition is said."""
+    made(directory, 3).close()
+    change(directory, "ALTER TABLE batch RENAME TO lot")
+    put_facts(directory, format=0, partition=None, written_by="0.0.9")
+    return directory
+
+
+def to_1(connection: sqlite3.Connection, facts: Facts) -> None:
+    sql = "SELECT replace(sql, '\"lot\"', 'batch') FROM sqlite_master WHERE name = 'lot'"
+    (create,) = connection.execute(sql).fetchone()
+    connection.execute(create)
+    connection.execute("INSERT INTO batch SELECT * FROM lot")
+    connection.execute("DROP TABLE lot")
+    facts["partition"] = "default"
+
+
+def test_an_older_format_is_brought_up_to_date_after_a_copy(tmp_path: Path) -> None:
+    # STORE-8
+    directory = format_0(tmp_path / "state")
+    old = (directory / "muster.db").read_bytes()
+
+    with StateWriter.open(directory, migrations={0: to_1}) as writer:
+        assert writer.meta.format == 1
+        assert writer.meta.written_by == muster.__version__
+        writer.append(rows(4, 4))
+
+    assert numbers(directory) == [1, 2, 3, 4]
+    copy = sqlite3.connect(directory / "muster.db.format-0")
+    assert copy.execute("SELECT count(*) FROM lot").fetchone() == (3,)
+    assert copy.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == (0,)
+    copy.close()
+    assert len((directory / "muster.db.format-0").read_bytes()) == len(old)
+    StateWriter.open(directory).close()
+
+
+def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
+    # STORE-8
+    directory = format_0(tmp_path / "state")
+
+    def halfway(connection: sqlite3.Connection, facts: Facts) -> None:
+        to_1(connection, facts)
+        connection.execute("SELECT * FROM what_is_not_there")
+
+    with pytest.raises(StoreError, match=r"cannot open the file: .*no such table"):
+        StateWriter.open(directory, migrations={0: halfway})
+
+    with StateWriter.open(directory, migrations={0: to_1}) as writer:
+        assert writer.last.batch == 3
+
+
+def test_a_format_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    # STORE-8
+    directory = format_0(tmp_path / "state")
+
+    with pytest.raises(
+        StoreError, match=r"has format 0, and Muster .* cannot bring it to format 1"
+    ):
+        StateWriter.open(directory)
+    assert not (directory / "muster.db.format-0").exists()
+
+
+def test_a_reader_leaves_an_older_format_as_it_is(tmp_path: Path) -> None:
+    # STORE-8
+    directory = format_0(tmp_path / "state")
+
+    with pytest.raises(StoreError, match="has the older format 0: open it once for writing"):
+        StateReader(directory)
+
+
+def opened_by_a_writer(directory: Path) -> None:
+    migrations: dict[int, Migration] = {0: to_1}
+    StateWriter.open(directory, migrations=migrations).close()
+
+
+def opened_by_a_reader(directory: Path) -> None:
+    StateReader(directory).close()
+
+
+OPENED = pytest.mark.parametrize("opened", [opened_by_a_writer, opened_by_a_reader])
+
+
+@OPENED
+def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None]) -> None:
+    # STORE-8
+    made(tmp_path, 1).close()
+    put_facts(tmp_path, format=2, written_by="9.1")
+
+    with pytest.raises(StoreError, match=r"has format 2, written by Muster 9\.1; this is Muster"):
+        opened(tmp_path)
+
+
+@OPENED
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("PRAGMA application_id = 7", "is a SQLite file of something else"),
+        ("DROP TABLE meta", "no such table: meta"),
+        ("DELETE FROM meta", "the digest of the table meta does not hold"),
+        ("UPDATE meta SET value = 1 WHERE key = 'origin_us'", "the digest of the table meta"),
+        ("UPDATE meta SET value = NULL WHERE key = 'origin'", "a value of another type"),
+        ("DROP TABLE checkpoint", "its tables are not those of format 1"),
+        ("CREATE TABLE more (a)", "its tables are not those of format 1"),
+        ("DELETE FROM batch WHERE number = 3", "batches 3 to 3 are missing"),
+        ("DELETE FROM batch", "batches 1 to 3 are missing"),
+        ("DELETE FROM batch WHERE number = 1", "the first batch is 2, not 1"),
+        ("UPDATE batch SET at_us = 1 WHERE number = 3", "the digest of batch 3 does not hold"),
+        ("UPDATE batch SET digest = 7 WHERE number = 2", "batch 2 is missing, or not of the right"),
+    ],
+)
+def test_what_cannot_be_right_is_told(
+    tmp_path: Path, opened: Callable[[Path], None], statement: str, told: str
+) -> None:
+    # STORE-17
+    made(tmp_path, 3).close()
+    change(tmp_path, statement)
+
+    with pytest.raises(StoreError, match=told) as caught:
+        opened(tmp_path)
+        with StateReader(tmp_path) as reader:
+            reader.last()
+    assert caught.value.path == tmp_path / "muster.db"
+
+
+@OPENED
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"format": None}, "the table meta does not say its format"),
+        ({"partition": None}, "the table meta is not that of format 1: partition"),
+        ({"origin_us": "x"}, "the table meta is not that of format 1: origin_us"),
+        ({"colour": "red"}, "the table meta is not that of format 1: colour"),
+        ({"anchor_batch": 2, "last_batch": MOST}, "is missing|are missing|the first batch is"),
+    ],
+)
+def test_facts_that_cannot_be_right_are_told(
+    tmp_path: Path, opened: Callable[[Path], None], changes: dict[str, object], told: str
+) -> None:
+    made(tmp_path, 3).close()
+    put_facts(tmp_path, **changes)
+
+    with pytest.raises(StoreError, match=told):
+        opened(tmp_path)
+        with StateReader(tmp_path) as reader:
+            reader.last()
+
+
+@OPENED
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"", "the file is empty"), (b"x" * 5000, "is no SQLite file"), (b"SQLite format 3\0", "is")],
+)
+def test_a_file_of_something_else_is_told(
+    tmp_path: Path, opened: Callable[[Path], None], content: bytes, told: str
+) -> None:
+    (tmp_path / "muster.db").write_bytes(content)
+
+    with pytest.raises(StoreError, match=told):
+        opened(tmp_path)
+    assert (tmp_path / "muster.db").read_bytes() == content
