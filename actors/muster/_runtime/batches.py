@@ -7,12 +7,21 @@ ends; this module does everything in between.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, final
 
 import trio
 
 from muster._runtime.mailbox import Interleave, Mailbox
-from muster._runtime.owners import ApplicationOwner, GangOwner, Leave, Owner, QueueOwner, Survey
+from muster._runtime.owners import (
+    ApplicationOwner,
+    GangOwner,
+    Leave,
+    Owner,
+    QueueOwner,
+    Save,
+    Survey,
+)
 from muster._runtime.pace import PIECE, PORTION, Pace, slices
 from muster._runtime.requests import Examined
 from muster_core.admission.routes import (
@@ -28,13 +37,14 @@ from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.epoch import Closing
 from muster_core.coordinator.instants import pass_time
 from muster_core.decisions import Announced, seconds
+from muster_core.facts import AppFacts, Facts, GangFacts, QueueFacts
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.messages.gangs import GangReport
 from muster_core.owners.messages.queues import QueueReport
 from muster_core.owners.queue import QueueMachine
 from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snapshot
-from muster_core.structures.steps import all_at_once, freed, in_pieces
+from muster_core.structures.steps import all_at_once, freed, in_order, in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -124,6 +134,28 @@ class Batches:
         """
         self._nursery = nursery
         self._deliver(self.machine.start())
+
+    # CHECKPOINT-5
+    async def load(self, nursery: trio.Nursery, facts: Facts) -> None:
+        """Start all owners of a checkpoint, instead of :meth:`start`.
+
+        The machine must be new, with the configuration in force of these facts.
+
+        Args:
+            nursery: The nursery in which all owners run.
+            facts: The facts of the checkpoint.
+        """
+        self._nursery = nursery
+        routes = await self._pace.take(self.machine.load(facts))
+        for piece in in_pieces(routes):
+            self._deliver(piece)
+            if self._pace.is_up():
+                await self._pace.rest()
+        await self._pace.let_go(routes)
+        if facts.has_begun:
+            await self.hear_owners()
+            self._heard.clear()
+            await self._pace.take(self.machine.end_loading(facts))
 
     @contextmanager
     def blamed(self) -> Generator[None, None, None]:
@@ -384,6 +416,27 @@ class Batches:
             await _collect(gangs, len(self._gangs)),
         )
         return await self._pace.take(steps)
+
+    # CHECKPOINT-1
+    async def facts(self) -> Facts:
+        """Collect the facts of a checkpoint from every owner. Between two batches."""
+        apps: Mailbox[AppFacts] = Mailbox()
+        queues: Mailbox[QueueFacts] = Mailbox()
+        gangs: Mailbox[GangFacts] = Mailbox()
+        await self._tell((app.mailbox, Save(apps)) for app in self._apps.values())
+        await self._tell((queue.mailbox, Save(queues)) for queue in self._queues.values())
+        await self._tell((gang.mailbox, Save(gangs)) for gang in self._gangs.values())
+        pace = self._pace
+        coordinator = await pace.take(self.machine.facts())
+        of_apps = in_order(await _collect(apps, len(self._apps)), attrgetter("identity.key"))
+        of_queues = in_order(await _collect(queues, len(self._queues)), attrgetter("key"))
+        of_gangs = in_order(await _collect(gangs, len(self._gangs)), attrgetter("key"))
+        return Facts(
+            coordinator=coordinator,
+            queues=tuple(await pace.take(of_queues)),
+            apps=tuple(await pace.take(of_apps)),
+            gangs=tuple(await pace.take(of_gangs)),
+        )
 
     async def examine(self, examiner: Callable[[Examined], None]) -> Exception | None:
         """Call an examiner with the whole state; return its exception, or None. Between batches."""

@@ -10,6 +10,7 @@ import attrs
 from muster._errors import BrokenSchedulerError
 from muster._runtime.mailbox import Mailbox
 from muster._runtime.pace import Pace
+from muster_core.facts import AppFacts, GangFacts, QueueFacts
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.messages.from_applications import AppReport
@@ -22,6 +23,8 @@ from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot
 if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
+F = TypeVar("F")
+F_co = TypeVar("F_co", covariant=True)
 K_co = TypeVar("K_co", covariant=True)
 M = TypeVar("M", bound=ToApplication | ToQueue | ToGang)
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -41,7 +44,7 @@ class Report(Protocol):
         ...
 
 
-class Machine(Protocol[M_contra, R_co, S_co]):
+class Machine(Protocol[M_contra, R_co, S_co, F_co]):
     """The state machine of an owner."""
 
     def handle(self, message: M_contra, /) -> R_co | None:
@@ -49,6 +52,10 @@ class Machine(Protocol[M_contra, R_co, S_co]):
 
     def snapshot(self) -> S_co:
         """Return a snapshot of the state."""
+        ...
+
+    def facts(self) -> F_co:
+        """Return what the owner has in a checkpoint."""
         ...
 
     def free(self) -> Steps[None]:
@@ -73,13 +80,21 @@ class Survey(Generic[S]):
 
 @final
 @attrs.frozen
+class Save(Generic[F]):
+    """Tells an owner to send its facts for a checkpoint to ``reply``."""
+
+    reply: Mailbox[F]
+
+
+@final
+@attrs.frozen
 class Leave:
     """Tells an owner to end its task, because the scheduler ends."""
 
 
 @final
 @attrs.frozen(eq=False)
-class Owner(Generic[K_co, M, R, S]):
+class Owner(Generic[K_co, M, R, S, F]):
     """A task that owns a state machine and processes the messages of its mailbox.
 
     Args:
@@ -97,16 +112,16 @@ class Owner(Generic[K_co, M, R, S]):
     name: str
     machine: K_co
     above: Above[R]
-    mailbox: Mailbox[M | Survey[S] | Leave]
+    mailbox: Mailbox[M | Survey[S] | Save[F] | Leave]
     pace: Pace
     in_steps: Callable[[M], Steps[None] | None] | None = None
 
-    async def run(self: Owner[Machine[M, R, S], M, R, S]) -> None:
+    async def run(self: Owner[Machine[M, R, S, F], M, R, S, F]) -> None:
         """Process messages until the owned object does not exist any more."""
         while not await self._process():
             pass
 
-    async def _process(self: Owner[Machine[M, R, S], M, R, S]) -> bool:
+    async def _process(self: Owner[Machine[M, R, S, F], M, R, S, F]) -> bool:
         """Process the next messages; return whether the owned object has ceased to exist.
 
         This is a function of its own so that a waiting owner keeps no message and no report alive.
@@ -120,6 +135,8 @@ class Owner(Generic[K_co, M, R, S]):
                 gone = True
             elif isinstance(message, Survey):
                 message.reply.put(machine.snapshot())
+            elif isinstance(message, Save):
+                message.reply.put(machine.facts())
             else:
                 try:
                     steps = None if self.in_steps is None else self.in_steps(message)
@@ -135,9 +152,9 @@ class Owner(Generic[K_co, M, R, S]):
         return gone
 
 
-ApplicationOwner = Owner[ApplicationMachine, ToApplication, AppReport, AppSnapshot]
-QueueOwner = Owner[QueueMachine, ToQueue, QueueReport, QueueSnapshot]
-GangOwner = Owner[GangMachine, ToGang, GangReport, GangSnapshot]
+ApplicationOwner = Owner[ApplicationMachine, ToApplication, AppReport, AppSnapshot, AppFacts]
+QueueOwner = Owner[QueueMachine, ToQueue, QueueReport, QueueSnapshot, QueueFacts]
+GangOwner = Owner[GangMachine, ToGang, GangReport, GangSnapshot, GangFacts]
 
 
 def broken(kind: str, name: str, message: object) -> BrokenSchedulerError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.naive.eviction_strategies import evictions

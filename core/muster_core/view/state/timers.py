@@ -108,7 +108,9 @@ class Deadlines(Generic[E]):
         for piece in in_pieces(self._heap):
             yield
             kept.extend(filter(self._stands, piece))
-        self.load(kept)
+        if len(kept) < len(self._heap):
+            heapify(kept)
+        self._set(kept)
 
     def all(self) -> Steps[tuple[E, ...]]:
         """Return all deadlines that apply, for :meth:`load`; call it between two batches."""
@@ -117,9 +119,13 @@ class Deadlines(Generic[E]):
 
     def load(self, deadlines: Iterable[E]) -> None:
         """Replace all deadlines."""
-        self._heap = list(deadlines)
-        heapify(self._heap)
-        self._limit = 2 * len(self._heap) + _KEPT
+        heap = list(deadlines)
+        heapify(heap)
+        self._set(heap)
+
+    def _set(self, heap: list[E]) -> None:
+        self._heap = heap
+        self._limit = 2 * len(heap) + _KEPT
 
     def pop(self) -> None:
         """Remove the first deadline."""
@@ -223,7 +229,10 @@ class Timers:
     def facts(self) -> Steps[TimerFacts]:
         """Return the deadlines that do not follow from what owners own. Between two batches."""
         completions = yield from self._completions.all()
-        ends = yield from self._state_ends.all()
+        ends: list[StateEndFacts] = []
+        for those in in_pieces((yield from self._state_ends.all())):
+            yield
+            ends.extend(StateEndFacts(at_us, key, state) for at_us, key, _, state in those)
         since: list[tuple[int, str, int]] = []
         for piece in in_pieces(self._apps.items()):
             yield
@@ -231,7 +240,7 @@ class Timers:
                 since.extend((key, name, since_us) for name, since_us in app.since_us.items())
         return TimerFacts(
             completions=completions,
-            state_ends=tuple(StateEndFacts(at_us, key, state) for at_us, key, _, state in ends),
+            state_ends=tuple(ends),
             passed_us=self._delays.passed_us,
             pending_since=tuple(since),
         )
