@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import final
 
@@ -21,6 +22,13 @@ Save = Callable[[Facts], Facts]
 def as_it_is(facts: Facts) -> Facts:
     """Take facts through nothing."""
     return facts
+
+
+def through_bytes(facts: Facts) -> Facts:
+    """Give equal facts of which no object is one of these."""
+    copied = pickle.loads(pickle.dumps(facts))
+    assert isinstance(copied, Facts)
+    return copied
 
 
 @final

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.structures.rows import Types
+from muster_core.values.resources import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.structures.rows import Numbered
-    from muster_core.values.resources import Resources
 
 EVERY_SHAPE: Final = -1
 """The mask with every bit set."""

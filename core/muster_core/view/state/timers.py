@@ -117,10 +117,13 @@ class Deadlines(Generic[E]):
         yield from self._tidy()
         return tuple(self._heap)
 
-    def load(self, deadlines: Iterable[E]) -> None:
+    def load(self, deadlines: Iterable[E]) -> Steps[None]:
         """Replace all deadlines."""
-        heap = list(deadlines)
-        heapify(heap)
+        heap: list[E] = []
+        for piece in in_pieces(deadlines):
+            yield
+            for deadline in piece:  # They come in the order of a heap, so that this is quick.
+                heappush(heap, deadline)
         self._set(heap)
 
     def _set(self, heap: list[E]) -> None:
@@ -248,7 +251,7 @@ class Timers:
     # CHECKPOINT-5
     def load(self, facts: TimerFacts) -> Steps[None]:
         """Take over deadlines; all applications are in the view already."""
-        self._completions.load(facts.completions)
+        yield from self._completions.load(facts.completions)
         ends: list[tuple[int, int, int, AppState]] = []
         for piece in in_pieces(facts.state_ends):
             yield
@@ -256,7 +259,7 @@ class Timers:
                 self._stays += 1
                 self._apps[end.app].stay = self._stays
                 ends.append((end.at_us, end.app, self._stays, end.state))
-        self._state_ends.load(ends)
+        yield from self._state_ends.load(ends)
         for since in in_pieces(facts.pending_since):
             yield
             for key, name, since_us in since:
