@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from muster.feeds import read_feed
+from muster.feeds import Expect, FeedItem, Refused, Settle, read_feed
 from muster.replay import Check
+from tests.naive.harness import SETTLE, Step
+from tests.naive.relay import Relay
 
 FEEDS = Path(__file__).parent / "feeds"
 ENDINGS = (".yaml", ".jsonl", ".msgpack", ".gz")  # what is no feed to be met is named .yml
@@ -30,6 +32,21 @@ async def test_feed_that_expects_something_else(path: Path) -> None:
     await check.run(read_feed(path))
 
     assert check.differences
+
+
+@pytest.mark.parametrize("path", PATHS, ids=[str(path.relative_to(FEEDS)) for path in PATHS])
+def test_feed_with_a_checkpoint_after_every_batch(path: Path) -> None:
+    Relay(looks=True).take([_step(item) for item in read_feed(path)])
+
+
+def _step(item: FeedItem) -> Step:
+    match item.content:
+        case Settle() | Expect():
+            return Step(item.at_us, SETTLE)
+        case Refused(message):
+            return Step(item.at_us, message)
+        case event:
+            return Step(item.at_us, event)
 
 
 def test_there_are_feeds() -> None:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster_core.structures.rows import Types
+from muster_core.values.resources import Resources
 
 # Checkpoints have shapes: whoever reads and writes them looks up the types of the fields.
-from muster_core.values.resources import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -67,10 +67,12 @@ class Checkpoints:
             apps: The facts of all applications.
         """
         state = self._state
-        nodes = {
-            one.name: Node(one.name, dict(one.capacity), dict(one.attributes), one.schedulable)
-            for one in facts.nodes
-        }
+        nodes: dict[str, Node] = {}
+        for some in in_pieces(facts.nodes):
+            yield
+            for one in some:
+                capacity, attributes = dict(one.capacity), dict(one.attributes)
+                nodes[one.name] = Node(one.name, capacity, attributes, one.schedulable)
         # What stands on a node is counted before the node has its place in the order.
         for piece in in_pieces(apps):
             yield

@@ -12,8 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
 from muster import Announced
-from muster._runtime.announcing.journal import WRITE_GRACE_S
 from muster._runtime.announcing.grace import finished
+from muster._runtime.announcing.journal import WRITE_GRACE_S
 from muster.feeds import Content, FeedItem
 from muster.replay import replay
 from tests.actors.program import APP, NODE, ask, tasks, watchdog

@@ -11,7 +11,7 @@ from muster_core.view.reasons.user_limits import named_limit
 from muster_core.view.reasons.words import amounts, counted, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.shapes import Shape
@@ -69,7 +69,7 @@ def _why_failed(state: ViewState, failure: CycleFailure) -> str:
 def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) -> str:
     """Return why the missing members of a group cannot all have room."""
     gangs = [gang for gang in group.gangs if gang.missing and gang.admits()]
-    needs = [need for gang in gangs for need in needs_of(state, gang)]
+    needs = [need for gang in gangs for need in _in_order(state, needs_of(state, gang))]
     failed = _first_to_fail(state, gangs, needs)
     beside = "" if failed is None else f": {named(*failed)} is the first that fits nowhere"
     if failed is not None:
@@ -84,6 +84,18 @@ def _why_hopeless(state: ViewState, group: ViewGroup, facts: dict[str, Fact]) ->
         facts["queue"], facts["lacks"] = path, lacks
         return f"all that it needs is {amounts(lacks)} over the max of {path}{beside}"
     return "not all of its members that are needed fit"
+
+
+# CHECKPOINT-6
+def _in_order(state: ViewState, needs: Iterable[Need]) -> list[Need]:
+    """Return needs in an order that does not depend on what was tried: larger shapes first."""
+
+    def shape_of(need: Need) -> tuple[object, ...]:
+        shape = state.shapes.shapes[need[1]]
+        return tuple(shape.resources.items()), shape.selector, shape.node or ""
+
+    in_order = sorted(needs, key=shape_of, reverse=True)
+    return sorted(in_order, key=lambda need: 0 if need[0] is None else need[0].key)
 
 
 def _first_to_fail(

@@ -108,18 +108,27 @@ class Deadlines(Generic[E]):
         for piece in in_pieces(self._heap):
             yield
             kept.extend(filter(self._stands, piece))
-        self.load(kept)
+        if len(kept) < len(self._heap):
+            heapify(kept)
+        self._set(kept)
 
     def all(self) -> Steps[tuple[E, ...]]:
         """Return all deadlines that apply, for :meth:`load`; call it between two batches."""
         yield from self._tidy()
         return tuple(self._heap)
 
-    def load(self, deadlines: Iterable[E]) -> None:
+    def load(self, deadlines: Iterable[E]) -> Steps[None]:
         """Replace all deadlines."""
-        self._heap = list(deadlines)
-        heapify(self._heap)
-        self._limit = 2 * len(self._heap) + _KEPT
+        heap: list[E] = []
+        for piece in in_pieces(deadlines):
+            yield
+            for deadline in piece:  # They come in the order of a heap, so that this is quick.
+                heappush(heap, deadline)
+        self._set(heap)
+
+    def _set(self, heap: list[E]) -> None:
+        self._heap = heap
+        self._limit = 2 * len(heap) + _KEPT
 
     def pop(self) -> None:
         """Remove the first deadline."""
@@ -223,7 +232,10 @@ class Timers:
     def facts(self) -> Steps[TimerFacts]:
         """Return the deadlines that do not follow from what owners own. Between two batches."""
         completions = yield from self._completions.all()
-        ends = yield from self._state_ends.all()
+        ends: list[StateEndFacts] = []
+        for those in in_pieces((yield from self._state_ends.all())):
+            yield
+            ends.extend(StateEndFacts(at_us, key, state) for at_us, key, _, state in those)
         since: list[tuple[int, str, int]] = []
         for piece in in_pieces(self._apps.items()):
             yield
@@ -231,7 +243,7 @@ class Timers:
                 since.extend((key, name, since_us) for name, since_us in app.since_us.items())
         return TimerFacts(
             completions=completions,
-            state_ends=tuple(StateEndFacts(at_us, key, state) for at_us, key, _, state in ends),
+            state_ends=tuple(ends),
             passed_us=self._delays.passed_us,
             pending_since=tuple(since),
         )
@@ -239,7 +251,7 @@ class Timers:
     # CHECKPOINT-5
     def load(self, facts: TimerFacts) -> Steps[None]:
         """Take over deadlines; all applications are in the view already."""
-        self._completions.load(facts.completions)
+        yield from self._completions.load(facts.completions)
         ends: list[tuple[int, int, int, AppState]] = []
         for piece in in_pieces(facts.state_ends):
             yield
@@ -247,7 +259,7 @@ class Timers:
                 self._stays += 1
                 self._apps[end.app].stay = self._stays
                 ends.append((end.at_us, end.app, self._stays, end.state))
-        self._state_ends.load(ends)
+        yield from self._state_ends.load(ends)
         for since in in_pieces(facts.pending_since):
             yield
             for key, name, since_us in since:

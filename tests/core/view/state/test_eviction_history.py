@@ -210,13 +210,13 @@ class Histories(RuleBasedStateMachine):
     def take(self, app: int, ask: Ask, node: str) -> None:
         self._let_go(app, ask)
         self.eviction_history.note(app, ask, node)
-        self.held.append((app, ask, (alike(app, ask), node)))
+        self.held.append((app, ask, (alike(app, ask), node, ())))
 
     @rule(app=APPS, ask=ASKS)
     def take_as_group(self, app: int, ask: Ask) -> None:
         self._let_go(app, ask)
         self.eviction_history.note_member(app, ask, GROUP)
-        self.held.append((app, ask, GROUP))
+        self.held.append((app, ask, (None, None, GROUP)))
 
     def _let_go(self, app: int, ask: Ask) -> list[Evicted]:
         found = [what for key, one, what in self.held if (key, one.name) == (app, ask.name)]
@@ -234,12 +234,19 @@ class Histories(RuleBasedStateMachine):
         self.held.clear()
         self.lost.clear()
 
+    @rule()
+    def save_and_load(self) -> None:
+        facts, loaded = self.eviction_history.facts(), EvictionHistory()
+        loaded.load(facts)
+        assert loaded.facts() == facts
+        self.eviction_history = loaded
+
     @rule(app=APPS, ask=ASKS, node=NODES)
     def look(self, app: int, ask: Ask, node: str) -> None:
         assert self.eviction_history.lost_on(app, ask, node) is (
-            (alike(app, ask), node) in self.lost
+            (alike(app, ask), node, ()) in self.lost
         )
-        assert self.eviction_history.lost_by(GROUP) is (GROUP in self.lost)
+        assert self.eviction_history.lost_by(GROUP) is ((None, None, GROUP) in self.lost)
         if any(what[0] == alike(app, ask) for what in self.lost):
             assert self.eviction_history.has_lost(app, ask)
 

@@ -1,0 +1,39 @@
+"""Facts are plain values: whoever encodes them needs nothing but their types."""
+
+from __future__ import annotations
+
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+from muster_core.facts import Facts
+from muster_core.resources import Resources
+
+PLAIN = {int, str, bool, float, NoneType, Resources}
+
+
+def test_all_their_types_are_known_and_immutable() -> None:
+    seen, found = set[object](), list[object]([Facts])
+    while found:
+        kind = found.pop()
+        if kind in seen or kind in PLAIN or kind is Ellipsis:
+            continue
+        seen.add(kind)
+        origin = get_origin(kind)
+        if origin in {Union, UnionType}:
+            # At most one of them is not plain, or a reader could not tell which it is.
+            assert len([one for one in get_args(kind) if one not in PLAIN]) <= 1, kind
+        if origin is not None:
+            assert origin in {tuple, frozenset, Union, UnionType}, kind
+            found.extend(get_args(kind))
+            continue
+        assert isinstance(kind, type), kind
+        if issubclass(kind, Enum):
+            continue
+        assert attrs.has(kind) or issubclass(kind, tuple), kind
+        hints = get_type_hints(kind)
+        assert hints, kind
+        found.extend(hints.values())
+    assert len(seen) > 40
