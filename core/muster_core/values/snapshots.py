@@ -35,6 +35,11 @@ class AskSnapshot:
         resources: The resources that it asks for or holds.
         node: The node that it holds, or None unless it is waiting or bound.
         gang: The full name of its gang, or None.
+        retries: How often it is still tried again after its work has failed.
+        failed_binds: How many of its binds have failed in a row.
+        backs_off_until_us: The instant before which it is not tried since its last bind failed,
+            in microseconds since the start; it may be over. None if there is no such instant,
+            and while it holds a node.
     """
 
     name: str
@@ -43,6 +48,9 @@ class AskSnapshot:
     resources: Resources
     node: str | None = None
     gang: str | None = None
+    retries: int = 0
+    failed_binds: int = 0
+    backs_off_until_us: int | None = None
 
 
 @final

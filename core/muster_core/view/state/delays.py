@@ -65,7 +65,7 @@ class Delays:
             return  # None of its asks could ever evict another one.
         for app in leaf.apps.values():
             yield
-            for ask in app.pending.values():
+            for ask in app.each_pending():
                 if leaf.watches(ask):
                     self.add(leaf, app.pending_since_us(ask))
 
@@ -148,7 +148,7 @@ class Delays:
             assert leaf.watched == self._watched(leaf)
             fresh: dict[int, int] = {}
             for app in leaf.apps.values():
-                for ask in app.pending.values():
+                for ask in app.each_pending():
                     if leaf.watches(ask):
                         since_us = app.pending_since_us(ask)
                         fresh[since_us] = fresh.get(since_us, 0) + 1

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Allocation
     from muster_core.structures.steps import Steps
     from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.state.back_offs import BackOffs
     from muster_core.view.state.delays import Delays
     from muster_core.view.tree.application import ViewApp
 
@@ -123,14 +124,20 @@ class Timers:
         apps: The applications of the view, by key.
         waiting: The gangs of the view that have waiting members, by name.
         delays: The ends of ``preemption.delay``.
+        back_offs: The ends of back-offs.
     """
 
     def __init__(
-        self, apps: Mapping[int, ViewApp], waiting: Mapping[str, ViewGang], delays: Delays
+        self,
+        apps: Mapping[int, ViewApp],
+        waiting: Mapping[str, ViewGang],
+        delays: Delays,
+        back_offs: BackOffs,
     ) -> None:
         self._apps = apps
         self._waiting = waiting
         self._delays = delays
+        self._back_offs = back_offs
         #: How many stays in a state there were so far; distinguishes each from all others.
         self._stays = 0
         #: How long members wait whose gang has no time of its own, in microseconds.
@@ -164,15 +171,15 @@ class Timers:
         firsts = (self._completions.first(), self._state_ends.first())
         heads = [first[0] for first in firsts if first is not None]
         heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
-        delay_us = self._delays.next_us()
-        if delay_us is not None:
-            heads.append(delay_us)
+        only_begin = (self._delays.next_us(), self._back_offs.next_us())
+        heads.extend(end_us for end_us in only_begin if end_us is not None)
         return min(heads, default=None)
 
     def tidy(self) -> Steps[None]:
         """Remove deadlines that no longer apply, if there are many; call it after a batch."""
         yield from self._completions.tidy()
         yield from self._state_ends.tidy()
+        yield from self._back_offs.tidy()
 
     # GANG-5, GANG-14, GANG-42
     def ends(self, gang: ViewGang) -> Iterator[int]:
