@@ -486,6 +486,9 @@ class Admission:
         for gang in gangs:
             for key, slot in gang.slots.items():
                 yield TellApp(key, ParkAsks(origin, tuple(slot.members)))
+            # BACKOFF-16
+            for key, name in gang.backing_off:
+                yield TellApp(key, ParkAsks(origin, (name,)))
         for name in names:
             yield from self._park_fresh(name, origin)
 

@@ -45,7 +45,7 @@ class Sayings:
         app, path = self._identity.name, self._identity.path
         return decision_on_ask(kind, app, ask.name, node, path, ask.gang, reason=reason)
 
-    # DECISION-12
+    # BACKOFF-11
     def released(
         self,
         ask: Ask,
