@@ -383,7 +383,7 @@ class ApplicationMachine:
                 self._end_row_of(allocation.ask.name)
             self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
-    # APP-6, FEED-36, FEED-37
+    # APP-6, FEED-36, FEED-37, BACKOFF-15
     def _undo_bind(self, request: UndoBind) -> None:
         instead = "use fail_bind to let its next bind fail"
         allocation = self._sayings.bound(request.ask, instead)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from muster_core.view.state.timers import Deadlines
+from muster_core.view.state.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,8 +10,9 @@ from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.view.gangs.gang import ViewGang
 from muster_core.view.state.back_offs import BackOffs
+from muster_core.view.state.deadlines import Deadlines
 from muster_core.view.state.delays import Delays
-from muster_core.view.state.timers import Completion, Deadlines, StateEnd, Timers, WaitEnd
+from muster_core.view.state.timers import Completion, StateEnd, Timers, WaitEnd
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import allocation, ask, identity
 
