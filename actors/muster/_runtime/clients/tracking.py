@@ -215,7 +215,12 @@ class Tracker:
         seen = None if key is None else self._machine.view.apps.get(key)
         if seen is None:
             return None, None, None
-        for place, asks in ((AskPlace.PENDING, seen.pending), (AskPlace.PARKED, seen.parked)):
+        free = (
+            (AskPlace.PENDING, seen.pending),
+            (AskPlace.PARKED, seen.parked),
+            (AskPlace.PENDING, seen.backing_off),
+        )
+        for place, asks in free:
             if name in asks:
                 return asks[name], place, None
         for place, held in ((AskPlace.BOUND, seen.bound), (AskPlace.WAITING, seen.waiting)):
