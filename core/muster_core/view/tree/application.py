@@ -215,6 +215,8 @@ class ViewApp(Listed):
         if slot.offer is EACH:
             self.push(slot.order_of(ask), ask, bit)
         elif slot.offer is FIRST:
+            if slot.listed is ask:  # It held a node meanwhile, and may have been dropped.
+                slot.listed = None
             slot.relist()
 
     def remove(self, ask: Ask, bit: int) -> None:
