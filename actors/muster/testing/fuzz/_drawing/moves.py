@@ -37,10 +37,14 @@ _BAD: Final[tuple[Mapping[str, Any], ...]] = (
     {"vcore": 0},
 )
 _SUBMITTED: Final = (
-    *("add_ask", "add_ask", "release", "release", "remove_ask", "add_app", "fail_bind"),
-    "bind_failed",
+    "add_ask",
+    "add_ask",
+    "release",
+    "release",
+    "remove_ask",
+    "add_app",
+    "fail_bind",
 )
-_ABOUT_BINDS: Final = {"fail_bind": "FailBind", "bind_failed": "BindFailed"}
 _UNREADABLE: Final = ("unreadable",)
 _CLASSES: Final = ("low", "high")
 _THE_CLASSES: Final[tuple[Mapping[str, Any], ...]] = (
@@ -356,9 +360,9 @@ class Moves:
         if choices.one_in(8):
             return {"op": "add_ask", "app": "a0", "ask": "k/0"}, _UNREADABLE
         op = choices.of(_SUBMITTED)
-        if op in _ABOUT_BINDS:
+        if op == "fail_bind":
             app, ask = self._ask(choices)
-            return {"op": op, "app": app, "ask": ask}, (_ABOUT_BINDS[op], app, ask)
+            return {"op": op, "app": app, "ask": ask}, ("FailBind", app, ask)
         step = self.of(op, choices)
         return {"op": op, **step.args}, step.keys[0]
 
