@@ -321,13 +321,13 @@ class Admission:
         """Undo the bind of an ask; the application checks whether the ask is bound."""
         key = self.registry.app_key(event.app)
         timed_out = self._timed_out_gang(key, event.ask)
-        return TellApp(key, UndoBind(origin, event.ask, timed_out, self._bind_retry_us(key)))
+        return TellApp(key, UndoBind(origin, event.ask, timed_out))
 
     def _fail_ask(self, event: Release, origin: Origin) -> TellApp:
         """Release an ask whose work has failed; the application checks whether it is bound."""
         key = self.registry.app_key(event.app)
-        timed_out, delay_us = self._timed_out_gang(key, event.ask), self._bind_retry_us(key)
-        return TellApp(key, FailAsk(origin, event.ask, event.message, timed_out, delay_us))
+        timed_out = self._timed_out_gang(key, event.ask)
+        return TellApp(key, FailAsk(origin, event.ask, event.message, timed_out))
 
     def _timed_out_gang(self, key: int, name: str) -> str | None:
         """Return the gang of an ask if it has timed out."""
@@ -337,9 +337,6 @@ class Admission:
         if ask is None or ask.gang is None or not self._has_timed_out(ask.gang):
             return None
         return ask.gang
-
-    def _bind_retry_us(self, key: int) -> int:
-        return self.registry.leaf_of(key).config.settings.bind_retry_us
 
     def define_gang(self, event: AddGang, origin: Origin, *, update: bool) -> Iterator[AnyRoute]:
         """Set the object of a gang, or replace it."""

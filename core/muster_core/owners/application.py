@@ -397,7 +397,7 @@ class ApplicationMachine:
         name, order = again.name, (request.origin.seq, 0, 0)
         message = request.message if isinstance(request, FailAsk) else None
         self._give_up(allocation, reason, order, message)
-        failed = one_more(self._in_a_row.get(name), request.delay_us, request.origin.at_us)
+        failed = one_more(self._in_a_row.get(name), request.origin.at_us)
         self._in_a_row[name] = failed
         self._act(InARow(name, failed))
         park = again.gang is not None and again.gang == request.timed_out

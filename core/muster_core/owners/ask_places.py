@@ -165,7 +165,7 @@ class AskPlaces:
                 gang=ask.gang,
                 retries=ask.retries,
                 failed_binds=0 if failed is None else failed.times,
-                backs_off_until_us=None if failed is None or node else failed.until_us or None,
+                last_failed_us=None if failed is None else failed.last_us,
             )
 
     def names(self) -> list[str]:

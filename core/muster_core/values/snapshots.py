@@ -37,9 +37,7 @@ class AskSnapshot:
         gang: The full name of its gang, or None.
         retries: How often it is still tried again after its work has failed.
         failed_binds: How many of its binds have failed in a row.
-        backs_off_until_us: The instant before which it is not tried since its last bind failed,
-            in microseconds since the start; it may be over. None if there is no such instant,
-            and while it holds a node.
+        last_failed_us: When the last of these failed, in microseconds since the start, or None.
     """
 
     name: str
@@ -50,7 +48,7 @@ class AskSnapshot:
     gang: str | None = None
     retries: int = 0
     failed_binds: int = 0
-    backs_off_until_us: int | None = None
+    last_failed_us: int | None = None
 
 
 @final

@@ -75,7 +75,7 @@ class Rounds:
         """
         yield from self._state.catch_up()
         yield from self._state.delays.refresh()
-        self._state.end_back_offs(now_us)
+        yield from self._state.end_back_offs(now_us)
         changed = self._state.gang_index.take_changed()
         self._evictor.start_batch(is_new=is_new)
         kept_nodes = self._state.kept_nodes

@@ -18,29 +18,28 @@ class FailedBinds:
     Attributes:
         times: How many have failed since the ask came, or was last released from being bound for
             another reason; at least 1.
-        until_us: The instant before which the ask is not tried, in microseconds. It may be over,
-            and is 0 if ``bind.retry.delay`` was off when the last bind failed.
+        last_us: The instant at which the last of them failed, in microseconds.
     """
 
     times: int
-    until_us: int
+    last_us: int
 
-    # BACKOFF-6
-    def holds_back(self, now_us: int) -> bool:
-        """Return whether the ask is not tried at an instant, in microseconds."""
-        return self.until_us > now_us
+    # BACKOFF-2, BACKOFF-3
+    def until_us(self, delay_us: int) -> int:
+        """Return the instant before which the ask is not tried, in microseconds.
+
+        Args:
+            delay_us: The ``bind.retry.delay`` of its leaf, in microseconds; 0 is off.
+        """
+        return self.last_us + (delay_us << min(self.times - 1, _MOST_DOUBLINGS))
 
 
-# BACKOFF-1, BACKOFF-2, BACKOFF-3
-def one_more(before: FailedBinds | None, delay_us: int, now_us: int) -> FailedBinds:
+# BACKOFF-1
+def one_more(before: FailedBinds | None, now_us: int) -> FailedBinds:
     """Return the failed binds of an ask after one more has failed.
 
     Args:
         before: Those that had failed in a row before, or None.
-        delay_us: The ``bind.retry.delay`` of its leaf, in microseconds; 0 is off.
         now_us: The instant, in microseconds.
     """
-    times = 1 if before is None else before.times + 1
-    if not delay_us:
-        return FailedBinds(times, 0)
-    return FailedBinds(times, now_us + (delay_us << min(times - 1, _MOST_DOUBLINGS)))
+    return FailedBinds(1 if before is None else before.times + 1, now_us)

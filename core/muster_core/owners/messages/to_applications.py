@@ -148,14 +148,12 @@ class FailAsk:
     Attributes:
         message: What the log says about the end, or None.
         timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
-        delay_us: The ``bind.retry.delay`` of its leaf, in microseconds.
     """
 
     origin: Origin
     ask: str
     message: str | None = None
     timed_out: str | None = None
-    delay_us: int = 0
 
 
 @final
@@ -165,13 +163,11 @@ class UndoBind:
 
     Attributes:
         timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
-        delay_us: The ``bind.retry.delay`` of its leaf, in microseconds.
     """
 
     origin: Origin
     ask: str
     timed_out: str | None = None
-    delay_us: int = 0
 
 
 @final

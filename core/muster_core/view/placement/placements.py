@@ -142,10 +142,8 @@ class Placements:
         self._state.eviction_history.forget()
         self.failed = True
         # BACKOFF-1
-        delay_us = leaf.config.settings.bind_retry_us
-        failed = one_more(app.in_a_row.get(ask.name), delay_us, now_us)
-        self.commits.in_a_row(app, ask, failed)
-        if failed.holds_back(now_us):
+        self.commits.in_a_row(app, ask, one_more(app.in_a_row.get(ask.name), now_us))
+        if leaf.config.settings.bind_retry_us:
             self._state.begin_back_off(app, ask)
             self._unlisted[app.identity.key] = app
         else:

@@ -136,7 +136,7 @@ class Explainer:
             state_aware_turn(leaf, app),
             self._turns.blocked(turn),
             None if ganged is None else self._cycle(*ganged),
-            backing_off(app, ask, now_us),
+            backing_off(state, app, ask, now_us),
             bind_failed(app, ask),
             room.node_kept(state, nodes),
             *room.no_room(ask, nodes),

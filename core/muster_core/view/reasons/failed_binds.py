@@ -9,24 +9,27 @@ from muster_core.view.reasons.words import seconds
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
+    from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 
 
-def backing_off(app: ViewApp, ask: Ask, now_us: int) -> PendingReason | None:
+def backing_off(state: ViewState, app: ViewApp, ask: Ask, now_us: int) -> PendingReason | None:
     """Return until when an ask backs off, or None if it does not.
 
     Args:
+        state: The view.
         app: Its application.
         ask: The pending ask.
         now_us: The present instant, in microseconds.
     """
     if ask.name not in app.backing_off:
         return None
-    failed = app.in_a_row[ask.name]
-    left_us = max(failed.until_us - now_us, 0)
-    many = f"its last {failed.times} binds" if failed.times > 1 else "its last bind"
-    message = f"{many} failed, so it is not tried before {seconds(failed.until_us)}, {seconds(left_us)} from now"
-    facts = {"failures": failed.times, "until_us": failed.until_us, "left_us": left_us}
+    times, until_us = app.in_a_row[ask.name].times, state.back_offs.until_us(app, ask.name)
+    left_us = max(until_us - now_us, 0)
+    failed = f"its last {times} binds failed" if times > 1 else "its last bind failed"
+    when = f"{seconds(until_us)}, {seconds(left_us)} from now"
+    message = f"{failed}, so it is not tried before {when}"
+    facts = {"failures": times, "until_us": until_us, "left_us": left_us}
     return PendingReason(Code.BACKING_OFF, message, facts)
 
 

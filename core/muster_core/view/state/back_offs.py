@@ -1,7 +1,7 @@
 """The ends of back-offs: when asks whose binds have failed are tried again.
 
-BACKOFF-6, BACKOFF-10. While an ask backs off, its application has it aside: it counts as pending,
-but nothing that picks asks sees it.
+BACKOFF-3, BACKOFF-6, BACKOFF-10. While an ask backs off, its application has it aside: it counts as
+pending, but nothing that picks asks sees it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
     from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
 
 Entry = tuple[int, int, str]
 """The end of a back-off in microseconds, the key of the application, and the name of the ask."""
@@ -27,15 +28,25 @@ class BackOffs:
 
     Args:
         apps: The applications of the view, by key.
+        queues: The queues of the view, by key.
     """
 
-    def __init__(self, apps: Mapping[int, ViewApp]) -> None:
+    def __init__(self, apps: Mapping[int, ViewApp], queues: Mapping[int, ViewQueue]) -> None:
         self._apps = apps
+        self._queues = queues
+        #: Whether settings have changed, so that other asks may back off now.
+        self.stale = False
         self._ends = Deadlines[Entry](self._stands)
+
+    def until_us(self, app: ViewApp, ask: str) -> int:
+        """Return the instant before which an ask is not tried, in microseconds; 0 is any time."""
+        failed = app.in_a_row.get(ask)
+        delay_us = self._queues[app.identity.leaf].config.settings.bind_retry_us
+        return 0 if failed is None or not delay_us else failed.until_us(delay_us)
 
     def add(self, app: ViewApp, ask: Ask) -> None:
         """Add the end of the back-off of an ask, which begins to back off."""
-        self._ends.add((app.in_a_row[ask.name].until_us, app.identity.key, ask.name))
+        self._ends.add((self.until_us(app, ask.name), app.identity.key, ask.name))
 
     def next_us(self) -> int | None:
         """Return the instant at which the next one ends, in microseconds, or None."""
@@ -58,10 +69,8 @@ class BackOffs:
         """Remove ends that no longer apply, if there are many; call it after a batch."""
         return self._ends.tidy()
 
-    # BACKOFF-16
+    # BACKOFF-3, BACKOFF-16
     def _stands(self, entry: Entry) -> bool:
         until_us, key, name = entry
         app = self._apps.get(key)
-        return (
-            app is not None and name in app.backing_off and app.in_a_row[name].until_us == until_us
-        )
+        return app is not None and name in app.backing_off and self.until_us(app, name) == until_us

@@ -104,7 +104,7 @@ class Intake:
                 self._state.user_limits.changed = True
             queue.config = summary.config
             self._state.settings_changed = True
-            self._state.delays.stale = True
+            self._state.delays.stale = self._state.back_offs.stale = True
             self._state.kept_nodes.note_settings(queue)
             self._touch_gangs(queue)
             # Do not mix keys of the old policy with keys of the new one.
@@ -247,8 +247,7 @@ class Intake:
     def _hold_back(self, app: ViewApp, asks: Sequence[Ask], now_us: int) -> None:
         """Let asks back off whose last bind has failed too recently."""
         for ask in asks:
-            failed = app.in_a_row.get(ask.name)
-            if failed is not None and failed.holds_back(now_us):
+            if self._state.back_offs.until_us(app, ask.name) > now_us:
                 self._state.begin_back_off(app, ask)
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:

@@ -85,7 +85,7 @@ class ViewState:
         #: what would follow.
         self.tried_without: dict[tuple[int, str], Allocation] = {}
         #: When asks are tried again whose binds have failed.
-        self.back_offs = BackOffs(self.apps)
+        self.back_offs = BackOffs(self.apps, self.queues)
         self.timers = Timers(self.apps, self.gang_index.waiting, self.delays, self.back_offs)
         #: Increases whenever settings or totals have changed.
         self.reconfigured = 0
@@ -276,10 +276,28 @@ class ViewState:
             self.user_limits.touch(app)
 
     # BACKOFF-10
-    def end_back_offs(self, now_us: int) -> None:
+    def end_back_offs(self, now_us: int) -> Steps[None]:
         """Offer the asks again whose back-off is over at an instant, in microseconds."""
+        if self.back_offs.stale:
+            yield from self._back_off_anew(now_us)
         for app, ask in self.back_offs.over(now_us):
+            yield
             self._end_back_off(app, ask)
+            self.list_app(app)
+
+    # BACKOFF-3
+    def _back_off_anew(self, now_us: int) -> Steps[None]:
+        """Find out which asks back off, and until when, after settings have changed."""
+        self.back_offs.stale = False
+        for app in self.apps.values():
+            if not app.in_a_row:
+                continue
+            yield
+            for ask in list(app.backing_off.values()):
+                self._end_back_off(app, ask)
+            for name in app.in_a_row:
+                if name in app.pending and self.back_offs.until_us(app, name) > now_us:
+                    self.begin_back_off(app, app.pending[name])
             self.list_app(app)
 
     def _forget_evictor(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
@@ -456,7 +474,7 @@ class ViewState:
     def check_back_offs(self) -> None:
         """Assert the invariants of back-offs between two batches; for tests."""
         backing_off = {
-            (key, name): app.in_a_row[name].until_us
+            (key, name): self.back_offs.until_us(app, name)
             for key, app in self.apps.items()
             for name in app.backing_off
         }

@@ -447,9 +447,8 @@ class ViewApp(Listed):
         assert all(self.spoilt.values())
         # Nothing is kept for asks that are gone or hold a node.
         assert all(self.has_no_node(name) for name in self.failed_on)
-        # Only asks that exist have binds that failed; those that back off have an end of that.
+        # Only asks that exist have binds that failed.
         assert set(self.in_a_row) <= set(names)
-        assert all(self.in_a_row[name].until_us for name in self.backing_off)
         # No slot has to be listed again.
         assert not self.to_relist
         # The cached maximum and sums equal newly computed ones.

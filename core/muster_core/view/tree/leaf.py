@@ -139,8 +139,8 @@ class LeafView(ViewQueue):
             self.repriced = True
         before = app.order
         # ORDER-1
-        competes = app.pending or app.backing_off
-        order = (self._all or self._orders.get(_order_key(app))) if competes else None
+        # BACKOFF-6
+        order = (self._all or self._orders.get(_order_key(app))) if app.pending else None
         if order is None:
             if before is not None:
                 before.remove(app)
@@ -317,10 +317,10 @@ class LeafView(ViewQueue):
         assert self.running == sum(app.running for app in apps)
         for app in apps:
             assert app.counted == app.tally.top()
-            assert not any(app.each_pending()) or app.rank == app_key(self.config, app, total)
+            assert not app.pending or app.rank == app_key(self.config, app, total)
             app.check()
-        # All and only the applications with pending asks are listed, each by its state.
-        listed = [app for app in apps if any(app.each_pending())]
+        # All and only the applications with asks that may be picked are listed, each by its state.
+        listed = [app for app in apps if app.pending]
         for order_key, order in self._orders.items():
             if self._all is None:
                 order.check([app for app in listed if _order_key(app) == order_key])
@@ -341,7 +341,7 @@ class LeafView(ViewQueue):
             (shapes.find(ask.shape), ask.priority, ask.gang or "") for ask in preempting
         )
         assert self.slots == sum(len(app.slots) for app in apps)
-        assert all(app.state in COMPETING for app in listed)
+        assert all(app.state in COMPETING for app in apps if any(app.each_pending()))
 
 
 def _order_key(app: ViewApp) -> _OrderKey:
