@@ -18,6 +18,7 @@ class AskOptions(TypedDict, total=False):
         selector: Attributes that the node must have.
         run_for: The ask completes by itself this long after it was bound, in seconds or as a
             duration such as ``1m30s``.
+        retries: How often the ask is tried again after its work has failed; default 0.
     """
 
     priority: int | None
@@ -27,6 +28,7 @@ class AskOptions(TypedDict, total=False):
     node: str | None
     selector: Mapping[str, str] | None
     run_for: float | str | None
+    retries: int | None
 
 
 _NAMES: Final = tuple(AskOptions.__annotations__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from muster._surface.conversion import configuration_of, event_of
 from muster._surface.handles import Application, Ask, Gang
-from muster_core.events import Configure
+from muster_core.events import Configure, Outcome
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -245,20 +245,34 @@ class Operations:
         """
         await Ask(self._client, app, ask).remove()
 
-    async def release(self, app: str, ask: str) -> None:
-        """Release the node of a bound ask: its work has finished, and the ask has completed.
+    async def release(
+        self,
+        app: str,
+        ask: str,
+        *,
+        outcome: Outcome | str = Outcome.COMPLETED,
+        message: str | None = None,
+    ) -> None:
+        """Release the node of a bound ask, whose work has ended.
+
+        An ask that has completed is gone. One that has failed is pending again if it has a retry
+        left, and otherwise gone.
 
         :meth:`Allocation.release` is safer: it cannot release a later allocation of the ask.
 
         Args:
             app: The name of the application.
             ask: The name of the ask.
+            outcome: Whether the work has ``completed`` or ``failed``.
+            message: What the decision log says about the end.
 
         Raises:
+            EventError: If a value is invalid.
             RefusedError: If the ask is not bound.
             ClosedSchedulerError: If the scheduler is closed.
         """
-        await self._client.enter(event_of("release", app=app, ask=ask))
+        event = event_of("release", app=app, ask=ask, outcome=outcome, message=message)
+        await self._client.enter(event)
 
     # Gangs
 

@@ -65,7 +65,7 @@ def _headline(answer: Answer) -> str:
             return f"{at}: {name} is waiting on {where.node} in {where.queue} {since}"
         case Fate.BOUND:
             return f"{at}: {name} is bound on {where.node} in {where.queue} {since}"
-        case Fate.COMPLETED | Fate.REMOVED:
+        case Fate.COMPLETED | Fate.FAILED | Fate.REMOVED:
             held = "" if where.node is None else f"; it held {where.node}"
             how = f" {where.message}" if where.message else ""
             by = "" if where.ended_by is None else _line(where.ended_by)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from muster.feeds import FeedItem
-from muster_core.events import Apply, Delete, PodObject, Release, RemoveApp, RemoveAsk
+from muster_core.decisions import Reason
+from muster_core.events import Apply, Delete, Outcome, PodObject, Release, RemoveApp, RemoveAsk
 
 
 def may_end(item: FeedItem, app: str, ask: str) -> bool:
@@ -22,9 +23,16 @@ def may_end(item: FeedItem, app: str, ask: str) -> bool:
             return False
 
 
-def completes(item: FeedItem) -> bool:
-    """Return whether an event that may end an ask completes it, and does not remove it."""
-    return isinstance(item.content, Release | Apply)
+def may_end_for(item: FeedItem, reason: Reason | None) -> bool:
+    """Return whether an event that may end an ask ends it for this reason."""
+    match item.content:
+        case Release():
+            failed = item.content.outcome is Outcome.FAILED
+            return reason is (Reason.FAILED if failed else Reason.COMPLETED)
+        case Apply():
+            return reason is Reason.COMPLETED
+        case _:
+            return reason not in {Reason.COMPLETED, Reason.FAILED}
 
 
 def how_it_ended(item: FeedItem | None, *, completed: bool) -> str:
@@ -35,6 +43,8 @@ def how_it_ended(item: FeedItem | None, *, completed: bool) -> str:
         completed: Whether the ask has completed, and was not removed.
     """
     match None if item is None else item.content:
+        case Release(message=str(message)):
+            return f"by `release`: {message}"
         case Release():
             return "by `release`"
         case RemoveAsk():

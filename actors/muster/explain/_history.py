@@ -8,7 +8,7 @@ from typing import Final, final
 
 import attrs
 
-from muster.explain._endings import completes, how_it_ended, may_end
+from muster.explain._endings import how_it_ended, may_end, may_end_for
 from muster.explain._names import Names
 from muster.feeds import FeedItem, Refused
 from muster_core.decisions import Announced, Decision, Kind, Reason
@@ -33,6 +33,7 @@ class Fate(StrEnum):
     WAITING = "waiting"
     BOUND = "bound"
     COMPLETED = "completed"
+    FAILED = "failed"
     REMOVED = "removed"
     REFUSED = "refused"
     LATER = "later"
@@ -113,7 +114,11 @@ class _Refusal:
 _UNREAD: Final = 3
 """How many invalid events are kept."""
 
-_OVER: Final = {Reason.COMPLETED: Fate.COMPLETED, Reason.REMOVED: Fate.REMOVED}
+_OVER: Final = {
+    Reason.COMPLETED: Fate.COMPLETED,
+    Reason.FAILED: Fate.FAILED,
+    Reason.REMOVED: Fate.REMOVED,
+}
 
 # Parts of the messages with which the directory refuses an application.
 _CAUSES: Final = (
@@ -227,12 +232,12 @@ class History:
 
     def _ender(self, announced: Announced) -> FeedItem | None:
         """Return the event that ended the ask; None if its time was over."""
-        completed = announced.decision.reason is _COMPLETED
+        reason = announced.decision.reason
         return next(
             (
                 item
                 for item in self._enders
-                if item.at_us == announced.at_us and completes(item) == completed
+                if item.at_us == announced.at_us and may_end_for(item, reason)
             ),
             None,
         )

@@ -63,6 +63,8 @@ def add_ask(event: AddAsk) -> Written:
         written["selector"] = dict(event.selector)
     if event.run_for_us is not None:
         written["run_for"] = duration(event.run_for_us)
+    if event.retries:
+        written["retries"] = event.retries
     if event.gang is not None:
         written["gang"] = event.gang
         marks = _marks(event.says)

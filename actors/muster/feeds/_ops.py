@@ -14,10 +14,11 @@ from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
 from muster.feeds._expect import EXPECT_FIELDS, Expect
 from muster.feeds._fields.collections import NAMES, RESOURCES, SOME_RESOURCES, WORDS
 from muster.feeds._fields.gangs import GANG, GROUPS, MEMBERS, MODE
-from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, integer
+from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, TALLY, integer
+from muster.feeds._fields.outcomes import OUTCOME
 from muster.feeds._fields.priority_classes import CLASS_NAME, CLASS_PREEMPTS, CLASS_VALUE
 from muster.feeds._fields.table import Field, field
-from muster.feeds._fields.texts import NAME, OWNED_NAME
+from muster.feeds._fields.texts import NAME, OWNED_NAME, TEXT
 from muster.feeds._items import Content, Settle
 from muster.feeds._objects.gang_marks import MEMBER_MARKS, Marks, Place, Spoken, membership, spoken
 from muster.feeds._objects.manifests import APPLIED, DELETED
@@ -185,11 +186,26 @@ _TABLE: Final = (
                 "it completes by itself this long after it was bound",
                 attribute="run_for_us",
             ),
+            field(
+                "retries",
+                TALLY,
+                "how often it is tried again after its work has failed; default 0",
+            ),
         ),
         _add_ask,
     ),
     _op("remove_ask", "An ask that is not bound is withdrawn.", (_APP, _ASK), _made(RemoveAsk)),
-    _op("release", "A bound ask has finished.", (_APP, _ASK), _made(Release)),
+    _op(
+        "release",
+        "The work of a bound ask has ended.",
+        (
+            _APP,
+            _ASK,
+            field("outcome", OUTCOME, "whether it completed or failed; default `completed`"),
+            field("message", TEXT, "what the decision log says about the end"),
+        ),
+        _made(Release),
+    ),
     _op(
         "add_gang",
         "A gang is defined. One that only annotations define gets its object.",

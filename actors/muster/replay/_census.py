@@ -32,8 +32,8 @@ _Counted: TypeAlias = AddAsk | AddNode | UpdateNode | RemoveNode | Apply | Delet
 Key: TypeAlias = tuple[str, str]
 """The names of an application and of an ask of it."""
 
-GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
-"""The reasons after which a released ask is not pending again."""
+GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED})
+"""The reasons after which a released ask without retries is not pending again."""
 
 
 @final
@@ -50,6 +50,7 @@ class LiveAsk:
         node: The node that it holds, or None.
         held_us: When it got the node, in microseconds.
         bound_us: When it was bound there, in microseconds, or None.
+        retries: How often it is still tried again after its work has failed.
     """
 
     key: Key
@@ -60,12 +61,14 @@ class LiveAsk:
     node: str | None = None
     held_us: int = 0
     bound_us: int | None = None
+    retries: int = 0
 
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
 _BOUND: Final = Kind.BOUND
 _WAITING: Final = Kind.WAITING
 _RELEASED: Final = Kind.RELEASED
+_FAILED: Final = Reason.FAILED
 _REJECTED: Final = Kind.REJECTED
 _APP_STATE: Final = Kind.APP_STATE
 _QUEUE_PRIORITY: Final = Kind.QUEUE_PRIORITY
@@ -212,7 +215,7 @@ class Census:
         queue = self._queues.get(event.app, "root")
         for name in event.names():
             key = (event.app, name)
-            ask = LiveAsk(key, queue, event.resources, at_us, event.gang)
+            ask = LiveAsk(key, queue, event.resources, at_us, event.gang, retries=event.retries)
             if self._knows(key):
                 self._next.setdefault(key, deque()).append(ask)
             else:
@@ -258,8 +261,10 @@ class Census:
         if ask is not None:
             self._listener.left(at_us, ask, reason)
             ask.node = None
-        if reason not in GONE:
+        is_retried = reason is _FAILED and ask is not None and ask.retries > 0
+        if is_retried or reason not in GONE:
             if ask is not None:
+                ask.retries -= is_retried
                 self._pend(ask, at_us)
             return
         pending = self.unbound.pop(key, None)

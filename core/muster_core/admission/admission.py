@@ -28,6 +28,7 @@ from muster_core.owners.messages.to_applications import (
     AddAsks,
     AddPlaced,
     Enlist,
+    FailAsk,
     FinishAsk,
     LoseNode,
     ParkAsks,
@@ -45,6 +46,8 @@ from muster_core.values.events import (
     BindFailed,
     Delete,
     Event,
+    Outcome,
+    Release,
     RemoveGang,
     RemoveNode,
     UpdateNode,
@@ -165,6 +168,8 @@ class Admission:
                 return list(self.remove_gang(event.gang, "gang", origin))
             case BindFailed():
                 return [self._undo_bind(event, origin)]
+            case Release() if event.outcome is Outcome.FAILED:
+                return [self._fail_ask(event, origin)]
             case _:
                 return list(self.registry.handle(event, origin))
 
@@ -320,12 +325,23 @@ class Admission:
     def _undo_bind(self, event: BindFailed, origin: Origin) -> TellApp:
         """Undo the bind of an ask; the application checks whether the ask is bound."""
         key = self.registry.app_key(event.app)
+        timed_out = self._timed_out_gang(key, event.ask)
+        return TellApp(key, UndoBind(origin, event.ask, timed_out))
+
+    def _fail_ask(self, event: Release, origin: Origin) -> TellApp:
+        """Release an ask whose work has failed; the application checks whether it is bound."""
+        key = self.registry.app_key(event.app)
+        timed_out = self._timed_out_gang(key, event.ask)
+        return TellApp(key, FailAsk(origin, event.ask, event.message, timed_out))
+
+    def _timed_out_gang(self, key: int, name: str) -> str | None:
+        """Return the gang of an ask if it has timed out."""
         seen = self._view.apps.get(key)
         # A bound ask that the view does not know was bound from the start: its gang is satisfied.
-        ask = None if seen is None else seen.find(event.ask)
-        gang = None if ask is None else ask.gang
-        timed_out = gang is not None and self._has_timed_out(gang)
-        return TellApp(key, UndoBind(origin, event.ask, gang if timed_out else None))
+        ask = None if seen is None else seen.find(name)
+        if ask is None or ask.gang is None or not self._has_timed_out(ask.gang):
+            return None
+        return ask.gang
 
     def define_gang(self, event: AddGang, origin: Origin, *, update: bool) -> Iterator[AnyRoute]:
         """Set the object of a gang, or replace it."""
@@ -472,6 +488,9 @@ class Admission:
         for gang in gangs:
             for key, slot in gang.slots.items():
                 yield TellApp(key, ParkAsks(origin, slot.names()))
+            # BACKOFF-16
+            for key, name in sorted(gang.backing_off):
+                yield TellApp(key, ParkAsks(origin, (name,)))
         for name in names:
             yield from self._park_fresh(name, origin)
 

@@ -195,7 +195,7 @@ class Registry:
             case RemoveAsk():
                 return TellApp(key, WithdrawAsk(origin, event.ask))
             case Release():
-                return TellApp(key, ReleaseAsk(origin, event.ask))
+                return TellApp(key, ReleaseAsk(origin, event.ask, event.message))
             case FailBind():
                 return TellApp(key, SpoilBinds(origin, event.ask, event.times))
             case _:

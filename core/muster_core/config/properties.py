@@ -117,6 +117,7 @@ GANG_WAIT: Final = Property("gang.wait.time", _duration_above_0)
 GANG_DEADLOCK: Final = Property(
     "gang.deadlock.policy", _choice({policy.value: policy for policy in DeadlockPolicy})
 )
+# BACKOFF-5
 BIND_RETRY: Final = Property("bind.retry.delay", _duration)
 
 # CONFIG-39

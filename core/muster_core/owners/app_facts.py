@@ -11,6 +11,7 @@ from muster_core.owners.messages.from_applications import (
     AppAction,
     Grouped,
     Held,
+    InARow,
     Loaded,
     Parked,
     Pending,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from muster_core.owners.ask_places import AskPlaces
     from muster_core.owners.messages.asks import Allocation, AppIdentity
+    from muster_core.owners.messages.failed_binds import FailedBinds
     from muster_core.structures.steps import Steps
     from muster_core.values.application_states import AppState
 
@@ -35,6 +37,8 @@ def facts_of(
     group: str | None,
     places: AskPlaces,
     spoilt: Mapping[str, int],
+    in_a_row: Mapping[str, FailedBinds],
+    *,
     guesses: int,
 ) -> AppFacts:
     """Return the facts of an application; see :class:`AppFacts`. No ask is copied."""
@@ -47,6 +51,7 @@ def facts_of(
         waiting=tuple(places.waiting.values()),
         bound=tuple(places.bound.values()),
         spoilt=tuple(spoilt.items()),
+        in_a_row=tuple(in_a_row.items()),
         guesses=guesses,
     )
 
@@ -76,6 +81,8 @@ def load_asks(facts: AppFacts, places: AskPlaces) -> Steps[list[AppAction]]:
     for ask in map(shared, facts.parked):
         places.parked[ask.name] = ask
         actions.append(Parked(ask))
+    # Before the pending asks: these back off if they failed too recently.
+    actions.extend(InARow(name, failed) for name, failed in facts.in_a_row)
     for piece in in_pieces(facts.pending, PART):
         yield
         asks = tuple(map(shared, piece))

@@ -13,12 +13,14 @@ from muster_core.owners.app_facts import facts_of, load_asks
 from muster_core.owners.ask_places import AskPlaces
 from muster_core.owners.ask_rows import asks_in_steps, asks_of
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
+from muster_core.owners.messages.failed_binds import FailedBinds, one_more
 from muster_core.owners.messages.from_applications import (
     AppAction,
     AppReport,
     Entered,
     Freed,
     Grouped,
+    InARow,
     Moved,
     Parked,
     Pending,
@@ -40,6 +42,7 @@ from muster_core.owners.messages.to_applications import (
     Complete,
     Dismiss,
     Enlist,
+    FailAsk,
     FinishAsk,
     LoadApp,
     LoseNode,
@@ -55,11 +58,11 @@ from muster_core.owners.messages.to_applications import (
     WideRequest,
     WithdrawAsk,
 )
+from muster_core.owners.sayings import Sayings
 from muster_core.structures.steps import PART, all_at_once, freed, in_pieces
 from muster_core.values.application_states import TRANSITIONS, AppState, Trigger, next_state
-from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
+from muster_core.values.decisions import Kind, Reason, decision_on_app
 from muster_core.values.errors import RefusedError
-from muster_core.values.nearest import Guesses
 from muster_core.values.snapshots import AppSnapshot, AskPlace
 
 if TYPE_CHECKING:
@@ -84,11 +87,8 @@ _STATES_THAT_ASKS_END: Final = frozenset(
 _RUNNING: Final = AppState.RUNNING
 _ASK_BOUND: Final = Trigger.ASK_BOUND
 _EMPTIED: Final = Trigger.EMPTIED
-_MOST_GUESSES: Final = 10
-"""For how many refusals an application guesses which of its asks was meant."""
-
-_RELEASED: Final = Kind.RELEASED
 _COMPLETED: Final = Reason.COMPLETED
+_FAILED: Final = Reason.FAILED
 
 
 @final
@@ -105,8 +105,9 @@ class ApplicationMachine:
         "_credits",
         "_gone",
         "_group",
-        "_guesses",
+        "_in_a_row",
         "_places",
+        "_sayings",
         "_spoilt",
         "_state",
         "identity",
@@ -120,7 +121,9 @@ class ApplicationMachine:
         self._places = AskPlaces()
         #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
         self._spoilt: dict[str, int] = {}
-        self._guesses = Guesses(_MOST_GUESSES)
+        #: The binds of an ask that have failed in a row; only asks that exist.
+        self._in_a_row: dict[str, FailedBinds] = {}
+        self._sayings = Sayings(identity, self._places)
         #: The latest asks, added in a row: pending, but not in the sums yet.
         self._came: list[Ask] = []
         #: The actions since the last report, before those asks.
@@ -220,7 +223,7 @@ class ApplicationMachine:
         match request:
             case AddAsks():
                 self._add(request)
-            case ReleaseAsk():
+            case ReleaseAsk() | FailAsk():
                 self._release(request)
             case Complete():
                 self._finish(request.ask, request.origin, _COMPLETED)
@@ -306,7 +309,7 @@ class ApplicationMachine:
         allocation = Allocation(ask, request.node, request.number)
         self._places.enter_bound(allocation)
         self._act(Placed(allocation))
-        decision = self._decision(Kind.BOUND, ask, request.node)
+        decision = self._sayings.about(Kind.BOUND, ask, request.node)
         self._act(Say((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
         self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
@@ -315,26 +318,41 @@ class ApplicationMachine:
     # FEED-30
     def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._places.bound or not self._places.knows(request.ask):
-            raise RefusedError(self._not_there(request.ask, "pending", "release it"))
+            raise RefusedError(self._sayings.not_there(request.ask, "pending", "release it"))
         self._finish(request.ask, request.origin, Reason.REMOVED)
 
-    # FEED-31
-    def _release(self, request: ReleaseAsk) -> None:
-        if request.ask not in self._places.bound:
-            raise RefusedError(self._not_there(request.ask, "bound", "use remove_ask"))
-        self._finish(request.ask, request.origin, _COMPLETED)
+    # FEED-31, BACKOFF-11, BACKOFF-12, BACKOFF-13, BACKOFF-14
+    def _release(self, request: ReleaseAsk | FailAsk) -> None:
+        allocation = self._sayings.bound(request.ask, "use remove_ask")
+        ask, reason = allocation.ask, _FAILED if isinstance(request, FailAsk) else _COMPLETED
+        if isinstance(request, FailAsk) and ask.retries:
+            again = ask._replace(retries=ask.retries - 1)
+            self._give_back(allocation, again, reason, request)
+        else:
+            self._finish(request.ask, request.origin, reason, request.message)
 
     # FEED-32
-    def _finish(self, name: str, origin: Origin, reason: Reason) -> None:
+    def _finish(
+        self, name: str, origin: Origin, reason: Reason, message: str | None = None
+    ) -> None:
         """End an ask, wherever it is."""
-        self._remove(name, reason, (origin.seq, 0, 0))
+        self._remove(name, reason, (origin.seq, 0, 0), message)
         if self._spoilt.pop(name, 0):
             self._act(Spoilt(name, 0))
+        self._end_row_of(name)
         # APP-9
         if self._places.is_empty():
             self._trigger(_EMPTIED, origin)
 
-    def _remove(self, name: str, reason: Reason, order: tuple[int, int, int]) -> None:
+    # BACKOFF-4
+    def _end_row_of(self, name: str) -> None:
+        """Forget the binds of an ask that have failed in a row, if there are any."""
+        if self._in_a_row.pop(name, None) is not None:
+            self._act(InARow(name, None))
+
+    def _remove(
+        self, name: str, reason: Reason, order: tuple[int, int, int], message: str | None = None
+    ) -> None:
         """Remove an ask from its place, and record the decision."""
         held = self._places.held(name)
         if held is not None:
@@ -346,14 +364,15 @@ class ApplicationMachine:
         else:
             ask = self._places.pending[name]
             self._act(self._leave_pending(ask))
-        self._act(self._say_released(ask, None if held is None else held.node, reason, order))
+        node = None if held is None else held.node
+        self._act(self._sayings.released(ask, node, reason, order, message))
         self._moved(order, ask, None)
 
     # FEED-34, FEED-35
     def _spoil(self, request: SpoilBinds) -> None:
         name = request.ask
         if not self._places.knows(name):
-            raise RefusedError(self._unknown(name))
+            raise RefusedError(self._sayings.unknown(name))
         times = self._spoilt.get(name, 0) + request.times
         if times > SPOILT_LIMIT:
             msg = f"times: {request.times} more would make more than {SPOILT_LIMIT} failing binds"
@@ -369,20 +388,30 @@ class ApplicationMachine:
             order = (request.origin.seq, allocation.number, 0)
             self._give_up(allocation, Reason.NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
-            was_bound = allocation.ask.name in bound
+            if was_bound := allocation.ask.name in bound:
+                self._end_row_of(allocation.ask.name)
             self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
-    # APP-6, FEED-36, FEED-37
+    # APP-6, FEED-36, FEED-37, BACKOFF-15
     def _undo_bind(self, request: UndoBind) -> None:
-        allocation = self._places.bound.get(request.ask)
-        if allocation is None:
-            instead = "use fail_bind to let its next bind fail"
-            raise RefusedError(self._not_there(request.ask, "bound", instead))
-        ask, order = allocation.ask, (request.origin.seq, 0, 0)
-        park = ask.gang is not None and ask.gang == request.timed_out
-        self._give_up(allocation, Reason.BIND_FAILED, order)
+        instead = "use fail_bind to let its next bind fail"
+        allocation = self._sayings.bound(request.ask, instead)
+        self._give_back(allocation, allocation.ask, Reason.BIND_FAILED, request)
+
+    # BACKOFF-1
+    def _give_back(
+        self, allocation: Allocation, again: Ask, reason: Reason, request: UndoBind | FailAsk
+    ) -> None:
+        """Release a bound ask, which is tried again: its bind counts as failed."""
+        name, order = again.name, (request.origin.seq, 0, 0)
+        message = request.message if isinstance(request, FailAsk) else None
+        self._give_up(allocation, reason, order, message)
+        failed = one_more(self._in_a_row.get(name), request.origin.at_us)
+        self._in_a_row[name] = failed
+        self._act(InARow(name, failed))
+        park = again.gang is not None and again.gang == request.timed_out
         # GANG-48
-        self._put_back(ask, order, park=park, lost=True, was_bound=True)
+        self._put_back(again, order, park=park, lost=True, was_bound=True)
 
     def _roll_back(self, request: RollBack) -> None:
         for number, name in request.asks:
@@ -411,9 +440,16 @@ class ApplicationMachine:
         place = AskPlace.PARKED if park else AskPlace.PENDING
         self._moved(order, ask, place, lost=lost)
 
-    def _give_up(self, allocation: Allocation, reason: Reason, order: tuple[int, int, int]) -> None:
+    def _give_up(
+        self,
+        allocation: Allocation,
+        reason: Reason,
+        order: tuple[int, int, int],
+        message: str | None = None,
+    ) -> None:
         self._act(self._leave_node(allocation))
-        self._act(self._say_released(allocation.ask, allocation.node, reason, order))
+        released = self._sayings.released(allocation.ask, allocation.node, reason, order, message)
+        self._act(released)
 
     def _park(self, request: ParkAsks) -> None:
         for name in request.asks:
@@ -471,6 +507,10 @@ class ApplicationMachine:
                 self._spoilt[name] = left
             else:
                 del self._spoilt[name]
+        for name, failed in commit.in_a_row:
+            self._in_a_row.pop(name, None)
+            if failed is not None:
+                self._in_a_row[name] = failed
 
     def _count_binds(self, times: int) -> None:
         """Apply a number of binds to the state."""
@@ -493,12 +533,7 @@ class ApplicationMachine:
         return Freed(allocation)
 
     def _moved(
-        self,
-        order: tuple[int, int, int],
-        ask: Ask,
-        place: AskPlace | None,
-        *,
-        lost: bool = False,
+        self, order: tuple[int, int, int], ask: Ask, place: AskPlace | None, *, lost: bool = False
     ) -> None:
         """Record the new place of a member of a gang, for its gang."""
         if ask.gang is not None:
@@ -516,27 +551,6 @@ class ApplicationMachine:
         self._act(Entered(state))
         decision = decision_on_app(self.identity.name, self.identity.path, state.value)
         self._act(Say((origin.seq, order, 1), decision))
-
-    def _say_released(
-        self, ask: Ask, node: str | None, reason: Reason, order: tuple[int, int, int]
-    ) -> Say:
-        return Say(order, self._decision(_RELEASED, ask, node, reason))
-
-    def _decision(
-        self, kind: Kind, ask: Ask, node: str | None, reason: Reason | None = None
-    ) -> Decision:
-        app, path = self.identity.name, self.identity.path
-        return decision_on_ask(kind, app, ask.name, node, path, ask.gang, reason=reason)
-
-    def _not_there(self, ask: str, place: str, instead: str) -> str:
-        app = self.identity.name
-        if self._places.knows(ask):
-            return f"ask: {ask!r} of application {app!r} is not {place}; {instead}"
-        return self._unknown(ask)
-
-    def _unknown(self, ask: str) -> str:
-        guess = self._guesses.about(ask, self._places.each_name())
-        return f"ask: {ask!r} is no ask of application {self.identity.name!r}{guess}"
 
     def _report(self, epoch: int) -> AppReport:
         report = AppReport(
@@ -568,7 +582,7 @@ class ApplicationMachine:
             queue=self.identity.path,
             state=self._state,
             priority=self._places.tally.top(),
-            asks=tuple(self._places.snapshots()),
+            asks=tuple(self._places.snapshots(self._in_a_row)),
             user=self.identity.user[0],
             group=self._group,
         )
@@ -576,14 +590,18 @@ class ApplicationMachine:
     # CHECKPOINT-2
     def facts(self) -> AppFacts:
         """Return what the application owns. Between two batches."""
-        places, spoilt, guesses = self._places, self._spoilt, self._guesses.left
-        return facts_of(self.identity, self._state, self._group, places, spoilt, guesses)
+        failures = self._spoilt, self._in_a_row
+        guesses = self._sayings.guesses.left
+        return facts_of(
+            self.identity, self._state, self._group, self._places, *failures, guesses=guesses
+        )
 
     # CHECKPOINT-5
     def _load(self, facts: AppFacts) -> Steps[None]:
         self._credits += 1
         self._state, self._group = facts.state, facts.group
-        self._spoilt, self._guesses.left = dict(facts.spoilt), facts.guesses
+        self._spoilt, self._in_a_row = dict(facts.spoilt), dict(facts.in_a_row)
+        self._sayings.guesses.left = facts.guesses
         self._actions = yield from load_asks(facts, self._places)
 
     def free(self) -> Steps[None]:
@@ -598,3 +616,5 @@ class ApplicationMachine:
         self._places.check()
         # Only existing asks have binds that will fail.
         assert set(self._spoilt) <= set(self._places.names())
+        # So have binds that failed.
+        assert set(self._in_a_row) <= set(self._places.names())

@@ -16,9 +16,10 @@ from muster_core.values.priority import PriorityTally
 from muster_core.values.snapshots import AskPlace, AskSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from muster_core.owners.messages.asks import Allocation, Ask
+    from muster_core.owners.messages.failed_binds import FailedBinds
     from muster_core.structures.steps import Steps
 
 
@@ -152,8 +153,12 @@ class AskPlaces:
             add_to(self.allocated_total, resources.amounts, times)
         self.bound.update([(allocation.ask.name, allocation) for allocation in bound])
 
-    def snapshots(self) -> Iterator[AskSnapshot]:
-        """Yield a snapshot of each ask."""
+    def snapshots(self, in_a_row: Mapping[str, FailedBinds]) -> Iterator[AskSnapshot]:
+        """Yield a snapshot of each ask.
+
+        Args:
+            in_a_row: The binds that have failed in a row, by the names of their asks.
+        """
         asks = [
             *((ask, _PENDING, None) for ask in self.pending.values()),
             *((ask, _PARKED, None) for ask in self.parked.values()),
@@ -161,7 +166,18 @@ class AskPlaces:
             *((held.ask, _BOUND, held.node) for held in self.bound.values()),
         ]
         for ask, place, node in asks:
-            yield AskSnapshot(ask.name, place, ask.priority, ask.resources, node, ask.gang)
+            failed = in_a_row.get(ask.name)
+            yield AskSnapshot(
+                name=ask.name,
+                place=place,
+                priority=ask.priority,
+                resources=ask.resources,
+                node=node,
+                gang=ask.gang,
+                retries=ask.retries,
+                failed_binds=0 if failed is None else failed.times,
+                last_failed_us=None if failed is None else failed.last_us,
+            )
 
     def names(self) -> list[str]:
         """Return the names of all asks, place by place."""

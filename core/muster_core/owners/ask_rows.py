@@ -45,7 +45,16 @@ def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None
     # ORDER-18
     place = (-priority, origin.creation, gang or "", origin.seq)
     # All asks of one shape share one object with their resources.
-    more = (resources, shape, priority, gang, run_for_us, request.preempts, origin.at_us)
+    more = (
+        resources,
+        shape,
+        priority,
+        gang,
+        run_for_us,
+        request.preempts,
+        origin.at_us,
+        event.retries,
+    )
     if event.count is None:
         return {event.ask: _make(Ask, (*place, 0, event.ask, *more))}
     numbered = enumerate(event.names(first, end), first)

@@ -60,6 +60,12 @@ def a_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
         _check_text(attribute.name, value)
 
 
+def a_text(_: object, attribute: attrs.Attribute[str], value: object) -> None:
+    """Check that a value is a string, which may be empty."""
+    if not isinstance(value, str):
+        _refuse(attribute.name, value, "a text")
+
+
 def an_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value can be the name of an application or an ask."""
     if type(value) is not str or not value:

@@ -17,6 +17,7 @@ import attrs
 from muster_core.gangs.definition import NOTHING_SAID, GangFields
 from muster_core.values.configuration.limits import Limits
 from muster_core.values.configuration.partition import Configuration
+from muster_core.values.errors import EventError
 from muster_core.values.event_fields import (
     A_PRIORITY,
     A_QUEUE_PRIORITY,
@@ -26,6 +27,7 @@ from muster_core.values.event_fields import (
     PRIORITIES,
     a_gang,
     a_name,
+    a_text,
     a_users_class,
     amounts,
     an_owned_name,
@@ -216,6 +218,12 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+def _an_outcome(_: object, attribute: attrs.Attribute[Outcome], value: object) -> None:
+    if not isinstance(value, Outcome):
+        msg = f"{attribute.name}: {value!r} is not of the type Outcome"
+        raise EventError(msg)
+
+
 @final
 @attrs.frozen
 class Release:
@@ -229,10 +237,8 @@ class Release:
 
     app: str = attrs.field(validator=an_owned_name)
     ask: str = attrs.field(validator=an_owned_name)
-    outcome: Outcome = attrs.field(
-        default=Outcome.COMPLETED, validator=attrs.validators.instance_of(Outcome)
-    )
-    message: str | None = None
+    outcome: Outcome = attrs.field(default=Outcome.COMPLETED, validator=_an_outcome)
+    message: str | None = attrs.field(default=None, validator=_optional(a_text))
 
 
 @final

@@ -36,6 +36,7 @@ class Code(StrEnum):
     STATE_AWARE_TURN = "StateAwareTurn"
     BLOCKED = "Blocked"
     GANG_CYCLE_INVALID = "GangCycleInvalid"
+    BACKING_OFF = "BackingOff"
     BIND_FAILED = "BindFailed"
     NODE_KEPT = "NodeKept"
     FRAGMENTED = "Fragmented"
@@ -66,6 +67,7 @@ _RULES: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.STATE_AWARE_TURN: ("ORDER-15", "ORDER-17"),
     Code.BLOCKED: ("ROUND-13",),
     Code.GANG_CYCLE_INVALID: ("GANG-25", "GANG-28"),
+    Code.BACKING_OFF: ("BACKOFF-6",),
     Code.BIND_FAILED: ("FEED-34", "FEED-36"),
     Code.NODE_KEPT: ("SERVICE-10",),
     Code.FRAGMENTED: ("ORDER-21",),

@@ -35,6 +35,9 @@ class AskSnapshot:
         resources: The resources that it asks for or holds.
         node: The node that it holds, or None unless it is waiting or bound.
         gang: The full name of its gang, or None.
+        retries: How often it is still tried again after its work has failed.
+        failed_binds: How many of its binds have failed in a row.
+        last_failed_us: When the last of these failed, in microseconds since the start, or None.
     """
 
     name: str
@@ -43,6 +46,9 @@ class AskSnapshot:
     resources: Resources
     node: str | None = None
     gang: str | None = None
+    retries: int = 0
+    failed_binds: int = 0
+    last_failed_us: int | None = None
 
 
 @final

@@ -263,13 +263,14 @@ class DecisionView:
             ask.shape
             for app in self.apps.values()
             for ask in (
-                *app.pending.values(),
+                *app.each_pending(),
                 *(allocation.ask for allocation, _ in app.waiting.values()),
             )
         ]
         self._state.shapes.check([*shapes, *self._state.gang_index.gang_shapes()])
         self._state.gang_index.check()
         self._state.delays.check()
+        self._state.check_back_offs()
         self._state.user_limits.check(self.apps)
         self._state.kept_nodes.check()
         assert self._state.claimants == {

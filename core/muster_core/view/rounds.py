@@ -80,6 +80,7 @@ class Rounds:
         """
         yield from self._state.catch_up()
         yield from self._state.delays.refresh()
+        yield from self._state.end_back_offs(now_us)
         changed = self._state.gang_index.take_changed()
         self._evictor.start_batch(is_new=is_new)
         kept_nodes = self._state.kept_nodes
@@ -239,7 +240,7 @@ class Rounds:
         # ROUND-14
         if app.spoilt and ask.name in app.spoilt:
             assigned = say(_ASSIGNED, leaf, app, ask, node.name)
-            decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node)]
+            decisions = [assigned, self._placements.fail(leaf, app, ask, bit, node, now_us)]
         else:
             decisions = self._placements.assign(leaf, app, ask, bit, node, now_us)
         if node.kept:

@@ -43,6 +43,7 @@ EVERY_OTHER_VALUE = {
     "preemption.required.node": ("enabled", "required_node", True),
     "gang.wait.time": ("90s", "gang_wait_us", 90_000_000),
     "gang.deadlock.policy": ("report", "deadlock_policy", DeadlockPolicy.REPORT),
+    "bind.retry.delay": ("90s", "bind_retry_us", 90_000_000),
 }
 ROOT_ONLY = {"gang.wait.time", "gang.deadlock.policy"}
 INHERITED = {
@@ -54,6 +55,7 @@ INHERITED = {
     "preemption.policy",
     "preemption.delay",
     "preemption.required.node",
+    "bind.retry.delay",
 }
 
 

@@ -165,7 +165,7 @@ Name = tuple[str, str]
 def _asks_of(app: ViewApp, state: AskPlace | None) -> Iterator[Ask]:
     """Yield the asks of an application that are in a place, or all."""
     if state in {None, AskPlace.PENDING}:
-        yield from app.pending.values()
+        yield from app.each_pending()
     if state in {None, AskPlace.PARKED}:
         yield from app.parked.values()
     for place, held in ((AskPlace.WAITING, app.waiting), (AskPlace.BOUND, app.bound)):
@@ -312,7 +312,12 @@ class Tracker:
         seen = None if key is None else self._machine.view.apps.get(key)
         if seen is None:
             return None, None, None
-        for place, asks in ((AskPlace.PENDING, seen.pending), (AskPlace.PARKED, seen.parked)):
+        free = (
+            (AskPlace.PENDING, seen.pending),
+            (AskPlace.PARKED, seen.parked),
+            (AskPlace.PENDING, seen.backing_off),
+        )
+        for place, asks in free:
             if name in asks:
                 return asks[name], place, None
         for place, held in ((AskPlace.BOUND, seen.bound), (AskPlace.WAITING, seen.waiting)):

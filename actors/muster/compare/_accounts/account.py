@@ -28,8 +28,8 @@ _APP_STATE: Final = Kind.APP_STATE
 _NEW: Final = AppState.NEW
 _REMOVED: Final = Reason.REMOVED
 
-_GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
-"""The reasons after which a released ask is not pending again."""
+_GONE: Final = frozenset({Reason.COMPLETED, Reason.REMOVED, Reason.FAILED})
+"""The reasons after which a released ask without retries is not pending again."""
 
 
 @final
@@ -231,7 +231,8 @@ class Account:
                 self._usage.give_back(held.queue, ask.resources, self._now_us)
         for counted in (count, *self._of_priority(ask)):
             counted.releases[reason] += 1
-        if reason in _GONE:
+        is_retried = reason is Reason.FAILED and ask is not None and ask.retries > 0
+        if reason in _GONE and not is_retried:
             self._bound_before.discard(key)
             if reason is _REMOVED and job is not None:
                 job.removed_us = self._now_us

@@ -72,6 +72,7 @@ class Ask(NamedTuple):
         run_for_us: How long after its bind it completes by itself, or None.
         preempts: Whether its priority class had ``PreemptLowerPriority`` when it was added.
         came_us: When it was added, in microseconds.
+        retries: How often it is still tried again after its work has failed.
     """
 
     rank: int
@@ -87,6 +88,7 @@ class Ask(NamedTuple):
     run_for_us: int | None = None
     preempts: bool = False
     came_us: int = 0
+    retries: int = 0
 
     @property
     def order(self) -> AskOrder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin, Totals
+from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Decision, Kind
 from muster_core.values.records import record
@@ -127,6 +128,18 @@ class Spoilt:
 
 @final
 @record
+class InARow:
+    """Other binds of an ask have failed in a row than before; None if the row has ended.
+
+    It comes before the :class:`Pending` or :class:`Parked` of an ask whose bind has failed.
+    """
+
+    ask: str
+    failed: FailedBinds | None
+
+
+@final
+@record
 class Grouped:
     """The application counts for another group in limits, or for none."""
 
@@ -162,6 +175,7 @@ AppAction = (
     | Unparked
     | Entered
     | Spoilt
+    | InARow
     | Moved
     | Grouped
     | Loaded

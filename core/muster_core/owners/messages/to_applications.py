@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
+from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.values.application_states import AppState
 from muster_core.values.decisions import Reason
 from muster_core.values.events import AddAsk
@@ -128,10 +129,31 @@ class WithdrawAsk:
 @final
 @record
 class ReleaseAsk:
-    """Release a bound ask, which has finished."""
+    """Release a bound ask, which has finished.
+
+    Attributes:
+        message: What the log says about the end, or None.
+    """
 
     origin: Origin
     ask: str
+    message: str | None = None
+
+
+@final
+@record
+class FailAsk:
+    """Release a bound ask whose work has failed: it is pending again if it has a retry left.
+
+    Attributes:
+        message: What the log says about the end, or None.
+        timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
+    """
+
+    origin: Origin
+    ask: str
+    message: str | None = None
+    timed_out: str | None = None
 
 
 @final
@@ -212,6 +234,7 @@ class AppFacts:
         waiting: The allocations of its waiting asks, likewise.
         bound: The allocations of its bound asks, in the order of their binds.
         spoilt: How many of the next binds of an ask will fail, by name; no zeros.
+        in_a_row: The binds of an ask that have failed in a row, by name.
         guesses: For how many more refusals it guesses which of its asks was meant.
     """
 
@@ -223,6 +246,7 @@ class AppFacts:
     waiting: tuple[Allocation, ...]
     bound: tuple[Allocation, ...]
     spoilt: tuple[tuple[str, int], ...]
+    in_a_row: tuple[tuple[str, FailedBinds], ...]
     guesses: int
 
 
@@ -245,6 +269,8 @@ class CommitApp:
         released: The waiting or bound asks that lost their node; some hold another one now.
         waiting: The new waiting allocations, in the order in which they began to wait.
         parked: The released asks that are parked, not pending.
+        in_a_row: The asks of which other binds have failed in a row than before the rounds; None
+            if the row has ended.
     """
 
     bound: tuple[Allocation, ...] = ()
@@ -252,6 +278,7 @@ class CommitApp:
     released: tuple[str, ...] = ()
     waiting: tuple[Allocation, ...] = ()
     parked: tuple[str, ...] = ()
+    in_a_row: tuple[tuple[str, FailedBinds | None], ...] = ()
 
 
 @final
@@ -263,7 +290,15 @@ class Close:
 
 
 AskRequest = (
-    AddAsks | AddPlaced | FinishAsk | WithdrawAsk | ReleaseAsk | UndoBind | SpoilBinds | Complete
+    AddAsks
+    | AddPlaced
+    | FinishAsk
+    | WithdrawAsk
+    | ReleaseAsk
+    | FailAsk
+    | UndoBind
+    | SpoilBinds
+    | Complete
 )
 """Requests about a single ask, or about the new asks of one event."""
 

@@ -251,6 +251,7 @@ def first_of_all(state: ViewState, app: ViewApp) -> Ask | None:
         app: The application.
     """
     # LIMIT-10
+    # BACKOFF-8
     asks = (ask for ask in app.pending.values() if app.is_within_limits(ask))
     return min(
         (ask for ask in asks if not _is_refused(state, ask)),

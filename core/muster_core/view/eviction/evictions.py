@@ -70,6 +70,8 @@ class Evictions:
         # EVICTION-6, EVICTION-41, EVICTION-42, EVICTION-43, GANG-52
         if advance is None:
             app.since_us[allocation.ask.name] = now_us
+            # BACKOFF-4
+            self._placements.commits.in_a_row(app, allocation.ask, None)
         elif advance.said is not None:
             leaf = self._state.leaf_of(app)
             self._state.undo_entry(app, leaf, advance.state, advance.stay)

@@ -168,7 +168,8 @@ class Evictor:
         decisions = list(self._evict(plan, now_us))
         decisions.append(say(_ASSIGNED, leaf, app, ask, plan.node.name))
         if app.spoilt.get(ask.name):
-            decisions.append(placements.fail(leaf, app, ask, self._state.bit_of(ask), plan.node))
+            bit = self._state.bit_of(ask)
+            decisions.append(placements.fail(leaf, app, ask, bit, plan.node, now_us))
             self._state.kept_nodes.end(app, ask)
         else:
             decisions.extend(placements.bind(leaf, app, ask, plan.node, now_us))

@@ -64,7 +64,8 @@ class ViewGang:
         creation: The position of the event that defined it, or None.
         state: Its state.
         cycle_valid: Whether its schedule cycle is valid.
-        slots: Its pending members, by the key of their application.
+        slots: Its pending members that do not back off, by the key of their application.
+        backing_off: Its pending members that back off, so that none of them is picked.
         waiting: Its waiting members by application and name, in the order of their waits.
         parked: Its parked members.
         bound: Its bound members.
@@ -78,6 +79,7 @@ class ViewGang:
     state: GangState = GangState.PLACEHOLDER
     cycle_valid: bool = True
     slots: dict[int, Slot[ViewApp]] = attrs.field(factory=dict[int, Slot[ViewApp]])
+    backing_off: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
     waiting: dict[tuple[int, str], Hold] = attrs.field(factory=dict["tuple[int, str]", Hold])
     parked: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
     bound: dict[tuple[int, str], None] = attrs.field(factory=dict["tuple[int, str]", None])
@@ -90,13 +92,13 @@ class ViewGang:
 
     @property
     def pending(self) -> int:
-        """How many of its members are pending."""
+        """How many of its members are pending and do not back off."""
         return sum(len(slot.members) for slot in self.slots.values())
 
     @property
     def children(self) -> int:
         """How many members it has."""
-        return self.pending + len(self.parked) + self.held
+        return self.pending + len(self.backing_off) + len(self.parked) + self.held
 
     @property
     def held(self) -> int:
@@ -129,11 +131,19 @@ class ViewGang:
             return False
         # GANG-22
         lack = definition.min_member - len(self.waiting) - len(self.bound) - len(self.parked)
+        # BACKOFF-7
+        if self.backing_off:
+            lack -= len(self.backing_off)
         for slot in self.slots.values():
             if lack <= 0:
                 break
             lack -= len(slot.members)
         return lack <= 0
+
+    # BACKOFF-7
+    def is_held_back(self) -> bool:
+        """Return whether it lacks nodes for more members than do not back off."""
+        return bool(self.backing_off) and self.missing > self.pending
 
     # GANG-30
     def complete(self) -> bool:
@@ -226,8 +236,10 @@ class ViewGroup:
         return self.gangs[0].rank()
 
     def may_complete(self) -> bool:
-        """Return whether all its gangs exist and have enough members."""
-        return len(self.gangs) == len(self.names) and all(gang.admits() for gang in self.gangs)
+        """Return whether all its gangs exist and have enough members that can be picked."""
+        return len(self.gangs) == len(self.names) and all(
+            gang.admits() and not gang.is_held_back() for gang in self.gangs
+        )
 
     # GANG-30
     def complete(self) -> bool:

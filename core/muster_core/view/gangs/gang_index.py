@@ -164,6 +164,9 @@ class GangIndex:
         if len(group.names) > 1 or len(gang.slots) > 1 or gang.waiting:
             return False
         (slot,) = gang.slots.values()
+        # BACKOFF-7
+        if gang.backing_off and gang.is_held_back():
+            return False
         return len(slot.bits) == 1 and not self._is_blocking(slot.app)
 
     def gang_shapes(self) -> list[Shape]:

@@ -99,6 +99,7 @@ class Deadlocks:
             if not gang.satisfied
             for ask in (
                 *(ask for slot in gang.slots.values() for ask, _ in slot.members.values()),
+                *(apps[key].backing_off[name] for key, name in gang.backing_off),
                 *(apps[key].parked[name] for key, name in gang.parked),
                 *(hold.allocation.ask for hold in gang.waiting.values()),
             )

@@ -49,7 +49,8 @@ def needs_of(state: ViewState, gang: ViewGang) -> Iterator[Need]:
     """Return what a gang is sure to need before it is complete."""
     missing = gang.missing
     leaves = {slot.app.identity.leaf for slot in gang.slots.values()}
-    if missing == gang.pending:  # Every member is needed, whatever its shape.
+    # BACKOFF-7
+    if missing >= gang.pending:  # Every member that is tried is needed, whatever its shape.
         for slot in gang.slots.values():
             for bit, count in slot.bits.items():
                 yield state.leaf_of(slot.app), bit, count

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from muster_core.owners.messages.asks import Ask
+    from muster_core.owners.messages.failed_binds import FailedBinds
     from muster_core.structures.steps import Steps
     from muster_core.values.decisions import Decision
     from muster_core.view.state.view_state import ViewState
@@ -77,6 +78,8 @@ class Commits:
         self._state = state
         self._fresh: dict[int, _Fresh] = {}
         self._failed: dict[int, list[str]] = {}
+        #: The asks whose failed binds in a row are others than before, by application.
+        self._in_a_row: dict[int, dict[str, None]] = {}
         #: The asks that were bound when the batch began and were evicted, by application.
         self._evicted: dict[int, dict[str, Allocation]] = {}
         #: Gang members that were placed or released, by application, with their first allocation.
@@ -97,6 +100,15 @@ class Commits:
     def failed(self, app: ViewApp, ask: Ask) -> None:
         """Record that the bind of an ask has failed."""
         self._failed.setdefault(app.identity.key, []).append(ask.name)
+
+    # BACKOFF-1, BACKOFF-4
+    def in_a_row(self, app: ViewApp, ask: Ask, failed: FailedBinds | None) -> None:
+        """Record which binds of an ask have failed in a row; None ends the row, if there is one."""
+        if failed is not None:
+            app.in_a_row[ask.name] = failed
+        elif app.in_a_row.pop(ask.name, None) is None:
+            return
+        self._in_a_row.setdefault(app.identity.key, {})[ask.name] = None
 
     def touch(self, app: ViewApp, ask: Ask, held: Allocation | None) -> None:
         """Record that a gang member that held this at first is placed or released."""
@@ -158,7 +170,7 @@ class Commits:
         queues = yield from self._commit_queues(sorted(moved))
         gangs = self._commit_gangs(now_us)
         # One by one: to forget a hundred thousand at once takes time.
-        for notes in (self._fresh, self._failed, self._evicted, self._members):
+        for notes in (self._fresh, self._failed, self._in_a_row, self._evicted, self._members):
             while notes:
                 yield
                 notes.popitem()
@@ -193,6 +205,7 @@ class Commits:
             released=tuple(released),
             waiting=tuple(sorted(waiting, key=attrgetter("number"))),
             parked=tuple(name for name in evicted if name in app.parked),
+            in_a_row=tuple((name, app.in_a_row.get(name)) for name in self._in_a_row.get(key, ())),
         )
 
     def _commit_queues(self, keys: Iterable[int]) -> Steps[dict[int, CommitQueue]]:
@@ -257,8 +270,8 @@ class Commits:
 def _place_of(app: ViewApp, name: str) -> tuple[str, int, AskPlace]:
     """Return the gang of a member, its number and its place."""
     number = 0
-    if name in app.pending:
-        ask, place = app.pending[name], _PENDING
+    if name in app.pending or name in app.backing_off:
+        ask, place = app.pending.get(name) or app.backing_off[name], _PENDING
     elif name in app.parked:
         ask, place = app.parked[name], _PARKED
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster_core.gangs.states import GangTrigger
 from muster_core.owners.messages.asks import Allocation, Ask
+from muster_core.owners.messages.failed_binds import one_more
 from muster_core.structures.rows import add_to_row, take_from_row
 from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to, take_from
@@ -103,10 +104,11 @@ class Placements:
     # Plain asks
 
     # APP-6
-    def fail(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node) -> Decision:
+    def fail(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> Decision:
         """Drop an assignment whose bind fails: the ask stays pending and counts as tried."""
-        self._spend_failure(app, ask, node)
-        self.tried(app, ask, bit)
+        self._spend_failure(leaf, app, ask, bit, node, now_us)
         if ask.gang is not None:
             self.lose(self._state.gangs[ask.gang])
         return say(_RELEASED, leaf, app, ask, node.name, _BIND_FAILED)
@@ -132,7 +134,9 @@ class Placements:
         return self.assign(leaf, app, ask, self._state.bit_of(ask), node, now_us)[1:]
 
     # FEED-34
-    def _spend_failure(self, app: ViewApp, ask: Ask, node: Node) -> None:
+    def _spend_failure(
+        self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int, node: Node, now_us: int
+    ) -> None:
         app.failed_on[ask.name] = ask, node.name
         app.spoilt[ask.name] -= 1
         if not app.spoilt[ask.name]:
@@ -141,6 +145,13 @@ class Placements:
         # EVICTION-46
         self._state.eviction_history.forget()
         self.failed = True
+        # BACKOFF-1
+        self.commits.in_a_row(app, ask, one_more(app.in_a_row.get(ask.name), now_us))
+        if leaf.config.settings.bind_retry_us:
+            self._state.begin_back_off(app, ask)
+            self._unlisted[app.identity.key] = app
+        else:
+            self.tried(app, ask, bit)
 
     def _enter_bound(
         self,
@@ -251,8 +262,7 @@ class Placements:
         # GANG-39, GANG-47
         if app.spoilt and hold.will_fail():
             released = self.give_up(hold, _BIND_FAILED)
-            self._spend_failure(app, ask, node)
-            self.tried(app, ask, self._state.bit_of(ask))
+            self._spend_failure(leaf, app, ask, self._state.bit_of(ask), node, now_us)
             return [released]
         self.commits.touch(app, ask, hold.allocation)
         self._state.end_wait(app, ask)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from muster_core.values.reasons import Code, Explanation, PendingReason
+from muster_core.values.reasons import Explanation, PendingReason
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.reasons import gangs, room
 from muster_core.view.reasons.cycles import why_rolled_back
 from muster_core.view.reasons.eviction import eviction_reason
+from muster_core.view.reasons.failed_binds import backing_off, bind_failed
 from muster_core.view.reasons.keys import compare, not_your_turn
 from muster_core.view.reasons.quotas import queue_max, queue_max_apps, state_aware_turn
 from muster_core.view.reasons.turns import Turn, Turns
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 _PARKED: Final = AskPlace.PARKED
 _WAITING: Final = AskPlace.WAITING
 _PENDING: Final = AskPlace.PENDING
-_BIND_FAILED: Final = Code.BIND_FAILED
 
 
 @final
@@ -59,7 +59,7 @@ class Explainer:
         """
         for _, app in sorted(self._state.apps.items()):
             waiting = [allocation.ask for allocation, _ in app.waiting.values()]
-            asks = [*app.pending.values(), *app.parked.values(), *waiting]
+            asks = [*app.each_pending(), *app.parked.values(), *waiting]
             for ask in sorted(asks, key=self._order_of):
                 yield app, ask
 
@@ -141,7 +141,8 @@ class Explainer:
             state_aware_turn(leaf, app),
             self._turns.blocked(turn),
             None if ganged is None else self._cycle(*ganged),
-            _bind_failed(app, ask),
+            backing_off(state, app, ask, now_us),
+            bind_failed(app, ask),
             room.node_kept(state, nodes),
             *room.no_room(ask, nodes),
             eviction_reason(state, self._turns, turn, now_us),
@@ -159,15 +160,6 @@ class Explainer:
         if key not in self._surveys:
             self._surveys[key] = room.survey(self._state.nodes, ask.shape, service=service)
         return self._surveys[key]
-
-
-def _bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
-    """Return where the last bind of an ask failed, if it has held no node since."""
-    failed, node = app.failed_on.get(ask.name, (None, ""))
-    if failed is not ask:
-        return None
-    message = f"its last bind, on {node}, failed; it has held no node since"
-    return PendingReason(_BIND_FAILED, message, {"node": node})
 
 
 def _turn(first: Turn | None, levels: tuple[Level, ...]) -> Iterator[PendingReason]:

@@ -64,6 +64,9 @@ class Turns:
 
     def has(self, turn: Turn) -> bool:
         """Return whether a pending ask has a turn, provided that its leaf is entered."""
+        # BACKOFF-6
+        if turn.ask.name in turn.app.backing_off:
+            return False
         return not self.is_refused(turn.ask) and turn.leaf.competes(turn.app)
 
     def first_in(self, leaf: LeafView) -> Turn | None:
@@ -123,6 +126,8 @@ class Turns:
     def blocked(self, turn: Turn) -> PendingReason | None:
         """Return which ask of a blocking leaf comes before another, or None."""
         leaf = turn.leaf
+        if turn.ask.name in turn.app.backing_off:  # It is not tried, whatever is before it.
+            return None
         first = self.first_to_block(leaf) if leaf.config.settings.blocking else None
         if first is None or first.ask is turn.ask or self._is_before(turn, first):
             return None

@@ -69,7 +69,7 @@ class Delays:
         if not (leaf.watched or (leaf.watched is not None and leaf.preempting)):
             return  # None of its asks could ever evict another one.
         for app in leaf.apps.values():
-            for asks in in_pieces(app.pending.values(), PART):
+            for asks in in_pieces(app.each_pending(), PART):
                 yield
                 for ask in asks:
                     if leaf.watches(ask):
@@ -165,7 +165,7 @@ class Delays:
             assert leaf.watched == self._watched(leaf)
             fresh: dict[int, int] = {}
             for app in leaf.apps.values():
-                for ask in app.pending.values():
+                for ask in app.each_pending():
                     if leaf.watches(ask):
                         since_us = app.pending_since_us(ask)
                         fresh[since_us] = fresh.get(since_us, 0) + 1

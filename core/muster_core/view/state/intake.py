@@ -12,6 +12,7 @@ from muster_core.owners.messages.from_applications import (
     Freed,
     Grouped,
     Held,
+    InARow,
     Loaded,
     Moved,
     Parked,
@@ -33,6 +34,8 @@ from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from muster_core.structures.steps import Steps
     from muster_core.view.state.view_state import ViewState
 
@@ -103,7 +106,7 @@ class Intake:
                 self._state.user_limits.changed = True
             queue.config = summary.config
             self._state.settings_changed = True
-            self._state.delays.stale = True
+            self._state.delays.stale = self._state.back_offs.stale = True
             self._state.kept_nodes.note_settings(queue)
             self._touch_gangs(queue)
             # Do not mix keys of the old policy with keys of the new one.
@@ -193,7 +196,7 @@ class Intake:
                 self._place(app, allocation)
             case Parked() | Unparked():
                 self._park(app, action, now_us)
-            case Spoilt() | Grouped():
+            case Spoilt() | Grouped() | InARow():
                 self._note(app, leaf, action)
             case Loaded() | Held():
                 self._load(app, leaf, action)
@@ -213,12 +216,19 @@ class Intake:
             self._state.user_limits.take(app, ask.resources.amounts)
         self._state.begin_wait(app, allocation, node)
 
-    def _note(self, app: ViewApp, leaf: LeafView, action: Spoilt | Grouped) -> None:
-        if isinstance(action, Grouped):
-            app.group = action.group
-            self._state.user_limits.enter_again(app, leaf)
-        else:
-            self._state.set_failures(app, action.ask, action.times)
+    def _note(self, app: ViewApp, leaf: LeafView, action: Spoilt | Grouped | InARow) -> None:
+        match action:
+            case Grouped():
+                app.group = action.group
+                self._state.user_limits.enter_again(app, leaf)
+            case Spoilt():
+                self._state.set_failures(app, action.ask, action.times)
+            case InARow(ask, failed):
+                app.in_a_row.pop(ask, None)
+                if failed is not None:
+                    app.in_a_row[ask] = failed
+            case _:
+                assert_never(action)
 
     def _note_failure(self, app: ViewApp, action: Say | Moved) -> None:
         """Record if the work of a bound ask, freed right before, could not be started.
@@ -245,8 +255,17 @@ class Intake:
             if action.was_bound:
                 app.since_us.update((ask.name, now_us) for ask in asks)
             self._state.add_row(app, asks)
+            if app.in_a_row:
+                self._hold_back(app, asks, now_us)
             if len(asks) == _PENDING_PER_STEP:
                 yield
+
+    # BACKOFF-6, BACKOFF-16
+    def _hold_back(self, app: ViewApp, asks: Sequence[Ask], now_us: int) -> None:
+        """Let asks back off whose last bind has failed too recently."""
+        for ask in asks:
+            if self._state.back_offs.until_us(app, ask.name) > now_us:
+                self._state.begin_back_off(app, ask)
 
     def _free(self, app: ViewApp, allocation: Allocation) -> None:
         self._freed = ask = allocation.ask

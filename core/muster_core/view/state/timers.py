@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, final
 
 from muster_core.structures.steps import in_pieces
 from muster_core.values.application_states import TIMERS_US, AppState
 from muster_core.values.records import record
 from muster_core.view.facts import StateEndFacts, TimerFacts
+from muster_core.view.state.deadlines import Deadlines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from muster_core.owners.messages.asks import Allocation
     from muster_core.structures.steps import Steps
     from muster_core.view.gangs.gang import ViewGang
+    from muster_core.view.state.back_offs import BackOffs
     from muster_core.view.state.delays import Delays
     from muster_core.view.tree.application import ViewApp
 
@@ -60,81 +61,6 @@ class WaitEnd:
     gang: str
 
 
-E = TypeVar("E", bound=tuple[object, ...])
-
-_KEPT: Final = 64
-"""How many deadlines are kept before those that no longer apply are removed."""
-
-
-class Deadlines(Generic[E]):
-    """Deadlines in order, each a tuple that begins with its instant.
-
-    A deadline that no longer applies is removed when it is the first, or when there are twice as
-    many deadlines as the last such removal left. So there are never many more than twice as
-    many as apply, however distant they are.
-
-    Args:
-        stands: Returns whether a deadline still applies; called between two batches.
-    """
-
-    __slots__ = ("_heap", "_limit", "_stands")
-
-    def __init__(self, stands: Callable[[E], bool]) -> None:
-        self._stands = stands
-        self._heap: list[E] = []
-        self._limit = _KEPT
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def add(self, deadline: E) -> None:
-        """Add a deadline."""
-        heappush(self._heap, deadline)
-
-    def first(self) -> E | None:
-        """Return the first deadline that applies, or None; call it between two batches."""
-        heap = self._heap
-        while heap and not self._stands(heap[0]):
-            heappop(heap)
-        return heap[0] if heap else None
-
-    def tidy(self) -> Steps[None]:
-        """Remove deadlines that no longer apply, if there are many; call it after a batch."""
-        if len(self._heap) > self._limit:
-            yield from self._tidy()
-
-    def _tidy(self) -> Steps[None]:
-        kept: list[E] = []
-        for piece in in_pieces(self._heap):
-            yield
-            kept.extend(filter(self._stands, piece))
-        if len(kept) < len(self._heap):
-            heapify(kept)
-        self._set(kept)
-
-    def all(self) -> Steps[tuple[E, ...]]:
-        """Return all deadlines that apply, for :meth:`load`; call it between two batches."""
-        yield from self._tidy()
-        return tuple(self._heap)
-
-    def load(self, deadlines: Iterable[E]) -> Steps[None]:
-        """Replace all deadlines."""
-        heap: list[E] = []
-        for piece in in_pieces(deadlines):
-            yield
-            for deadline in piece:  # They come in the order of a heap, so that this is quick.
-                heappush(heap, deadline)
-        self._set(heap)
-
-    def _set(self, heap: list[E]) -> None:
-        self._heap = heap
-        self._limit = 2 * len(heap) + _KEPT
-
-    def pop(self) -> None:
-        """Remove the first deadline."""
-        heappop(self._heap)
-
-
 @final
 class Timers:
     """All deadlines.
@@ -143,14 +69,20 @@ class Timers:
         apps: The applications of the view, by key.
         waiting: The gangs of the view that have waiting members, by name.
         delays: The ends of ``preemption.delay``.
+        back_offs: The ends of back-offs.
     """
 
     def __init__(
-        self, apps: Mapping[int, ViewApp], waiting: Mapping[str, ViewGang], delays: Delays
+        self,
+        apps: Mapping[int, ViewApp],
+        waiting: Mapping[str, ViewGang],
+        delays: Delays,
+        back_offs: BackOffs,
     ) -> None:
         self._apps = apps
         self._waiting = waiting
         self._delays = delays
+        self._back_offs = back_offs
         #: How many stays in a state there were so far; distinguishes each from all others.
         self._stays = 0
         #: How long members wait whose gang has no time of its own, in microseconds.
@@ -184,15 +116,15 @@ class Timers:
         firsts = (self._completions.first(), self._state_ends.first())
         heads = [first[0] for first in firsts if first is not None]
         heads.extend(end_us for gang in self._waiting.values() for end_us in self.ends(gang))
-        delay_us = self._delays.next_us()
-        if delay_us is not None:
-            heads.append(delay_us)
+        only_begin = (self._delays.next_us(), self._back_offs.next_us())
+        heads.extend(end_us for end_us in only_begin if end_us is not None)
         return min(heads, default=None)
 
     def tidy(self) -> Steps[None]:
         """Remove deadlines that no longer apply, if there are many; call it after a batch."""
         yield from self._completions.tidy()
         yield from self._state_ends.tidy()
+        yield from self._back_offs.tidy()
 
     # GANG-5, GANG-14, GANG-42
     def ends(self, gang: ViewGang) -> Iterator[int]:

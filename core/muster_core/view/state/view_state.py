@@ -13,6 +13,7 @@ from muster_core.values.application_states import AppState
 from muster_core.view.gangs.gang import Hold
 from muster_core.view.gangs.gang_index import GangIndex
 from muster_core.view.gangs.gang_shapes import GangShapes
+from muster_core.view.state.back_offs import BackOffs
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.eviction_history import EvictionHistory
 from muster_core.view.state.kept_nodes import KeptNodes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
+    from muster_core.view.gangs.gang import ViewGang
     from muster_core.view.tree.application import ViewApp
 
 _FEW: Final = 32
@@ -82,7 +84,9 @@ class ViewState:
         #: The allocations of bound asks, by application and name, that are released only to try
         #: what would follow.
         self.tried_without: dict[tuple[int, str], Allocation] = {}
-        self.timers = Timers(self.apps, self.gang_index.waiting, self.delays)
+        #: When asks are tried again whose binds have failed.
+        self.back_offs = BackOffs(self.apps, self.queues)
+        self.timers = Timers(self.apps, self.gang_index.waiting, self.delays, self.back_offs)
         #: Increases whenever settings or totals have changed.
         self.reconfigured = 0
         #: The capacity of all nodes when shares were last computed.
@@ -185,8 +189,7 @@ class ViewState:
             gang = self.gang_index.touch(ask.gang)
             key = app.identity.key
             if key not in gang.slots:
-                gang.slots[key] = app.slots[ask.gang] = Slot(app, gang.name, gang.creation)
-                self.leaf_of(app).slots += 1
+                self._begin_slot(app, gang)
         app.add(ask, bit)
         if app.limits:
             self.user_limits.touch(app)
@@ -197,6 +200,16 @@ class ViewState:
             self.preempting[leaf.key] = leaf
         if (ask.preempts or leaf.watched) and leaf.watches(ask):
             self.delays.add(leaf, app.pending_since_us(ask))
+
+    def _begin_slot(self, app: ViewApp, gang: ViewGang) -> None:
+        gang.slots[app.identity.key] = app.slots[gang.name] = Slot(app, gang.name, gang.creation)
+        self.leaf_of(app).slots += 1
+
+    def _end_slot_if_empty(self, leaf: LeafView, app: ViewApp, gang: ViewGang) -> None:
+        if not app.slots[gang.name].members:
+            self.gang_index.drop(app.slots[gang.name])
+            del app.slots[gang.name], gang.slots[app.identity.key]
+            leaf.slots -= 1
 
     def add_row(self, app: ViewApp, asks: Sequence[Ask]) -> None:
         """Add pending asks, and count their shapes.
@@ -226,6 +239,8 @@ class ViewState:
     def remove_pending(self, app: ViewApp, ask: Ask) -> int:
         """Remove a pending ask without releasing its shape; return the bit of the shape."""
         bit = self.bit_of(ask)
+        if app.backing_off and ask.name in app.backing_off:
+            self._end_back_off(app, ask)
         self.forget_pending(self.leaf_of(app), app, ask, bit)
         return bit
 
@@ -236,11 +251,54 @@ class ViewState:
         if ask.preempts or leaf.watched:
             self._forget_evictor(leaf, app, ask, bit)
         if ask.gang is not None:
+            self._end_slot_if_empty(leaf, app, self.gang_index.touch(ask.gang))
+
+    # BACKOFF-6, BACKOFF-9
+    def begin_back_off(self, app: ViewApp, ask: Ask) -> None:
+        """Let nothing pick a pending ask until its back-off is over; it still counts as pending."""
+        app.set_aside(ask, self.bit_of(ask))
+        if ask.gang is not None:
             gang = self.gang_index.touch(ask.gang)
-            if not app.slots[ask.gang].members:
-                self.gang_index.drop(app.slots[ask.gang])
-                del app.slots[ask.gang], gang.slots[app.identity.key]
-                leaf.slots -= 1
+            gang.backing_off[app.identity.key, ask.name] = None
+            self._end_slot_if_empty(self.leaf_of(app), app, gang)
+        self.back_offs.add(app, ask)
+        if app.limits:
+            self.user_limits.touch(app)
+
+    def _end_back_off(self, app: ViewApp, ask: Ask) -> None:
+        if ask.gang is not None:
+            gang, key = self.gang_index.touch(ask.gang), app.identity.key
+            del gang.backing_off[key, ask.name]
+            if key not in gang.slots:
+                self._begin_slot(app, gang)
+        app.take_back(ask, self.bit_of(ask))
+        if app.limits:
+            self.user_limits.touch(app)
+
+    # BACKOFF-10
+    def end_back_offs(self, now_us: int) -> Steps[None]:
+        """Offer the asks again whose back-off is over at an instant, in microseconds."""
+        if self.back_offs.stale:
+            yield from self._back_off_anew(now_us)
+        for app, ask in self.back_offs.over(now_us):
+            yield
+            self._end_back_off(app, ask)
+            self.list_app(app)
+
+    # BACKOFF-3
+    def _back_off_anew(self, now_us: int) -> Steps[None]:
+        """Find out which asks back off, and until when, after settings have changed."""
+        self.back_offs.stale = False
+        for app in self.apps.values():
+            if not app.in_a_row:
+                continue
+            yield
+            for ask in list(app.backing_off.values()):
+                self._end_back_off(app, ask)
+            for name in app.in_a_row:
+                if name in app.pending and self.back_offs.until_us(app, name) > now_us:
+                    self.begin_back_off(app, app.pending[name])
+            self.list_app(app)
 
     def _forget_evictor(self, leaf: LeafView, app: ViewApp, ask: Ask, bit: int) -> None:
         """Stop counting a pending ask that might evict others."""
@@ -412,6 +470,21 @@ class ViewState:
             yield from freed(gang.waiting, gang.bound, gang.parked)
         for node in self.nodes.nodes.values():
             yield from freed(node.held)
+
+    def check_back_offs(self) -> None:
+        """Assert the invariants of back-offs between two batches; for tests."""
+        backing_off = {
+            (key, name): self.back_offs.until_us(app, name)
+            for key, app in self.apps.items()
+            for name in app.backing_off
+        }
+        # Gangs know those of their members, and each has its timer.
+        known = [key for gang in self.gangs.values() for key in gang.backing_off]
+        members = [
+            (key, name) for key, name in backing_off if self.apps[key].backing_off[name].gang
+        ]
+        assert sorted(known) == sorted(members)
+        assert self.back_offs.next_us() == min(backing_off.values(), default=None)
 
     @staticmethod
     def _with_ancestors(dirty: dict[int, ViewQueue]) -> Sequence[ViewQueue]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING, final
 
 import attrs
 
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, AskOrder
+from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.owners.messages.from_applications import Values
 from muster_core.structures.shapes import EVERY_SHAPE, bits_of
 from muster_core.structures.steps import freed
-from muster_core.structures.totals import add_to, sum_of
+from muster_core.structures.totals import add_to, sum_of, take_from
 from muster_core.values.application_states import RUNNING_STATES, AppState
 from muster_core.values.priority import PriorityTally
 from muster_core.view.tree.app_order import Listed
@@ -39,7 +41,10 @@ class ViewApp(Listed):
         identity: What never changes about it.
         state: Its state.
         stay: The number of its current stay in a state, unique among all applications.
-        pending: All and only its pending asks by name, including those tried in this round.
+        pending: All and only its pending asks by name that do not back off, including those tried
+            in this round.
+        backing_off: All and only its pending asks by name that back off, so that nothing picks
+            them; they count in ``tally`` and ``pending_total``.
         parked: All and only its parked asks by name.
         waiting: All and only its waiting asks by name, with their nodes.
         bound: All and only its bound asks by name, with their nodes.
@@ -54,6 +59,7 @@ class ViewApp(Listed):
         to_relist: The slots whose first member may be another one now, by gang.
         failed_on: The node of the last failed bind of each ask that has held none since, by
             name; entries may be of former asks with the same name.
+        in_a_row: The binds of an ask that have failed in a row.
         group: The group for which it counts in limits, or None.
         limits: The limits of users and groups that apply to it.
         allowed: The shapes that these limits let a round try.
@@ -63,6 +69,7 @@ class ViewApp(Listed):
     state: AppState = AppState.NEW
     stay: int = 0
     pending: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
+    backing_off: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
     parked: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
     waiting: dict[str, tuple[Allocation, Node]] = attrs.field(
         factory=dict[str, "tuple[Allocation, Node]"]
@@ -79,6 +86,7 @@ class ViewApp(Listed):
     since_us: dict[str, int] = attrs.field(factory=dict[str, int])
     to_relist: dict[str, Slot[ViewApp]] = attrs.field(factory=dict[str, "Slot[ViewApp]"])
     failed_on: dict[str, tuple[Ask, str]] = attrs.field(factory=dict[str, "tuple[Ask, str]"])
+    in_a_row: dict[str, FailedBinds] = attrs.field(factory=dict[str, FailedBinds])
     group: str | None = None
     limits: tuple[ViewLimit[ViewApp], ...] = ()
     allowed: int = EVERY_SHAPE
@@ -126,12 +134,12 @@ class ViewApp(Listed):
 
     def knows(self, name: str) -> bool:
         """Return whether it has an ask of this name, in any state."""
-        places = (self.pending, self.parked, self.waiting, self.bound)
+        places = (self.pending, self.parked, self.waiting, self.bound, self.backing_off)
         return any(name in place for place in places)
 
     def has_no_node(self, name: str) -> bool:
         """Return whether it has an ask of this name that holds no node."""
-        return name in self.pending or name in self.parked
+        return name in self.pending or name in self.parked or name in self.backing_off
 
     # CHECKPOINT-4
     def last_failures(self) -> Iterator[tuple[str, str]]:
@@ -145,7 +153,11 @@ class ViewApp(Listed):
         held = self.waiting.get(name) or self.bound.get(name)
         if held is not None:
             return held[0].ask
-        return self.pending.get(name) or self.parked.get(name)
+        return self.pending.get(name) or self.parked.get(name) or self.backing_off.get(name)
+
+    def each_pending(self) -> Iterator[Ask]:
+        """Iterate over all its pending asks, those that back off included."""
+        return chain(self.pending.values(), self.backing_off.values())
 
     def order_of(self, ask: Ask) -> AskOrder:
         """Return the position of a pending ask among those of the application."""
@@ -210,6 +222,8 @@ class ViewApp(Listed):
         if slot.offer is EACH:
             self.push(slot.order_of(ask), ask, bit)
         elif slot.offer is FIRST:
+            if slot.listed is ask:  # It held a node meanwhile, and may have been dropped.
+                slot.listed = None
             slot.relist()
 
     def remove(self, ask: Ask, bit: int) -> None:
@@ -235,6 +249,21 @@ class ViewApp(Listed):
             if not slot.members:  # The slot ends, and its bit may become that of another slot.
                 self.relist()
         self._clean(bit)
+
+    # BACKOFF-6
+    def set_aside(self, ask: Ask, bit: int) -> None:
+        """Do not offer a pending ask, but count it."""
+        self.remove(ask, bit)
+        self.backing_off[ask.name] = ask
+        self.tally.add(ask.priority)
+        add_to(self.pending_total, ask.resources.amounts)
+
+    def take_back(self, ask: Ask, bit: int) -> None:
+        """Undo :meth:`set_aside`; a gang member must have a slot."""
+        del self.backing_off[ask.name]
+        self.tally.remove(ask.priority)
+        take_from(self.pending_total, ask.resources.amounts)
+        self.add(ask, bit)
 
     def relist(self) -> None:
         """Offer the first members of the slots that have lost members, before a round reads them.
@@ -369,7 +398,7 @@ class ViewApp(Listed):
 
     def free(self) -> Steps[None]:
         """Free the memory in steps, when the scheduler ends; nothing may follow."""
-        yield from freed(self.pending, self.parked, self.waiting, self.bound)
+        yield from freed(self.pending, self.parked, self.waiting, self.bound, self.backing_off)
         yield from freed(self._plain, *(self._by_shape or {}).values(), *self._members.values())
 
     def push(self, order: AskOrder, ask: Ask, bit: int) -> None:
@@ -417,7 +446,7 @@ class ViewApp(Listed):
     def check(self) -> None:
         """Assert the invariants; for tests."""
         # An ask is in exactly one place.
-        places = (self.pending, self.parked, self.waiting, self.bound)
+        places = (self.pending, self.parked, self.waiting, self.bound, self.backing_off)
         names = [name for place in places for name in place]
         assert len(names) == len(set(names))
         # Only asks that exist can have binds that will fail.
@@ -425,13 +454,13 @@ class ViewApp(Listed):
         assert all(self.spoilt.values())
         # Nothing is kept for asks that are gone or hold a node.
         assert all(self.has_no_node(name) for name in self.failed_on)
+        # Only asks that exist have binds that failed.
+        assert set(self.in_a_row) <= set(names)
         # No slot has to be listed again.
         assert not self.to_relist
         # The cached maximum and sums equal newly computed ones.
-        assert self.tally.top() == max(
-            (ask.priority for ask in self.pending.values()), default=None
-        )
-        assert sum_of(ask.resources for ask in self.pending.values()) == self.pending_total
+        assert self.tally.top() == max((ask.priority for ask in self.each_pending()), default=None)
+        assert sum_of(ask.resources for ask in self.each_pending()) == self.pending_total
         # Every pending ask that was not tried is offered, members as their slot says.
         for slot in self.slots.values():
             slot.check()

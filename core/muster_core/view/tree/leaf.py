@@ -140,6 +140,7 @@ class LeafView(ViewQueue):
             self.repriced = True
         before = app.order
         # ORDER-1
+        # BACKOFF-6
         order = (self._all or self._orders.get(_order_key(app))) if app.pending else None
         if order is None:
             if before is not None:
@@ -319,15 +320,16 @@ class LeafView(ViewQueue):
             assert app.counted == app.tally.top()
             assert not app.pending or app.rank == app_key(self.config, app, total)
             app.check()
-        # All and only the applications with pending asks are listed, each by its state.
+        # All and only the applications with asks that may be picked are listed, each by its state.
+        listed = [app for app in apps if app.pending]
         for order_key, order in self._orders.items():
             if self._all is None:
-                order.check([app for app in apps if _order_key(app) == order_key and app.pending])
+                order.check([app for app in listed if _order_key(app) == order_key])
         if self._all is not None:
-            self._all.check([app for app in apps if app.pending])
+            self._all.check(listed)
         counts: dict[int, int] = {}
         for app in apps:
-            for ask in app.pending.values():
+            for ask in app.each_pending():
                 bit = shapes.find(ask.shape) or 0
                 counts[bit] = counts.get(bit, 0) + 1
         assert counts == self.shapes
@@ -335,12 +337,12 @@ class LeafView(ViewQueue):
         assert not self.pending_mask & (self.admits ^ self.admitted(shapes))
         for queue in self.upward():
             assert not self.pending_mask & (queue.claims ^ queue.claimed(shapes))
-        preempting = [ask for app in apps for ask in app.pending.values() if ask.preempts]
+        preempting = [ask for app in apps for ask in app.each_pending() if ask.preempts]
         assert self.preempting == Counter(
             (shapes.find(ask.shape), ask.priority, ask.gang or "") for ask in preempting
         )
         assert self.slots == sum(len(app.slots) for app in apps)
-        assert all(app.state in COMPETING for app in apps if app.pending)
+        assert all(app.state in COMPETING for app in apps if any(app.each_pending()))
 
 
 def _order_key(app: ViewApp) -> _OrderKey:

@@ -9,8 +9,10 @@ from muster_core.nodes.node import Node
 from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.view.gangs.gang import ViewGang
+from muster_core.view.state.back_offs import BackOffs
+from muster_core.view.state.deadlines import Deadlines
 from muster_core.view.state.delays import Delays
-from muster_core.view.state.timers import Completion, Deadlines, StateEnd, Timers, WaitEnd
+from muster_core.view.state.timers import Completion, StateEnd, Timers, WaitEnd
 from muster_core.view.tree.application import ViewApp
 from tests.core.building import allocation, ask, identity
 
@@ -24,7 +26,7 @@ class Clock:
     def __init__(self, apps: int = 1) -> None:
         self.apps = {key: ViewApp(identity(key)) for key in range(1, apps + 1)}
         self.waiting: dict[str, ViewGang] = {}
-        self.timers = Timers(self.apps, self.waiting, Delays({}))
+        self.timers = Timers(self.apps, self.waiting, Delays({}), BackOffs(self.apps, {}))
         self.binds = 0
 
     def bind(self, name: str, run_for_us: int | None, now_us: int = 0, app: int = 1) -> None:

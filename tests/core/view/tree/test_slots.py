@@ -73,6 +73,25 @@ def test_one_after_the_other_is_the_first() -> None:
     assert offered(app) == ["y", "x"]
 
 
+def test_the_first_member_of_a_gang_is_offered_again_after_a_trial() -> None:
+    app = app_with(("g", 1), ("h", 2))
+    for name in ("g", "h"):
+        app.slots[name].set_offer(Offer.FIRST)
+    first = member("x", priority=9)
+    app.add(first, 1)
+    app.add(member("w"), 1)
+    app.add(member("y", "h"), 1)
+
+    # The first one gets a node, then the other gang has another first member, then it loses the node.
+    app.remove(first, 1)
+    app.add(member("z", "h", priority=5), 1)
+    app.add(first, 1)
+    app.relist()
+    app.check()
+
+    assert offered(app) == ["x", "z", "w", "y"]
+
+
 def test_what_is_offered_no_more() -> None:
     app = app_with(("g", 1))
     app.add(member("x"), 1)

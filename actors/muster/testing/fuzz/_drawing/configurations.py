@@ -26,6 +26,7 @@ _LEAF: Final[Mapping[str, Sequence[str | None]]] = {
     "preemption.policy": (None, None, None, None, "fence", "disabled"),
     "preemption.delay": ("0s", None, "1s", "2500ms"),
     "preemption.required.node": (None, None, None, "enabled"),
+    "bind.retry.delay": (None, None, None, "1s", "2500ms"),
 }
 _MAY_CREATE: Final = {"queue.create": "enabled"}
 _ROOT: Final[Mapping[str, Sequence[str | None]]] = {

@@ -36,6 +36,15 @@ _BAD: Final[tuple[Mapping[str, Any], ...]] = (
     {},
     {"vcore": 0},
 )
+_SUBMITTED: Final = (
+    "add_ask",
+    "add_ask",
+    "release",
+    "release",
+    "remove_ask",
+    "add_app",
+    "fail_bind",
+)
 _UNREADABLE: Final = ("unreadable",)
 _CLASSES: Final = ("low", "high")
 _THE_CLASSES: Final[tuple[Mapping[str, Any], ...]] = (
@@ -50,6 +59,14 @@ _TAGS: Final[tuple[Mapping[str, str] | None, ...]] = (
     {"application.create.force": "true"},
 )
 _RUN_FOR: Final = (None, None, None, None, 3, "1500ms", 0.25, "30s")
+_RETRIES: Final = (None, None, None, 1, 3)
+_ENDS: Final[tuple[Mapping[str, Any], ...]] = (
+    {},
+    {},
+    {"outcome": "failed"},
+    {"outcome": "failed", "message": "exit status 3"},
+    {"message": "done"},
+)
 _WITHIN: Final = (S, 3 * S, 1, 10 * S, 60 * S, 0)
 _PLAIN: Final = (
     *("add_ask",) * 8,
@@ -110,7 +127,7 @@ class Moves:
             "add_asks": lambda choices: self._add_asks(choices, None),
             "members": lambda choices: self._add_asks(choices, choices.of(self._gangs)),
             "remove_ask": lambda choices: self._about_ask("RemoveAsk", "remove_ask", choices),
-            "release": lambda choices: self._about_ask("Release", "release", choices),
+            "release": self._release,
             "add_gang": self._add_gang,
             "remove_gang": lambda choices: _about(
                 "RemoveGang", "remove_gang", gang=choices.of(self._gangs)
@@ -211,6 +228,10 @@ class Moves:
         app, ask = self._ask(choices)
         return Step(op, {"app": app, "ask": ask}, ((kind, app, ask),))
 
+    def _release(self, choices: Choices) -> Step:
+        step = self._about_ask("Release", "release", choices)
+        return attrs.evolve(step, args={**step.args, **choices.of(_ENDS)})
+
     def _new(self, choices: Choices) -> dict[str, Any]:
         app, ask = choices.of(self._apps), f"k{len(self._asks)}"
         if choices.one_in(20):
@@ -222,6 +243,7 @@ class Moves:
             "node": choices.of((None,) * 14 + NODES[:2]),
             "selector": {"zone": "x"} if choices.one_in(12) else None,
             "run_for": choices.of(_RUN_FOR),
+            "retries": choices.of(_RETRIES),
         }
         if self._preempts and choices.one_in(3):
             optional["priority"] = None
@@ -337,7 +359,7 @@ class Moves:
     def _event(self, choices: Choices) -> tuple[Mapping[str, Any], Key]:
         if choices.one_in(8):
             return {"op": "add_ask", "app": "a0", "ask": "k/0"}, _UNREADABLE
-        op = choices.of(("add_ask", "add_ask", "release", "remove_ask", "add_app", "fail_bind"))
+        op = choices.of(_SUBMITTED)
         if op == "fail_bind":
             app, ask = self._ask(choices)
             return {"op": op, "app": app, "ask": ask}, ("FailBind", app, ask)
