@@ -354,3 +354,19 @@ def test_whoever_keeps_nothing_does_not_wait_for_cattrs() -> None:
     )
 
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"\xc1", "not msgpack"),
+        (b"\xa1\xff", "not msgpack"),
+        (msgpack.packb({"x": 1, "y": 2}), "Dot has 'y', which this version of Muster does not"),
+        (msgpack.packb({"x": "1"}), "'1' is str, not int"),
+        (msgpack.packb([]), ""),
+    ],
+)
+def test_an_object_that_is_none_of_its_class_is_told(data: bytes, told: str) -> None:
+    # STORE-12
+    with pytest.raises(CodecError, match=told):
+        decode(data, Dot)
