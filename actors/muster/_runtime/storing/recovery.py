@@ -11,9 +11,9 @@ import attrs
 
 from muster._errors import StoreError
 from muster._version import __version__
-from muster.store._codec import CodecError
 from muster.store._decisions import encode_decisions
 from muster.store._format import NAME
+from muster.store._msgpack import CodecError
 from muster.store._reader import StateReader
 from muster.store._state import facts_of
 from muster.store._trouble import damaged
