@@ -197,9 +197,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a binder is cancelled with the program before it can know why",
-        "muster._runtime.clients.binding:_own_scope",
-        "shield=True",
-        "shield=False",
+        "muster._runtime.clients.binding:Bindings._supervise",
+        "job.held.is_to_end(CLOSED)",
+        "pass",
     ),
     Mutant(
         "who waits for a slot at the entry is forgotten when the scheduler closes",
