@@ -9,7 +9,7 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Apply, Configure, UpdateNode
 from muster_core.snapshots import AskPlace
 from muster_core.values.configuration.user_limits import LimitEntry
-from tests.naive import permits, services
+from tests.naive import back_off, permits, services
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.gangs import group_of
@@ -238,7 +238,7 @@ def _nothing_more_fits(model: NaiveScheduler) -> None:
     assert model.bound == before
     assert not model.world.log
     picture = Picture(model.world)
-    for ask in model.world.pending():
+    for ask in back_off.awake(model.world, model.world.pending()):
         leaf = model.world.queues[ask.app.queue].settings
         if leaf.blocking or leaf.sort_policy == "stateaware" or picture.kept_out(ask.app):
             continue
