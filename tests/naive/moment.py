@@ -72,7 +72,7 @@ class Moment:
         gang = permits.constrained(self.world, ask)
         if gang is not None and not may_be_helped(self.world, group_of(self.world, gang.name)):
             return False
-        if user_limits.over(self.picture, ask) or backs_off(self.world, ask):
+        if user_limits.over(self.picture, ask):
             return False
         leaf = ask.app.queue
         if self.world.queues[leaf].settings.blocking:

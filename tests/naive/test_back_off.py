@@ -217,6 +217,12 @@ def test_it_is_tried_in_the_batch_of_its_end_which_is_a_timer() -> None:
     assert kinds(story.play(S), "bound") == ["bound k"]
 
 
+def test_no_timer_is_left_when_it_is_over() -> None:
+    story = Story(leaf(), node("n", 1), APP, asks("k"))
+    story.play(UpdateNode("n", schedulable=False), BindFailed("a", "k"), 2 * S)
+    assert story.model.next_deadline() == 300 * S, "of the application, which is Starting"
+
+
 def test_the_end_of_a_back_off_is_no_timer_of_what_is_not_pending() -> None:
     story = Story(node("n", 3), APP, gang("g", 2), asks("m", count=2, of="g"))
     story.play(RemoveGang("default/g"), gang("g", 4, mode=LOOSE, wait_us=S))
@@ -344,6 +350,25 @@ def test_a_group_of_which_one_backs_off_is_released_but_not_helped(first: bool) 
     decisions = story.play(h, asks("l", of="h", count=2, priority=0 if first else 9))
     helped = [] if first else ["warning", "released m-0 deadlock", "gang_satisfied h"]
     assert kinds(decisions, "warning", "released", "gang_satisfied") == helped
+
+
+def test_a_group_is_helped_with_members_that_do_not_back_off() -> None:
+    g, h = gang("g", 2, mode=LOOSE), gang("h", 2, mode=LOOSE)
+    story = Story(leaf(), node("n", 2), APP, g, asks("m", of="g", count=2, priority=5))
+    story.play(BindFailed("a", "m-0"), 5, BindFailed("a", "m-1"), S)
+    assert not kinds(story.play(h, asks("l", of="h", count=2)), "warning", "bound")
+    assert kinds(story.play(asks("i", of="g")), "warning", "released", "bound") == [
+        *("warning", "released l-0 deadlock", "bound m-0", "bound i")
+    ]
+
+
+def test_what_a_group_took_in_vain_keeps_its_row() -> None:
+    config = leaf(queue("r", settings=AT_ONCE, least=2), settings=BACKS_OFF)
+    story = Story(config, node("n", 2), *apps(a="q", b="r"), asks("k"), FailBind("a", "k"))
+    story.play(S)
+    story.play(2 * S, asks("i", app="b"), gang("g", 2), asks("m", app="b", of="g", count=2))
+    assert bound(story) == {"a/k", "b/i"}, "the gang would be over what is guaranteed"
+    assert instants(story, "k", 10 * S, RemoveAsk("b", "m-0"), BindFailed("a", "k")) == [1, 12]
 
 
 def test_a_group_takes_nothing_for_members_that_back_off() -> None:
