@@ -187,6 +187,8 @@ async def watch(scheduler: muster.Scheduler) -> None:
 async def look(scheduler: muster.Scheduler) -> None:
     """Look at the state."""
     assert_type(await scheduler.settle(), None)
+    assert_type(await scheduler.asks(queue="root"), tuple[muster.Ask, ...])
+    await scheduler.checkpoint()
     snapshot = await scheduler.snapshot()
     assert_type(snapshot, muster.Snapshot)
     assert_type(snapshot.apps["app"], AppSnapshot)

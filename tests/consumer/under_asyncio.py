@@ -110,6 +110,8 @@ async def watch(scheduler: muster.asyncio.Scheduler) -> None:
         assert_type(observer.missed, int)
     observer.close()
     await scheduler.settle()
+    assert_type(await scheduler.asks(state="bound"), tuple[muster.asyncio.Ask, ...])
+    await scheduler.checkpoint()
     assert_type(await scheduler.snapshot(), muster.Snapshot)
     assert_type(scheduler.statistics(), muster.Statistics)
     await scheduler.examine(lambda examined: None)
