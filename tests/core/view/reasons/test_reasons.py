@@ -284,7 +284,7 @@ def test_an_ask_that_backs_off() -> None:
     here.settle(RemoveAsk("p", "y"), Release("p", "z"))
     here.pass_time(10_000_001)
     left = facts(here, Code.BACKING_OFF)
-    assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 20_000_000}
+    assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 19_999_999}
     # Asked at an instant at which the timer has not gone off yet.
     assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
 
