@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 from muster_core.owners.app_facts import facts_of, load_asks
 from muster_core.owners.ask_places import AskPlaces
 from muster_core.owners.ask_rows import asks_in_steps, asks_of
+from muster_core.owners.bind_failures import BindFailures
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
-from muster_core.owners.messages.failed_binds import FailedBinds, one_more
 from muster_core.owners.messages.from_applications import (
     AppAction,
     AppReport,
     Entered,
     Freed,
     Grouped,
-    InARow,
     Moved,
     Parked,
     Pending,
     Placed,
     Say,
-    Spoilt,
     Unparked,
     Values,
     Withdrawn,
@@ -70,9 +68,6 @@ if TYPE_CHECKING:
 
     from muster_core.structures.steps import Steps
 
-SPOILT_LIMIT: Final = 1_000_000
-"""The largest number of future binds of one ask that can be made to fail."""
-
 _CAME: Final = -3
 _BEFORE: Final = -2
 """Places in the log among the decisions of one event: the application is new; it has an ask that
@@ -103,12 +98,11 @@ class ApplicationMachine:
         "_actions",
         "_came",
         "_credits",
+        "_failures",
         "_gone",
         "_group",
-        "_in_a_row",
         "_places",
         "_sayings",
-        "_spoilt",
         "_state",
         "identity",
     )
@@ -119,10 +113,7 @@ class ApplicationMachine:
         #: The group for which it counts in limits, or None.
         self._group: str | None = None
         self._places = AskPlaces()
-        #: How many of the next binds of an ask will fail; no zeros, only asks that exist.
-        self._spoilt: dict[str, int] = {}
-        #: The binds of an ask that have failed in a row; only asks that exist.
-        self._in_a_row: dict[str, FailedBinds] = {}
+        self._failures = BindFailures()
         self._sayings = Sayings(identity, self._places)
         #: The latest asks, added in a row: pending, but not in the sums yet.
         self._came: list[Ask] = []
@@ -335,18 +326,15 @@ class ApplicationMachine:
     ) -> None:
         """End an ask, wherever it is."""
         self._remove(name, reason, (origin.seq, 0, 0), message)
-        if self._spoilt.pop(name, 0):
-            self._act(Spoilt(name, 0))
-        self._end_row_of(name)
+        self._act_if(self._failures.forget(name))
+        self._act_if(self._failures.end_row(name))
         # APP-9
         if self._places.is_empty():
             self._trigger(_EMPTIED, origin)
 
-    # BACKOFF-4
-    def _end_row_of(self, name: str) -> None:
-        """Forget the binds of an ask that have failed in a row, if there are any."""
-        if self._in_a_row.pop(name, None) is not None:
-            self._act(InARow(name, None))
+    def _act_if(self, action: AppAction | None) -> None:
+        if action is not None:
+            self._act(action)
 
     def _remove(
         self, name: str, reason: Reason, order: tuple[int, int, int], message: str | None = None
@@ -371,12 +359,7 @@ class ApplicationMachine:
         name = request.ask
         if not self._places.knows(name):
             raise RefusedError(self._sayings.unknown(name))
-        times = self._spoilt.get(name, 0) + request.times
-        if times > SPOILT_LIMIT:
-            msg = f"times: {request.times} more would make more than {SPOILT_LIMIT} failing binds"
-            raise RefusedError(msg)
-        self._spoilt[name] = times
-        self._act(Spoilt(name, times))
+        self._act(self._failures.spoil(name, request.times))
 
     # GANG-40, FEED-22
     def _lose_node(self, request: LoseNode) -> None:
@@ -387,7 +370,7 @@ class ApplicationMachine:
             self._give_up(allocation, Reason.NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
             if was_bound := allocation.ask.name in bound:
-                self._end_row_of(allocation.ask.name)
+                self._act_if(self._failures.end_row(allocation.ask.name))
             self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
     # APP-6, FEED-36, FEED-37, BACKOFF-15
@@ -404,9 +387,7 @@ class ApplicationMachine:
         name, order = again.name, (request.origin.seq, 0, 0)
         message = request.message if isinstance(request, FailAsk) else None
         self._give_up(allocation, reason, order, message)
-        failed = one_more(self._in_a_row.get(name), request.origin.at_us)
-        self._in_a_row[name] = failed
-        self._act(InARow(name, failed))
+        self._act(self._failures.count(name, request.origin.at_us))
         park = again.gang is not None and again.gang == request.timed_out
         # GANG-48
         self._put_back(again, order, park=park, lost=True, was_bound=True)
@@ -499,16 +480,7 @@ class ApplicationMachine:
                 places.enter_pending(allocation.ask)
         for allocation in commit.waiting:
             places.enter_waiting(allocation)
-        for name in commit.failed:
-            left = self._spoilt[name] - 1
-            if left:
-                self._spoilt[name] = left
-            else:
-                del self._spoilt[name]
-        for name, failed in commit.in_a_row:
-            self._in_a_row.pop(name, None)
-            if failed is not None:
-                self._in_a_row[name] = failed
+        self._failures.commit(commit)
 
     def _count_binds(self, times: int) -> None:
         """Apply a number of binds to the state."""
@@ -580,7 +552,7 @@ class ApplicationMachine:
             queue=self.identity.path,
             state=self._state,
             priority=self._places.tally.top(),
-            asks=tuple(self._places.snapshots(self._in_a_row)),
+            asks=tuple(self._places.snapshots(self._failures.in_a_row)),
             user=self.identity.user[0],
             group=self._group,
         )
@@ -588,17 +560,14 @@ class ApplicationMachine:
     # CHECKPOINT-2
     def facts(self) -> AppFacts:
         """Return what the application owns. Between two batches."""
-        failures = self._spoilt, self._in_a_row
-        guesses = self._sayings.guesses.left
-        return facts_of(
-            self.identity, self._state, self._group, self._places, *failures, guesses=guesses
-        )
+        guesses, places = self._sayings.guesses.left, self._places
+        return facts_of(self.identity, self._state, self._group, places, self._failures, guesses)
 
     # CHECKPOINT-5
     def _load(self, facts: AppFacts) -> Steps[None]:
         self._credits += 1
         self._state, self._group = facts.state, facts.group
-        self._spoilt, self._in_a_row = dict(facts.spoilt), dict(facts.in_a_row)
+        self._failures.load(facts)
         self._sayings.guesses.left = facts.guesses
         self._actions = yield from load_asks(facts, self._places)
 
@@ -612,7 +581,4 @@ class ApplicationMachine:
         if self._came:
             self._end_row()
         self._places.check()
-        # Only existing asks have binds that will fail.
-        assert set(self._spoilt) <= set(self._places.names())
-        # So have binds that failed.
-        assert set(self._in_a_row) <= set(self._places.names())
+        self._failures.check(self._places.names())
