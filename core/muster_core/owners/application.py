@@ -79,6 +79,16 @@ _STATES_THAT_ASKS_END: Final = frozenset(
 """The states that end when an ask is added."""
 
 # Looking up a member of an enum takes ten times as long.
+_IS_COMPLETED: Final = AppState.COMPLETED
+_NEW: Final = AppState.NEW
+_PARKED: Final = AskPlace.PARKED
+_PENDING: Final = AskPlace.PENDING
+_SAID_BOUND: Final = Kind.BOUND
+_BIND_FAILED: Final = Reason.BIND_FAILED
+_NODE_LOST: Final = Reason.NODE_LOST
+_REMOVED: Final = Reason.REMOVED
+_ASK_ADDED: Final = Trigger.ASK_ADDED
+_TIME_UP: Final = Trigger.TIME_UP
 _RUNNING: Final = AppState.RUNNING
 _ASK_BOUND: Final = Trigger.ASK_BOUND
 _EMPTIED: Final = Trigger.EMPTIED
@@ -109,7 +119,7 @@ class ApplicationMachine:
 
     def __init__(self, identity: AppIdentity) -> None:
         self.identity = identity
-        self._state = AppState.NEW
+        self._state = _NEW
         #: The group for which it counts in limits, or None.
         self._group: str | None = None
         self._places = AskPlaces()
@@ -233,7 +243,7 @@ class ApplicationMachine:
         match request:
             case Enlist():
                 # APP-1
-                self._enter(AppState.NEW, request.origin, _CAME)
+                self._enter(_NEW, request.origin, _CAME)
                 if request.group is not None:
                     self._regroup(request.group)
             case Regroup():
@@ -281,7 +291,7 @@ class ApplicationMachine:
                 msg = f"ask: {name!r} is already an ask of application {self.identity.name!r}"
                 raise RefusedError(msg)
         if self._state in _STATES_THAT_ASKS_END:
-            self._trigger(Trigger.ASK_ADDED, origin)
+            self._trigger(_ASK_ADDED, origin)
 
     def _add_some(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
         if request.parked:
@@ -298,17 +308,17 @@ class ApplicationMachine:
         allocation = Allocation(ask, request.node, request.number)
         self._places.enter_bound(allocation)
         self._act(Placed(allocation))
-        decision = self._sayings.about(Kind.BOUND, ask, request.node)
+        decision = self._sayings.about(_SAID_BOUND, ask, request.node)
         self._act(Say((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
-        self._trigger(Trigger.ASK_ADDED, request.origin, _BEFORE)
-        self._trigger(Trigger.ASK_BOUND, request.origin)
+        self._trigger(_ASK_ADDED, request.origin, _BEFORE)
+        self._trigger(_ASK_BOUND, request.origin)
 
     # FEED-30
     def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._places.bound or not self._places.knows(request.ask):
             raise RefusedError(self._sayings.not_there(request.ask, "pending", "release it"))
-        self._finish(request.ask, request.origin, Reason.REMOVED)
+        self._finish(request.ask, request.origin, _REMOVED)
 
     # FEED-31, BACKOFF-11, BACKOFF-12, BACKOFF-13, BACKOFF-14
     def _release(self, request: ReleaseAsk | FailAsk) -> None:
@@ -367,7 +377,7 @@ class ApplicationMachine:
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
-            self._give_up(allocation, Reason.NODE_LOST, order)
+            self._give_up(allocation, _NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
             if was_bound := allocation.ask.name in bound:
                 self._act_if(self._failures.end_row(allocation.ask.name))
@@ -377,7 +387,7 @@ class ApplicationMachine:
     def _undo_bind(self, request: UndoBind) -> None:
         instead = "use fail_bind to let its next bind fail"
         allocation = self._sayings.bound(request.ask, instead)
-        self._give_back(allocation, allocation.ask, Reason.BIND_FAILED, request)
+        self._give_back(allocation, allocation.ask, _BIND_FAILED, request)
 
     # BACKOFF-1
     def _give_back(
@@ -416,7 +426,7 @@ class ApplicationMachine:
             self._park_one(ask, was_bound=was_bound)
         else:
             self._becomes_pending(ask, was_bound=was_bound)
-        place = AskPlace.PARKED if park else AskPlace.PENDING
+        place = _PARKED if park else _PENDING
         self._moved(order, ask, place, lost=lost)
 
     def _give_up(
@@ -437,7 +447,7 @@ class ApplicationMachine:
                 continue
             self._act(self._leave_pending(ask))
             self._park_one(ask)
-            self._moved((request.origin.seq, 1, 0), ask, AskPlace.PARKED)
+            self._moved((request.origin.seq, 1, 0), ask, _PARKED)
 
     # PRIORITY-18
     def _park_one(self, ask: Ask, *, was_bound: bool = False) -> None:
@@ -451,13 +461,13 @@ class ApplicationMachine:
                 continue
             self._act(Unparked(ask))
             self._becomes_pending(ask)
-            self._moved((request.origin.seq, 1, 0), ask, AskPlace.PENDING)
+            self._moved((request.origin.seq, 1, 0), ask, _PENDING)
 
     def _time_up(self, request: TimeUp) -> None:
         # A completion at the same instant comes first, and may have ended the state.
         if self._state is request.state:
-            self._trigger(Trigger.TIME_UP, request.origin)
-            self._gone = self._state is AppState.COMPLETED
+            self._trigger(_TIME_UP, request.origin)
+            self._gone = self._state is _IS_COMPLETED
 
     # FEED-24
     def _dismiss(self, request: Dismiss) -> Steps[None]:
@@ -465,7 +475,7 @@ class ApplicationMachine:
         for piece in in_pieces(enumerate(asks)):
             yield
             for number, ask in piece:
-                self._remove(ask.name, Reason.REMOVED, (request.origin.seq, 0, number))
+                self._remove(ask.name, _REMOVED, (request.origin.seq, 0, number))
         self._gone = True
 
     def _commit_moves(self, commit: CommitApp) -> None:
