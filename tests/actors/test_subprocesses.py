@@ -165,6 +165,24 @@ async def test_an_exit_that_is_a_failure_is_reported_as_one() -> None:
     assert notes.events[-1] == Release("a", "k", Outcome.FAILED, "exit status 3")
 
 
+async def test_a_command_that_fails_is_run_again_while_it_has_retries() -> None:
+    def exited(_: muster.Allocation, status: int) -> None:
+        if status:
+            raise muster.WorkFailedError(f"exit status {status}")
+
+    statuses = iter((3, 4, 5))
+    binder = SubprocessBinder(lambda _: f"exit {next(statuses)}", exited=exited)
+    async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
+        await scheduler.add_node("n", ONE)
+        await scheduler.add_app("a", "q")
+        ask = await scheduler.add_ask("a", "k", ONE, retries=1)
+        with pytest.raises(muster.AskFailedError, match="exit status 4"):
+            while True:
+                await (await ask.bound()).ended()
+
+    assert next(statuses) == 5
+
+
 async def test_what_a_command_leaves_behind_ends_with_it(marks: Fifo) -> None:
     binder = SubprocessBinder(always(f"sleep 1000 & echo $! $$ > {marks}"))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
