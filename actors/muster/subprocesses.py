@@ -67,8 +67,8 @@ class SubprocessBinder:
 
     If a command cannot be started (not found, not executable, no such folder), the bind has
     failed. When a command ends, the binder ends the processes that it left in the background,
-    and the allocation is released, whatever the exit status is. To act on the status, use
-    ``exited``.
+    and the allocation is released as completed, whatever the exit status is. To act on the
+    status, use ``exited``: it may raise :class:`muster.WorkFailedError`.
 
     If the allocation ends before the command, the process group gets SIGTERM. Processes that
     still run after the grace period get SIGKILL. Until then they may use resources that another
@@ -84,8 +84,10 @@ class SubprocessBinder:
         exited: Called when a command has ended by itself, with the exit status, or on Unix
             minus the number of the signal that ended it. The call comes before the allocation
             is released, and does not come if the allocation ended first. If the node is taken
-            between the call and the release, the command runs again. If ``exited`` raises, the
-            bind has failed: the ask is pending again, as often as ``bind_attempts`` allows.
+            between the call and the release, the command runs again. If ``exited`` raises
+            :class:`muster.WorkFailedError`, the work has failed: the ask is pending again if it
+            has a retry left. If it raises another exception, the bind has failed: the ask is
+            pending again, as often as ``bind_attempts`` allows.
         grace_period: How long a command may take to end after SIGTERM, in seconds of trio's
             clock; with infinity it is never killed.
 

@@ -15,7 +15,9 @@ import pytest
 import muster
 from muster import Reason
 from muster.subprocesses import Command, SubprocessBinder
+from muster_core.events import Outcome, Release
 from tests.actors.processes import CONFIG, ONE, Fifo, always, ask_for, gone, is_running
+from tests.actors.service import Notes
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc"),
@@ -146,6 +148,19 @@ async def test_an_exit_that_is_not_accepted_is_a_failed_bind() -> None:
         ends = [(await anext(releases)).decision.reason for _ in range(2)]
 
     assert ends == [Reason.BIND_FAILED, Reason.COMPLETED]
+
+
+async def test_an_exit_that_is_a_failure_is_reported_as_one() -> None:
+    def exited(_: muster.Allocation, status: int) -> None:
+        if status:
+            raise muster.WorkFailedError(f"exit status {status}")
+
+    notes = Notes()
+    binder = SubprocessBinder(always("exit 3"), exited=exited)
+    async with muster.open_scheduler(CONFIG, binder=binder, record=notes) as scheduler:
+        await (await (await ask_for(scheduler)).bound()).ended()
+
+    assert notes.events[-1] == Release("a", "k", Outcome.FAILED, "exit status 3")
 
 
 async def test_what_a_command_leaves_behind_ends_with_it(marks: Fifo) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
 import attrs
 
 from muster_core.facts import Facts
 from muster_core.resources import Resources
 
-PLAIN = {int, str, bool, float, NoneType, Resources}
+PLAIN: Final[set[object]] = {int, str, bool, float, NoneType, Resources}
 
 
 def test_all_their_types_are_known_and_immutable() -> None:
@@ -32,8 +32,9 @@ def test_all_their_types_are_known_and_immutable() -> None:
         assert isinstance(kind, type), kind
         if issubclass(kind, Enum):
             continue
-        assert attrs.has(kind) or issubclass(kind, tuple), kind
-        hints = get_type_hints(kind)
+        made = cast("Any", kind)
+        assert attrs.has(made) or issubclass(made, tuple), kind
+        hints = get_type_hints(made)
         assert hints, kind
         found.extend(hints.values())
     assert len(seen) > 40

@@ -196,6 +196,12 @@ MUTANTS: Final = (
         "elif False:",
     ),
     Mutant(
+        "a binder is cancelled with the program before it can know why",
+        "muster._runtime.clients.binding:Bindings._supervise",
+        "job.held.is_to_end(CLOSED)",
+        "pass",
+    ),
+    Mutant(
         "who waits for a slot at the entry is forgotten when the scheduler closes",
         "muster._runtime.live_coordinator:LiveCoordinator.run",
         "for call in (*self._serving, *self._waiting()):",

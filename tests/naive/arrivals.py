@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import attrs
+
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.events import (
@@ -15,6 +17,7 @@ from muster_core.events import (
     BindFailed,
     Configure,
     FailBind,
+    Outcome,
     Release,
     RemoveApp,
     RemoveAsk,
@@ -23,7 +26,7 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.snapshots import AskPlace
-from tests.naive import directory, gangs, lifecycle, placement, user_limits
+from tests.naive import back_off, directory, gangs, lifecycle, placement, user_limits
 from tests.naive.properties import INT32_MAX, INT32_MIN
 from tests.naive.state import App, Ask, Node, PriorityClass, World
 
@@ -88,9 +91,14 @@ def arrive(world: World, event: Single, now_us: int) -> None:  # noqa: C901, PLR
             assert_never(event)
 
 
-def complete(world: World, ask: Ask, now_us: int) -> None:
+def complete(world: World, ask: Ask, now_us: int, message: str | None = None) -> None:
     """An ask has finished."""
-    world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.COMPLETED))
+    _end(world, ask, now_us, Reason.COMPLETED, message)
+
+
+def _end(world: World, ask: Ask, now_us: int, reason: Reason, message: str | None) -> None:
+    said = ask.say(Kind.RELEASED, ask.node, reason)
+    world.log.append(attrs.evolve(said, message=message))
     _gone(world, ask, now_us)
 
 
@@ -142,7 +150,7 @@ def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
     lost.sort(key=lambda ask: max(ask.held_order, ask.bound_order))
     for ask in lost:
         if ask.place is AskPlace.BOUND:
-            ask.since_us = now_us
+            back_off.lost(ask, now_us)
     gangs.release(world, lost, Reason.NODE_LOST)
     for gang in world.gangs.values():
         if gang.name in {ask.gang for ask in lost}:
@@ -206,6 +214,7 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
             since_us=now_us,
             gang=event.gang,
             says=event.says,
+            retries=event.retries,
         )
         for number, name in enumerate(names)
     ]
@@ -265,15 +274,32 @@ def remove_ask(world: World, ask: Ask, now_us: int) -> None:
 def _release(world: World, event: Release, now_us: int) -> None:
     ask = _ask(world, event.app, event.ask)
     _refuse_if(ask.place is not AskPlace.BOUND, f"ask: {event.ask!r} is not bound")
-    complete(world, ask, now_us)
+    match event.outcome:
+        case Outcome.COMPLETED:
+            complete(world, ask, now_us, event.message)
+        case Outcome.FAILED if ask.retries:
+            ask.retries -= 1
+            _back_to_pending(world, ask, now_us, Reason.FAILED, event.message)
+        case Outcome.FAILED:
+            _end(world, ask, now_us, Reason.FAILED, event.message)
+        case _:
+            assert_never(event.outcome)
 
 
 def _bind_failed(world: World, event: BindFailed, now_us: int) -> None:
-    """Take a bound ask back; for its gang this is a failed bind."""
+    """Take a bound ask back whose work could not be started."""
     ask = _ask(world, event.app, event.ask)
     _refuse_if(ask.place is not AskPlace.BOUND, f"ask: {event.ask!r} is not bound")
+    _back_to_pending(world, ask, now_us, Reason.BIND_FAILED, None)
+
+
+def _back_to_pending(
+    world: World, ask: Ask, now_us: int, reason: Reason, message: str | None
+) -> None:
+    """Take a bound ask back, which counts as a failed bind for it and for its gang."""
     ask.since_us = now_us
-    gangs.release(world, [ask], Reason.BIND_FAILED)
+    back_off.failed(ask, now_us)
+    gangs.release(world, [ask], reason, message)
     if ask.gang is not None:
         gangs.unsatisfy_if_lost(world, world.gangs[ask.gang])
 

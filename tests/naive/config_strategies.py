@@ -8,7 +8,7 @@ vanish, come back, or change between leaf and parent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -174,7 +174,7 @@ def built(
     """Make the typed configuration of a mended tree."""
     path = raw.name if above is None else f"{above}.{raw.name}"
     is_parent = above is None or raw.says_parent or bool(raw.children)
-    settings = _without_idle(resolve(raw.properties, settings_above), path)
+    settings = settings_of(raw.properties, path, settings_above)
     return QueueConfig(
         name=raw.name,
         path=path,
@@ -191,8 +191,9 @@ def built(
     )
 
 
-def _without_idle(settings: Settings, path: str) -> Settings:
-    """Leave out what a queue may say but what does nothing there, as the loader does."""
+def settings_of(texts: Mapping[str, str], path: str, above: Settings | None) -> Settings:
+    """Give the settings of a queue that says something; not what does nothing there."""
+    settings = resolve(texts, above)
     if path == "root":
         settings = attrs.evolve(settings, fence=False, offset=0)
     return settings

@@ -6,6 +6,7 @@ from muster_core.config.model import DeadlockPolicy
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import order, permits
+from tests.naive.back_off import awake, backs_off
 from tests.naive.gangs import Group, age, all_groups, holding, let_go, members, release, waiting
 from tests.naive.picture import Picture
 from tests.naive.rounds import fitting
@@ -56,7 +57,7 @@ def _starving(world: World) -> list[Group]:
 
 
 def may_be_helped(world: World, group: Group) -> bool:
-    """Say whether a group could be complete: no gang of it lacks anything but nodes."""
+    """Say whether a group could be complete now: no gang of it lacks anything but nodes."""
     if len(group.gangs) < len(group.names):
         return False
     return not any(_is_hopeless(world, gang) for gang in group.gangs)
@@ -66,7 +67,8 @@ def _is_hopeless(world: World, gang: Gang) -> bool:
     definition = gang.definition
     if definition is None or gang.timed_out:
         return True
-    return not gang.satisfied and len(members(world, gang)) < definition.min_member
+    ready = [ask for ask in members(world, gang) if ask.held or not backs_off(world, ask)]
+    return not gang.satisfied and len(ready) < definition.min_member
 
 
 def _would_fit(world: World, group: Group, released: list[Group]) -> bool:
@@ -90,7 +92,8 @@ def next_missing(world: World, group: Group) -> Ask | None:
         definition = gang.definition
         if gang.satisfied or definition is None or holding(world, gang) >= definition.min_member:
             continue
-        missing |= {one for one in members(world, gang) if one.place is AskPlace.PENDING}
+        pending = [one for one in members(world, gang) if one.place is AskPlace.PENDING]
+        missing |= set(awake(world, pending))
     return order.best_of(Picture(world), missing) if missing else None
 
 

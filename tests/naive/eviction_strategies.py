@@ -207,7 +207,7 @@ def evictions(draw: st.DrawFn, lists: int = 4) -> list[Step]:
         draw: Given by Hypothesis.
         lists: How many lists of up to ten moves follow the beginning.
     """
-    theme = crowded(themed(draw(drawn(24))), draw(drawn(24)))
+    theme = crowded(themed(draw(drawn(24))), draw(drawn(26)))
     about = eviction_themed(draw(drawn(12)))
     configs = enabled(draw(configurations(theme)), about)
     return draw(played(theme, about, configs, lists))

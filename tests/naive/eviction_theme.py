@@ -10,7 +10,7 @@ from muster_core.gangs.definition import GangMode
 from muster_core.resources import Resources
 from tests.naive.choices import Choices
 from tests.naive.gang_theme import GANGS, GangTheme
-from tests.naive.theme import SECOND_US, WIDTHS, Texts, Theme
+from tests.naive.theme import SECOND_US, WIDTHS, Texts, Theme, retrying
 
 _WIDE: Final = ((2, 3, 2, 3), (0, 2, 0, 2, 3), (0, 2, 0), (0,), (0,))
 _OFF: Final[Texts] = (None,)
@@ -139,7 +139,7 @@ def crowded(theme: Theme, choices: Choices) -> Theme:
     changes = ("configure",) * 2 if choices.one_in(4) else ()
     theme = attrs.evolve(
         theme,
-        properties=_properties(choices),
+        properties={**_properties(choices), **retrying(theme)},
         limits=choices.of((False, False, True)),
         guaranteed=not choices.one_in(8),
         max_applications=choices.of(((0,), (0,), (0,), (0, 0, 1, 2))),

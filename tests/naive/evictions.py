@@ -8,7 +8,7 @@ import attrs
 
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
-from tests.naive import claims, lifecycle, order, permits, services, user_limits
+from tests.naive import back_off, claims, lifecycle, order, permits, services, user_limits
 from tests.naive.claims import Claim
 from tests.naive.deadlock import may_be_helped, next_missing
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost
@@ -71,7 +71,7 @@ def _candidates(picture: Picture, path: str) -> Iterator[Ask]:
     for child in order.sorted_queues(picture, path, picture.with_pending(path)):
         yield from _candidates(picture, child.path)
     for app in order.applications(picture, path):
-        for ask in order.asks(picture, app):
+        for ask in back_off.awake(picture.world, order.asks(picture, app)):
             gang = permits.constrained(picture.world, ask)
             if gang is not None and _is_passed_over(picture.world, gang):
                 continue
@@ -163,7 +163,7 @@ def _evict(world: World, ask: Ask, reason: Reason, message: str, now_us: int) ->
         world.rounds.bound.remove(ask)
         lifecycle.undo_bound(world, ask.app, now_us)
     else:
-        ask.since_us = now_us
+        back_off.lost(ask, now_us)
     if ask.gang is not None:
         unsatisfy_if_lost(world, world.gangs[ask.gang])
 

@@ -7,27 +7,30 @@ from typing import Final
 
 from muster_core.config.model import PreemptionPolicy
 from muster_core.reasons import Code
-from tests.naive import claims, order, user_limits
+from tests.naive import back_off, claims, order, user_limits
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.moment import Moment, could_hold
 from tests.naive.permits import has_enough
 from tests.naive.rounds import lacks
-from tests.naive.state import Ask, Gang, lineage
+from tests.naive.state import App, Ask, Gang, lineage
 from tests.naive.waits import deadline
 
 Figures = Mapping[str, object]
+
+BACKING_OFF: Final = "BackingOff"
+"""The code of an ask that is not tried because its last bind failed a short while ago."""
 
 UNDEFINED = -1
 """What stands for the number of members that a gang lacks of which nobody knows it."""
 
 
-def figures_of(moment: Moment, ask: Ask, code: Code) -> Figures:
+def figures_of(moment: Moment, ask: Ask, code: str) -> Figures:
     """Give what is to be told of a reason that holds for an ask."""
     _, find = _FIGURES[code]
     return find(moment, ask)
 
 
-def told(code: Code) -> frozenset[str]:
+def told(code: str) -> frozenset[str]:
     """Give the names of what is to be told of a reason; of some not each time."""
     names, _ = _FIGURES[code]
     return frozenset(names.split())
@@ -139,9 +142,15 @@ def _turn(moment: Moment, ask: Ask) -> Figures:
     apps = moment.picture.apps(leaf)
     by_priority = moment.world.queues[leaf].settings.sort_by_priority
     kept = order.state_aware(moment.picture, apps, by_priority=by_priority)
-    starting = [app for app in apps if app.state == "Starting"]
-    first = next((app for app in kept if app.state != "Running"), None) or starting[0]
+    first = turn_of(apps, kept)
+    assert first is not None, "it would be nobody's turn but its own"
     return {"state": ask.app.state, "first": first.name, "first_state": first.state}
+
+
+def turn_of(apps: list[App], kept: list[App]) -> App | None:
+    """Give the application that competes beside those that run, or keeps others out."""
+    starting = [app for app in apps if app.state == "Starting"]
+    return next((app for app in [*kept, *starting] if app.state != "Running"), None)
 
 
 def _failed_member(moment: Moment, ask: Ask) -> Figures:
@@ -151,6 +160,11 @@ def _failed_member(moment: Moment, ask: Ask) -> Figures:
 def _behind(moment: Moment, ask: Ask) -> Figures:
     first = moment.first_that_blocks(ask.app.queue)
     return {"behind": None if first is None else first.full}
+
+
+def _back_off(moment: Moment, ask: Ask) -> Figures:
+    end_us = back_off.ends(moment.world, ask)
+    return {"left_us": None if end_us is None else end_us - moment.now_us}
 
 
 def _failed_bind(_: Moment, ask: Ask) -> Figures:
@@ -210,7 +224,7 @@ def _user(_: Moment, ask: Ask) -> Figures:
     return {"queue": ask.app.queue, "user": ask.app.user}
 
 
-_FIGURES: Final[dict[Code, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
+_FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.PERMIT_WAITING: ("gang held min_member lacking left_us", _waiting),
     Code.GANG_TIMED_OUT: ("gang", _name),
     Code.GANG_UNDEFINED: ("gang", _name),
@@ -224,6 +238,7 @@ _FIGURES: Final[dict[Code, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.STATE_AWARE_TURN: ("state first first_state", _turn),
     Code.BLOCKED: ("behind", _behind),
     Code.GANG_CYCLE_INVALID: ("gang failed", _failed_member),
+    BACKING_OFF: ("left_us", _back_off),
     Code.BIND_FAILED: ("node", _failed_bind),
     Code.NODE_KEPT: ("node", _kept),
     Code.FRAGMENTED: ("free nodes", _free),

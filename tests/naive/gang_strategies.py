@@ -149,6 +149,7 @@ class GangAssembly(Assembly):
             gang=name,
             says=self._says(name, choices),
             timed_out=choices.one_in(60),
+            retries=choices.of(self.theme.retries),
         )
 
     def _fields(self, choices: Choices) -> GangFields:
@@ -220,7 +221,7 @@ class GangAssembly(Assembly):
             app, name = self.some_ask(choices, bound=None)
             ask = attrs.evolve(ask, app=app, ask=name)
         finished = choices.one_in(5)
-        ask = attrs.evolve(ask, count=None, run_for_us=None, node=None)
+        ask = attrs.evolve(ask, count=None, run_for_us=None, node=None, retries=0)
         return PodObject(
             app=ask.app,
             name=ask.ask,

@@ -9,7 +9,7 @@ import attrs
 from muster_core.gangs.definition import GangMode
 from muster_core.resources import Resources
 from tests.naive.choices import Choices
-from tests.naive.theme import SECOND_US, Theme
+from tests.naive.theme import SECOND_US, Theme, retrying
 
 GANGS: Final = ("default/g0", "default/g1", "default/g2", "other/g0", "default/g.3")
 
@@ -140,7 +140,7 @@ def dense(theme: Theme, choices: Choices) -> Theme:
     )
     changes = ("configure",) if choices.one_in(4) else ()
     if choices.one_in(2):
-        theme = attrs.evolve(theme, properties={}, limits=False, max_applications=(0,))
+        theme = attrs.evolve(theme, properties=retrying(theme), limits=False, max_applications=(0,))
     return attrs.evolve(
         theme,
         lists=False,

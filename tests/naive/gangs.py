@@ -91,10 +91,11 @@ def let_go(world: World, ask: Ask) -> None:
     ask.ends_at = None
 
 
-def release(world: World, asks: list[Ask], reason: Reason) -> None:
-    """Release waiting asks, and say so."""
+def release(world: World, asks: list[Ask], reason: Reason, message: str | None = None) -> None:
+    """Release asks that hold a node and stay, and say so."""
     for ask in asks:
-        world.log.append(ask.say(Kind.RELEASED, ask.node, reason))
+        said = ask.say(Kind.RELEASED, ask.node, reason)
+        world.log.append(attrs.evolve(said, message=message))
         let_go(world, ask)
 
 

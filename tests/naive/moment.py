@@ -8,6 +8,7 @@ from typing import final
 
 from muster_core.reasons import Code
 from tests.naive import order, permits, services, user_limits
+from tests.naive.back_off import awake, backs_off
 from tests.naive.deadlock import may_be_helped
 from tests.naive.gangs import group_of, holding, members
 from tests.naive.picture import Picture
@@ -53,14 +54,16 @@ class Moment:
         return next(blocking, None)
 
     def tried_in(self, path: str) -> Iterator[Ask]:
-        """Give the asks of a leaf that PreFilter lets through, in order, whatever fits."""
+        """Give the asks of a leaf that may be picked and pass PreFilter, whatever fits."""
         for app in order.applications(self.picture, path):
-            for ask in order.asks(self.picture, app):
+            for ask in awake(self.world, order.asks(self.picture, app)):
                 if gang_code(self.world, ask) is None:
                     yield ask
 
     def competes(self, ask: Ask) -> bool:
         """Say whether a round turns to an ask at all, if its queue enters."""
+        if backs_off(self.world, ask):
+            return False
         applications = order.applications(self.picture, ask.app.queue)
         return ask.app in applications and gang_code(self.world, ask) is None
 

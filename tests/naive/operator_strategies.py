@@ -152,7 +152,7 @@ def _operated(
 def operator_configurations(draw: st.DrawFn) -> list[Configuration]:
     """Draw the configurations of one scenario."""
     operator = operator_themed(draw(drawn(10)))
-    theme = governed(crowded(themed(draw(drawn(24))), draw(drawn(24))), operator, draw(drawn(8)))
+    theme = governed(crowded(themed(draw(drawn(24))), draw(drawn(26))), operator, draw(drawn(8)))
     return draw(operated(draw(configurations(theme)), operator))
 
 
@@ -166,7 +166,7 @@ def operations(draw: st.DrawFn, lists: int = 4) -> list[Step]:
     """
     operator = operator_themed(draw(drawn(10)))
     choices = draw(drawn(8))
-    theme = governed(crowded(themed(draw(drawn(24))), draw(drawn(24))), operator, choices)
+    theme = governed(crowded(themed(draw(drawn(24))), draw(drawn(26))), operator, choices)
     evictions = about(eviction_themed(draw(drawn(12))), operator, choices)
     configs = draw(operated(draw(configurations(theme)), operator))
 

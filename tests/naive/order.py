@@ -7,6 +7,7 @@ import math
 from muster_core.config.model import NodeSortPolicy, SortPolicy
 from muster_core.resources import Resources
 from tests.naive import user_limits
+from tests.naive.back_off import awake
 from tests.naive.picture import Picture, remembered
 from tests.naive.state import ROOT, App, Ask, Node, Queue, lineage
 
@@ -62,11 +63,14 @@ def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[Ap
 
 
 def state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list[App]:
-    """Leave of some applications those that run, and the one that may compete beside them."""
+    """Leave of some applications those that run, and the one that may compete beside them.
+
+    That is none of which all pending asks back off: those keep nobody else from competing.
+    """
     running = [app for app in apps if app.state == "Running"]
     starting = [app for app in apps if app.state == "Starting"]
     accepted = [app for app in apps if app.state == "Accepted"]
-    eligible = [app for app in (starting or accepted) if app.pending()]
+    eligible = [app for app in (starting or accepted) if awake(picture.world, app.pending())]
     if by_priority:
         eligible.sort(key=lambda app: (-(picture.app_priority(app) or 0), app.creation))
     else:

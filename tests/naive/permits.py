@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster_core.decisions import Decision, Kind, Reason
 from muster_core.snapshots import AskPlace
-from tests.naive import lifecycle
+from tests.naive import back_off, lifecycle
 from tests.naive.gangs import Group, group_of, holding, let_go, members, unsatisfy_if_lost, waiting
 from tests.naive.state import Ask, Gang, Node, World
 
@@ -83,6 +83,7 @@ def _bind(world: World, ask: Ask, now_us: int) -> bool:
         world.log.append(ask.say(Kind.RELEASED, ask.node, Reason.BIND_FAILED))
         let_go(world, ask)
         ask.keeps = False
+        back_off.failed(ask, now_us)
         return False
     world.moves += 1
     ask.place, ask.bound_order, ask.keeps = AskPlace.BOUND, world.moves, False

@@ -56,6 +56,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         preemption_policy=PreemptionPolicy(own.get("preemption.policy", above.preemption_policy)),
         preemption_delay_us=duration("preemption.delay", above.preemption_delay_us),
         required_node=switch("preemption.required.node", above.required_node),
+        bind_retry_us=duration("bind.retry.delay", above.bind_retry_us),
     )
     if parent is not None:
         return settings
@@ -80,4 +81,5 @@ def inherit(parent: Settings) -> Settings:
         preemption_policy=policy,
         preemption_delay_us=parent.preemption_delay_us,
         required_node=parent.required_node,
+        bind_retry_us=parent.bind_retry_us,
     )

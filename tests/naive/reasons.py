@@ -18,8 +18,9 @@ from muster_core.errors import RefusedError
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from tests.naive import claims, order, permits, services, user_limits
+from tests.naive.back_off import backs_off
 from tests.naive.directory import check_admitted
-from tests.naive.figures import Figures, figures_of
+from tests.naive.figures import BACKING_OFF, Figures, figures_of, turn_of
 from tests.naive.gangs import group_of
 from tests.naive.moment import Moment, could_hold, gang_code
 from tests.naive.parting import Parting, parting
@@ -72,7 +73,7 @@ def account_for(world: World, now_us: int) -> dict[str, Account]:
 def _account(moment: Moment, ask: Ask) -> Account:
     first = moment.first
     codes = tuple(_codes(moment, ask))
-    figures = {code.value: figures_of(moment, ask, code) for code in codes}
+    figures = {str(code): figures_of(moment, ask, code) for code in codes}
     ways = None
     if first is not None and Code.NOT_YOUR_TURN in codes:
         ways = parting(moment.picture, ask, first)
@@ -80,7 +81,7 @@ def _account(moment: Moment, ask: Ask) -> Account:
     return Account(tuple(figures), ask.since_us, name, ways, figures)
 
 
-def _codes(moment: Moment, ask: Ask) -> list[Code]:
+def _codes(moment: Moment, ask: Ask) -> list[str]:
     if ask.place is AskPlace.WAITING:
         return [Code.PERMIT_WAITING]
     if ask.place is AskPlace.PARKED:
@@ -123,7 +124,9 @@ def _state_aware_turn(moment: Moment, ask: Ask) -> bool:
         return False
     apps = moment.picture.apps(leaf)
     by_priority = settings.sort_by_priority
-    return ask.app not in order.state_aware(moment.picture, apps, by_priority=by_priority)
+    kept = order.state_aware(moment.picture, apps, by_priority=by_priority)
+    whose_turn = turn_of(apps, kept)
+    return ask.app not in kept and whose_turn not in {None, ask.app}
 
 
 def _blocked(moment: Moment, ask: Ask) -> bool:
@@ -138,6 +141,10 @@ def _blocked(moment: Moment, ask: Ask) -> bool:
 def _gang_cycle_invalid(moment: Moment, ask: Ask) -> bool:
     gang = permits.constrained(moment.world, ask)
     return gang is not None and not gang.cycle_valid and group_of(moment.world, gang.name).strict
+
+
+def _backing_off(moment: Moment, ask: Ask) -> bool:
+    return backs_off(moment.world, ask)
 
 
 def _bind_failed(_: Moment, ask: Ask) -> bool:
@@ -212,7 +219,7 @@ def _user_not_allowed(moment: Moment, ask: Ask) -> bool:
     return False
 
 
-_REASONS: Final[tuple[tuple[Code, Callable[[Moment, Ask], bool]], ...]] = (
+_REASONS: Final[tuple[tuple[str, Callable[[Moment, Ask], bool]], ...]] = (
     (Code.GANG_UNDEFINED, _refused(Code.GANG_UNDEFINED)),
     (Code.GANG_TOO_FEW_MEMBERS, _refused(Code.GANG_TOO_FEW_MEMBERS)),
     (Code.GANG_SURPLUS, _refused(Code.GANG_SURPLUS)),
@@ -224,6 +231,7 @@ _REASONS: Final[tuple[tuple[Code, Callable[[Moment, Ask], bool]], ...]] = (
     (Code.STATE_AWARE_TURN, _state_aware_turn),
     (Code.BLOCKED, _blocked),
     (Code.GANG_CYCLE_INVALID, _gang_cycle_invalid),
+    (BACKING_OFF, _backing_off),
     (Code.BIND_FAILED, _bind_failed),
     (Code.NODE_KEPT, _node_kept),
     (Code.FRAGMENTED, _fragmented),

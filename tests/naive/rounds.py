@@ -9,6 +9,7 @@ import attrs
 from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
 from tests.naive import order, permits, services, user_limits
+from tests.naive.back_off import awake
 from tests.naive.gangs import Group, all_groups, group_of, let_go, members, release, waiting
 from tests.naive.picture import Picture
 from tests.naive.state import ROOT, Ask, Gang, Node, World
@@ -106,7 +107,7 @@ class _Round:
             if found is not None:
                 return found
         for app in order.applications(picture, path):
-            for ask in order.asks(picture, app):
+            for ask in awake(self._world, order.asks(picture, app)):
                 if ask not in self._tried:
                     return ask
         return None
@@ -185,7 +186,8 @@ class _Round:
         group = group_of(world, gang.name)
         unsatisfied = [one for one in group.gangs if not one.satisfied]
         asks = {ask for one in unsatisfied for ask in members(world, one)}
-        untried = {ask for ask in asks if ask.place is AskPlace.PENDING} - self._tried
+        pending = [ask for ask in asks if ask.place is AskPlace.PENDING]
+        untried = set(awake(world, pending)) - self._tried
         return order.best_of(self._look(), untried) if untried else None
 
 

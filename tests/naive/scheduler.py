@@ -11,7 +11,7 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.errors import RefusedError
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, GangSnapshot
-from tests.naive import deadlock, evictions, lifecycle, objects, takings, waits
+from tests.naive import back_off, deadlock, evictions, lifecycle, objects, takings, waits
 from tests.naive.arrivals import complete
 from tests.naive.directory import configured
 from tests.naive.failed_binds import note_failed_binds
@@ -69,7 +69,7 @@ class NaiveScheduler:
 
     def begin(self, at_us: int) -> None:
         """Begin a batch: the timers that are due."""
-        self._now_us = at_us
+        self._now_us = self.world.now_us = at_us
         deadlines = self._deadlines()
         if any(deadline <= at_us for deadline in deadlines):
             takings.forget(self.world)
@@ -120,7 +120,8 @@ class NaiveScheduler:
     def next_deadline(self) -> int | None:
         """Give the instant of the next timer in microseconds, or None."""
         delays = evictions.deadlines(self.world, self._now_us)
-        return min([*self._deadlines(), *delays], default=None)
+        ends = back_off.deadlines(self.world)
+        return min([*self._deadlines(), *delays, *ends], default=None)
 
     def _deadlines(self) -> list[int]:
         """Give the instants of all timers but the ends of delays, in microseconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.naive import user_limits
+from tests.naive.back_off import backs_off
 from tests.naive.permits import constrained
 from tests.naive.picture import Picture
 from tests.naive.state import Ask, Node, World
@@ -42,5 +43,6 @@ def is_open(world: World, node: Node, ask: Ask) -> bool:
 def check(picture: Picture, *asks: Ask) -> None:
     """Let asks keep their nodes no longer if anything but room stands against them."""
     for ask in asks:
-        if ask.keeps and not (is_service(picture.world, ask) and lacks_only_room(picture, ask)):
+        served = is_service(picture.world, ask) and lacks_only_room(picture, ask)
+        if ask.keeps and (not served or backs_off(picture.world, ask)):
             ask.keeps = False

@@ -48,7 +48,9 @@ class Ask:
     ``creation`` is the position of its event, and of its object in a list of objects;
     ``since_us`` is when it came, or was last released from being bound; ``failed_on``
     is the node on which its bind failed, if that is the last thing that happened to it
-    as of the end of a batch; ``keeps`` says that it is a node service that keeps its node.
+    as of the end of a batch; ``keeps`` says that it is a node service that keeps its node;
+    ``retries`` is how often its work may still fail; ``failed_binds`` is how many of its
+    binds failed in a row, and ``failed_at_us`` when the last of them did.
     """
 
     app: App
@@ -72,6 +74,9 @@ class Ask:
     failures: int = 0
     failed_on: str | None = None
     keeps: bool = False
+    retries: int = 0
+    failed_binds: int = 0
+    failed_at_us: int = 0
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -214,7 +219,7 @@ def empty_configuration() -> Configuration:
 
 @attrs.define(eq=False)
 class World:
-    """Everything that there is, and the log of the batch that is being worked on."""
+    """Everything that there is, and the log and the instant of the present or last batch."""
 
     config: Configuration = attrs.field(factory=empty_configuration)
     queues: dict[str, Queue] = attrs.field(factory=dict[str, Queue])
@@ -224,6 +229,7 @@ class World:
     gangs: dict[str, Gang] = attrs.field(factory=dict[str, Gang])
     log: list[Decision] = attrs.field(factory=list[Decision])
     rounds: Rounds = attrs.field(factory=Rounds)
+    now_us: int = 0
     positions: int = 0
     item: int = 0
     moves: int = 0

@@ -44,6 +44,7 @@ def asks(
     priority: int | None = None,
     named: str | None = None,
     on: str | None = None,
+    retries: int = 0,
 ) -> AddAsk:
     return AddAsk(
         app,
@@ -54,6 +55,7 @@ def asks(
         count=count,
         node=on,
         gang=None if of is None else f"default/{of}",
+        retries=retries,
     )
 
 
@@ -62,7 +64,7 @@ class Story:
 
     def __init__(self, *steps: What | int) -> None:
         self.model = NaiveScheduler()
-        self._drive = Drive(self.model)
+        self.drive = Drive(self.model)
         self._steps = 0
         self._now_us = 0
         self._seen = 0
@@ -79,9 +81,9 @@ class Story:
             if isinstance(what, int):
                 self._now_us = what
                 continue
-            self._drive.step(self._steps, Step(self._now_us, what))
+            self.drive.step(self._steps, Step(self._now_us, what))
             self._steps += 1
-        batches = self._drive.batches[self._seen :]
+        batches = self.drive.batches[self._seen :]
         self._seen += len(batches)
         return [decision for batch in batches for decision in batch.decisions]
 

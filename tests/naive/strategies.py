@@ -41,6 +41,9 @@ MOVE_BYTES: Final = 18
 #: The moves that are about a bound ask.
 _OF_THE_BOUND: Final = frozenset({"release", "bind_failed"})
 
+MESSAGES: Final = (None, None, None, "exit status 1", "")
+"""What is said of the end of work."""
+
 _SHAPES: Final = tuple(
     Resources(shape)
     for shape in (
@@ -163,6 +166,7 @@ class Assembly:
             node=choices.of((*(None,) * 40, *NODES)),
             selector=choices.of(self.theme.selectors),
             run_for_us=choices.of(self.theme.run_for_us),
+            retries=choices.of(self.theme.retries),
         )
 
     def some_ask(self, choices: Choices, bound: bool | None) -> tuple[str, str]:
@@ -179,7 +183,7 @@ class Assembly:
     def _about_an_ask(self, kind: str, choices: Choices) -> What:
         app, ask = self.some_ask(choices, bound=kind in _OF_THE_BOUND)
         if kind == "release":
-            return Release(app, ask)
+            return Release(app, ask, choices.of(self.theme.outcomes), choices.of(MESSAGES))
         if kind == "bind_failed":
             return BindFailed(app, ask)
         if kind == "remove_ask":

@@ -117,7 +117,7 @@ def tangles(draw: st.DrawFn, lists: int = 3) -> list[Step]:
         draw: Given by Hypothesis.
         lists: How many lists of up to ten moves follow the beginning.
     """
-    theme = tangled(crowded(themed(draw(drawn(24))), draw(drawn(24))), draw(drawn(3)))
+    theme = tangled(crowded(themed(draw(drawn(24))), draw(drawn(26))), draw(drawn(3)))
     choices = draw(drawn(12))
     about = eviction_themed(choices)
     about = attrs.evolve(about, each=choices.of((1, 2, 3)))

@@ -9,7 +9,8 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import Apply, Configure, UpdateNode
 from muster_core.snapshots import AskPlace
 from muster_core.values.configuration.user_limits import LimitEntry
-from tests.naive import permits, services
+from tests.naive import back_off, permits, services
+from tests.naive.back_off_strategies import back_offs
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.gangs import group_of
@@ -22,7 +23,7 @@ from tests.naive.state import lineage, total_of
 from tests.naive.strategies import scenarios
 from tests.share import share
 
-_ANY = scenarios() | gang_scenarios() | evictions() | operations()
+_ANY = scenarios() | gang_scenarios() | evictions() | operations() | back_offs()
 
 
 @share(0.2)
@@ -40,6 +41,12 @@ def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> N
 @share(0.2)
 @given(evictions())
 def test_invariants_hold_with_evictions_after_every_batch(scenario: list[Step]) -> None:
+    Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
+
+
+@share(0.2)
+@given(back_offs())
+def test_invariants_hold_with_back_offs_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
@@ -238,7 +245,7 @@ def _nothing_more_fits(model: NaiveScheduler) -> None:
     assert model.bound == before
     assert not model.world.log
     picture = Picture(model.world)
-    for ask in model.world.pending():
+    for ask in back_off.awake(model.world, model.world.pending()):
         leaf = model.world.queues[ask.app.queue].settings
         if leaf.blocking or leaf.sort_policy == "stateaware" or picture.kept_out(ask.app):
             continue

@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from muster_core.events import Outcome
 from tests.naive.choices import Choices
 
 SECOND_US: Final = 1_000_000
@@ -69,8 +70,19 @@ _POLICY: Final = "application.sort.policy"
 _BY_PRIORITY: Final = "application.sort.priority"
 _STRICT: Final = "application.sort.blocking"
 
+BIND_RETRY: Final = "bind.retry.delay"
+"""The property that says how long asks back off."""
+
 Texts = tuple[str | None, ...]
 _OFF: Final[Texts] = (None,)
+
+_DELAYS: Final[tuple[Texts, ...]] = (
+    *(_OFF,) * 5,
+    ("1s", "2s", None),
+    (None, "500ms", "0", "10s", "1us"),
+)
+_COMPLETED: Final = Outcome.COMPLETED
+_OUTCOMES: Final = ((_COMPLETED,), (*(_COMPLETED,) * 3, Outcome.FAILED))
 
 
 @attrs.frozen
@@ -89,6 +101,8 @@ class Theme:
         types: The types that a ``max`` or ``guaranteed`` may name.
         widths: How many children a queue has, level by level.
         guarantees: What a ``guaranteed`` may name of a type.
+        retries: How often the work of asks may fail.
+        outcomes: How the work of bound asks ends.
     """
 
     properties: dict[str, Texts]
@@ -107,6 +121,8 @@ class Theme:
     types: tuple[str, ...] = TYPES
     widths: tuple[tuple[int, ...], ...] = WIDTHS
     guarantees: tuple[int | None, ...] = GUARANTEES
+    retries: tuple[int, ...] = (0,)
+    outcomes: tuple[Outcome, ...] = (Outcome.COMPLETED,)
 
 
 def themed(choices: Choices) -> Theme:
@@ -138,7 +154,22 @@ def themed(choices: Choices) -> Theme:
         run_for_us=choices.of(_RUN_FOR_US),
         selectors=choices.of(_SELECTORS),
     )
-    return focus(theme)
+    return _fallible(focus(theme), choices)
+
+
+def _fallible(theme: Theme, choices: Choices) -> Theme:
+    """Let work fail now and then, and asks back off in some scenarios."""
+    return attrs.evolve(
+        theme,
+        properties=_with(theme, BIND_RETRY, choices.of(_DELAYS)),
+        retries=choices.of(((0,), (0, 0, 1), (3, 1, 0))),
+        outcomes=choices.of(_OUTCOMES),
+    )
+
+
+def retrying(theme: Theme) -> dict[str, Texts]:
+    """Give of the properties of a theme the one that says how long asks back off."""
+    return {BIND_RETRY: theme.properties[BIND_RETRY]}
 
 
 def _as_it_is(theme: Theme) -> Theme:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, final
 
-from muster._runtime.clients.calls import Enter, LookInto, SettleNow, Survey
-from muster._runtime.clients.observers import Decisions, Lag, filter_of
+from muster._runtime.clients.calls import (
+    Enter,
+    ListAsks,
+    LookInto,
+    SettleNow,
+    Survey,
+    TakeCheckpoint,
+)
+from muster._runtime.clients.observers import Decisions, Lag, filter_of, path_of
 from muster._runtime.pace import A_FEW
 from muster._surface.conversion import any_event, manifest_event
 from muster._surface.handles import Application, Ask, Gang
 from muster._surface.operations import Operations
+from muster_core.errors import EventError
+from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
     from muster._runtime.clients.client import Client
@@ -125,6 +134,34 @@ class Scheduler(Operations):
         """Return the handle of a gang; its existence is checked when you use it."""
         return Gang(self._client, name)
 
+    async def asks(
+        self,
+        *,
+        state: AskPlace | str | None = None,
+        queue: str | None = None,
+        app: str | None = None,
+    ) -> tuple[Ask, ...]:
+        """Return the handles of asks that exist now, in the order in which they were added.
+
+        With a store these are also the asks of earlier runs of the program.
+
+        Args:
+            state: Only asks in this place: ``pending``, ``parked``, ``waiting`` or ``bound``.
+            queue: Only asks of this queue and the queues below it; ``root.`` may be left out.
+            app: Only asks of this application.
+
+        Raises:
+            EventError: If there is no such state.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        if state is not None and state not in set(AskPlace):
+            msg = f"state: {state!r}: there are {', '.join(AskPlace)}"
+            raise EventError(msg)
+        place = None if state is None else AskPlace(state)
+        call = ListAsks(place, None if queue is None else path_of(queue), app)
+        found = await self._client.call(call, call.answer)
+        return tuple(Ask(self._client, one.app, one.name, one) for one in found)
+
     # Decisions and state
 
     def decisions(
@@ -164,6 +201,18 @@ class Scheduler(Operations):
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = SettleNow()
+        await self._client.call(call, call.answer)
+
+    async def checkpoint(self) -> None:
+        """Write a checkpoint to the store now; it returns when that is on disk.
+
+        The next start goes on from there. Calls are carried out meanwhile.
+
+        Raises:
+            RefusedError: If the scheduler has no store.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        call = TakeCheckpoint()
         await self._client.call(call, call.answer)
 
     async def snapshot(self) -> Snapshot:

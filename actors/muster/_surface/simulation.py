@@ -219,8 +219,7 @@ async def open_simulation(
 
     Args:
         configuration: The first configuration; default: only ``root``, without limits.
-        journal: Receives the decisions of each batch, in the coordinator's task, before any
-            caller does. If it raises, the scheduler ends and the block raises the exception.
+        journal: Receives the decisions of each batch, before any caller does. If it raises, the scheduler ends and the block raises the exception.
         interleave: Awaited by every owner before it reads its mailbox. Tests use it to change
             the order of tasks, on which no decision depends.
 

@@ -58,6 +58,7 @@ class TrioAllocation(Allocation):
     async def release(
         self, outcome: Outcome | str = Outcome.COMPLETED, message: str | None = None
     ) -> bool:
+        """Release the allocation: its work has ended; see :meth:`muster.Allocation.release`."""
         checked = outcome_of(outcome)
         self._releases += 1
         try:
@@ -75,6 +76,7 @@ class TrioAllocation(Allocation):
 
     @override
     async def ended(self) -> Reason:
+        """Wait until the allocation has ended; see :meth:`muster.Allocation.ended`."""
         await trio.lowlevel.checkpoint()
         while True:
             match self._held.ended.value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Literal, final
 
 from typing_extensions import override
@@ -11,6 +12,7 @@ from typing_extensions import override
 import muster
 from muster.asyncio._block import hold
 from muster.asyncio._mirror import Mirror, called, each, given
+from muster_core.events import Outcome
 
 if TYPE_CHECKING:
     from muster.asyncio._bridge import Bridge
@@ -22,7 +24,7 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
     """An allocation in asyncio: the same as any, but :meth:`running` yields nothing."""
 
     def __init__(self, bridge: Bridge, inner: muster.TrioAllocation) -> None:
-        Mirror.__init__(self, bridge, inner)
+        super().__init__(bridge, inner)
         muster.Allocation.__init__(
             self,
             app=inner.app,
@@ -38,8 +40,17 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
     def ending(self) -> Reason | Literal["closing"] | None:
         return self._inner.ending
 
-    release = called(muster.TrioAllocation.release)
-    ended = called(muster.TrioAllocation.ended)
+    @override
+    async def release(
+        self, outcome: Outcome | str = Outcome.COMPLETED, message: str | None = None
+    ) -> bool:
+        """Release the allocation: its work has ended; see :meth:`muster.Allocation.release`."""
+        return await self._bridge.call(partial(self._inner.release, outcome, message))
+
+    @override
+    async def ended(self) -> Reason:
+        """Wait until the allocation has ended; see :meth:`muster.Allocation.ended`."""
+        return await self._bridge.call(self._inner.ended)
 
     @override
     @asynccontextmanager

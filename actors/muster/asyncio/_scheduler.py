@@ -65,6 +65,7 @@ class Scheduler(Mirror[muster.Scheduler]):
     app = given(muster.Scheduler.app, Application)
     ask = given(muster.Scheduler.ask, Ask)
     gang = given(muster.Scheduler.gang, Gang)
+    asks = called(muster.Scheduler.asks, each(Ask))
 
     @like(muster.Scheduler.decisions)
     def decisions(
@@ -82,6 +83,7 @@ class Scheduler(Mirror[muster.Scheduler]):
         return Decisions(self._bridge, inner)
 
     settle = called(muster.Scheduler.settle)
+    checkpoint = called(muster.Scheduler.checkpoint)
     snapshot = called(muster.Scheduler.snapshot)
     examine = called(muster.Scheduler.examine)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from muster.store._codec import CodecError, as_array, pack, unpack
+from muster.store._msgpack import CodecError, as_array, pack, unpack
 from muster_core.decisions import Announced, Decision, Kind, Reason
 
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Decision))

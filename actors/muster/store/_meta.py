@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, final
 import attrs
 
 from muster._version import __version__
-from muster.store._codec import pack
+from muster.store._msgpack import pack
 from muster.store._trouble import damaged
 
 FORMAT: Final = 1

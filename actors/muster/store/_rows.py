@@ -15,8 +15,9 @@ from typing import Final, final
 
 import attrs
 
-from muster.store._codec import CodecError, decode_events, encode_events
+from muster.store._codec import decode_events, encode_events
 from muster.store._decisions import decode_decisions, encode_decisions
+from muster.store._msgpack import CodecError
 from muster.store._trouble import damaged
 from muster_core.decisions import Announced
 from muster_core.events import Event

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hin
 import attrs
 import msgpack
 
-from muster.store._codec import decode, pack, unstructure_hook
+from muster.store._codec import decode, unstructure_hook
+from muster.store._msgpack import pack
 from muster_core.facts import Facts
 from muster_core.structures.steps import SIZE
 

@@ -37,6 +37,9 @@ from muster.store._trouble import telling
 Durability: TypeAlias = Literal["full", "process"]
 """What a batch that was kept survives: a power cut, or the end of the process."""
 
+_PARTS_AT_ONCE: Final = 16
+"""How many parts of checkpoints one transaction removes."""
+
 MAX_WAL_BYTES: Final = 64 * 1024 * 1024
 """To what size the WAL is cut when it has been copied into the file."""
 
@@ -304,7 +307,7 @@ class StateWriter:
         for part, state in enumerate(everything):
             self.put_part(batch, part, state, last=part == len(everything) - 1)
 
-    def drop_checkpoints(self, keep: int = 2, *, most: int = 16) -> int:
+    def drop_checkpoints(self, keep: int = 2, *, most: int = _PARTS_AT_ONCE) -> int:
         """Remove checkpoints but for the newest ones, a few parts in one transaction.
 
         Args:
@@ -322,6 +325,19 @@ class StateWriter:
         # One that is gone in part is not complete any more.
         return self._drop([one.batch for one in found if kept and one.batch < kept[0]], most)
 
+    def remove_checkpoints(self, batches: Collection[int]) -> None:
+        """Remove checkpoints that are of no use, such as damaged ones.
+
+        Args:
+            batches: The batches after which they were taken.
+
+        Raises:
+            StoreError: If they cannot be removed.
+        """
+        self._checked.difference_update(batches)
+        while self._drop(batches, _PARTS_AT_ONCE):
+            pass
+
     def _drop(self, batches: Collection[int], most: int) -> int:
         if not batches:
             return 0
@@ -332,8 +348,8 @@ class StateWriter:
     def prune(self, before_us: int, *, most: int = 1000) -> int:
         """Remove batches that are older than an instant, some in one transaction.
 
-        Only batches up to the newest complete checkpoint go, and only if its digest holds.
-        Checkpoints of batches before those that are left go with them.
+        Only batches up to the newest complete checkpoint before that instant go, and only if its
+        digest holds. So what is left begins with that checkpoint. Those before it go as well.
 
         Args:
             before_us: The instant, in microseconds since the origin.
@@ -350,7 +366,9 @@ class StateWriter:
         stale = [one.batch for one in found if one.batch < anchor.batch]
         if stale:
             return self._drop(stale, most)
-        newest = max((one.batch for one in found if one.complete), default=0)
+        # What is left has to begin with a checkpoint, or nobody could let it in again.
+        covering = (one.batch for one in found if one.complete and one.at_us < before_us)
+        newest = max(covering, default=0)
         if newest <= anchor.batch:
             return 0
         if newest not in self._checked:

@@ -176,15 +176,13 @@ class ApplicationMachine:
                 is_long = len(message.bound) > PART
             case Dismiss():
                 is_long = len(self._places) > PART
-            case LoadApp(facts):
-                is_long = len(facts.pending) + len(facts.bound) > PART
+            case LoadApp():
+                return self._load(message.facts)
             case _:
                 return None
         return self._handle_in_steps(message) if is_long else None
 
-    def _handle_in_steps(self, message: AddAsks | CommitApp | Dismiss | LoadApp) -> Steps[None]:
-        if isinstance(message, LoadApp):
-            return (yield from self._load(message.facts))
+    def _handle_in_steps(self, message: AddAsks | CommitApp | Dismiss) -> Steps[None]:
         if self._came:
             self._end_row()
         if isinstance(message, CommitApp):

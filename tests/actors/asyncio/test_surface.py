@@ -9,9 +9,19 @@ import pytest
 import muster
 import muster.asyncio
 
-CLASSES = ["Allocation", "Application", "Ask", "Binder", "Decisions", "Gang", "Scheduler"]
+CLASSES = ["TrioAllocation", "Application", "Ask", "Decisions", "Gang", "Scheduler"]
+SAME = ["Allocation", "Binder", "ResumingBinder"]
+OTHERWISE = {"TrioAllocation": "AsyncioAllocation"}
+"""What has a name of its own in asyncio, so that messages tell the two apart."""
+
 NOT_FOR_PROGRAMS = {"Decisions": {"offer", "end", "is_over", "take_now"}}
 """What only the coordinator calls."""
+
+
+def in_asyncio(name: str) -> type:
+    """Give what a class of trio is in asyncio."""
+    found: type = getattr(muster.asyncio, OTHERWISE.get(name, name))
+    return found
 
 
 def public(name: str, owner: type) -> set[str]:
@@ -32,7 +42,7 @@ def summary(what: object) -> str:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_names_are_the_same(name: str) -> None:
-    here, there = getattr(muster.asyncio, name), getattr(muster, name)
+    here, there = in_asyncio(name), getattr(muster, name)
 
     # `missed` is an attribute of the one and a property of the other.
     assert public(name, here) - {"missed"} == public(name, there)
@@ -42,7 +52,7 @@ def test_the_names_are_the_same(name: str) -> None:
     ("name", "method"), [(name, method) for name in CLASSES for method in methods(name)]
 )
 def test_methods_are_the_same(name: str, method: str) -> None:
-    here = getattr(getattr(muster.asyncio, name), method)
+    here = getattr(in_asyncio(name), method)
     there = getattr(getattr(muster, name), method)
 
     ours, theirs = inspect.signature(here), inspect.signature(there)
@@ -51,6 +61,16 @@ def test_methods_are_the_same(name: str, method: str) -> None:
         assert ours.return_annotation == theirs.return_annotation
     assert inspect.iscoroutinefunction(here) == inspect.iscoroutinefunction(there)
     assert summary(here) == summary(there)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_a_binder_is_written_with_is_the_same(name: str) -> None:
+    assert getattr(muster.asyncio, name) is getattr(muster, name)
+
+
+def test_both_allocations_are_allocations() -> None:
+    assert issubclass(muster.TrioAllocation, muster.Allocation)
+    assert issubclass(muster.asyncio.AsyncioAllocation, muster.Allocation)
 
 
 def test_opening_differs_by_the_mode_alone() -> None:

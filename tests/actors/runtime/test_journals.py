@@ -126,20 +126,21 @@ async def test_a_group_of_one_stays_a_group() -> None:
 
 async def test_a_cancellation_does_not_cut_a_batch_short() -> None:
     journal = Slow()
+    observers: list[muster.Decisions] = []
     seen: list[Announced] = []
     with watchdog(), trio.CancelScope() as scope:
         async with (
             muster.open_scheduler(journal=journal) as scheduler,
             trio.open_nursery() as nursery,
         ):
-            observer = scheduler.decisions()
+            observers.append(scheduler.decisions())
             nursery.start_soon(scheduler.submit_many, (NODE, APP, ask()))
             await wait_all_tasks_blocked()
             nursery.start_soon(open_later, journal.gate)
             scope.cancel()
     with trio.CancelScope(), pytest.raises(muster.ClosedSchedulerError):
         while True:
-            seen += await observer.take()
+            seen += await observers[0].take()
 
     assert (journal.writing, journal.written) == (1, 1)
     assert seen, "what is written reaches everybody"
@@ -155,13 +156,14 @@ async def test_a_journal_that_hangs_does_not_hold_up_a_cancelled_program_for_eve
     mock_clock: MockClock,
 ) -> None:
     journal = Slow()
+    observers: list[muster.Decisions] = []
     before, mock_clock.autojump_threshold = tasks(), 0
     with trio.CancelScope() as scope:
         async with (
             muster.open_scheduler(journal=journal) as scheduler,
             trio.open_nursery() as nursery,
         ):
-            observer = scheduler.decisions()
+            observers.append(scheduler.decisions())
             nursery.start_soon(scheduler.submit_many, (NODE, APP, ask()))
             await trio.sleep(1)
             scope.cancel()
@@ -170,7 +172,7 @@ async def test_a_journal_that_hangs_does_not_hold_up_a_cancelled_program_for_eve
     assert trio.current_time() == 1 + WRITE_GRACE_S
     assert (journal.writing, journal.written) == (1, 0)
     with pytest.raises(muster.ClosedSchedulerError):
-        await observer.take()
+        await observers[0].take()
     assert tasks() == before
 
 

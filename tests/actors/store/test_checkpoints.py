@@ -95,9 +95,10 @@ def test_pruning_needs_a_checkpoint(tmp_path: Path) -> None:
         writer.put_part(6, 0, b"x", last=False)
         assert writer.prune(10**18) == 0
         writer.put_checkpoint(4, parts_of(4))
-        assert writer.prune(3 * S) == 2  # those before the instant
-        assert numbers(tmp_path / "state") == [3, 4, 5, 6]
-        assert writer.prune(10**18) == 2  # those that the checkpoint covers
+        assert writer.prune(4 * S) == 0  # The checkpoint is not older than that.
+        assert writer.prune(4 * S + 1, most=3) == 3
+        assert numbers(tmp_path / "state") == [4, 5, 6]
+        assert writer.prune(10**18) == 1  # those that the checkpoint covers
         assert writer.prune(10**18) == 0
 
     assert numbers(tmp_path / "state") == [5, 6]
@@ -110,14 +111,17 @@ def test_the_chain_holds_after_pruning(tmp_path: Path) -> None:
         fourth = writer.last
         writer.put_checkpoint(2, parts_of(2))
         writer.put_checkpoint(9, parts_of(9))
-        while removed := writer.prune(9 * S, most=3):
-            assert removed <= 3
+        while removed := writer.prune(9 * S, most=1):
+            assert removed == 1
             assert writer.last == fourth
-        assert writer.meta.anchor.batch == 8
+        # What is left begins with a checkpoint, or it could not be let in again.
+        assert writer.meta.anchor.batch == 2
+        assert [one.batch for one in writer.checkpoints()] == [2, 9]
     with StateWriter.open(directory) as writer:
-        assert [one.batch for one in writer.checkpoints()] == [9]
         assert writer.last == fourth
-        assert writer.prune(10**18) == 1
+        assert writer.prune(10**18) == 7
+        assert writer.prune(10**18) == 2  # the parts of the first checkpoint
+        assert [one.batch for one in writer.checkpoints()] == [9]
         assert writer.last == fourth
         writer.append(rows(10, 10))
 

@@ -14,13 +14,13 @@ from hypothesis import given, strategies as st
 
 from muster.feeds import Expect, FeedError, Refused, Settle, read_feed
 from muster.store._codec import (
-    CodecError,
     decode,
     decode_events,
     encode,
     encode_events,
     tag_of,
 )
+from muster.store._msgpack import CodecError
 from muster_core.events import (
     AddAsk,
     AddGang,
@@ -354,3 +354,19 @@ def test_whoever_keeps_nothing_does_not_wait_for_cattrs() -> None:
     )
 
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"\xc1", "not msgpack"),
+        (b"\xa1\xff", "not msgpack"),
+        (msgpack.packb({"x": 1, "y": 2}), "Dot has 'y', which this version of Muster does not"),
+        (msgpack.packb({"x": "1"}), "'1' is str, not int"),
+        (msgpack.packb([]), r"\[\] is no Dot"),
+    ],
+)
+def test_an_object_that_is_none_of_its_class_is_told(data: bytes, told: str) -> None:
+    # STORE-12
+    with pytest.raises(CodecError, match=told):
+        decode(data, Dot)

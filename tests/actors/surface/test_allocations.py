@@ -8,7 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
 from muster import Reason
-from tests.actors.service import ENDS, Gate, Later, preempt, service
+from muster_core.events import Outcome, Release
+from tests.actors.service import ENDS, Gate, Later, Notes, preempt, service
 
 ONE = {"vcore": 1}
 
@@ -94,6 +95,42 @@ async def test_an_older_allocation_does_not_release_one_of_the_same_batch() -> N
         assert released.value is False
         assert await allocation.ended() is Reason.BIND_FAILED
         assert await (await ask.bound()).release()
+
+
+@pytest.mark.parametrize("outcome", ["failed", Outcome.FAILED], ids=repr)
+async def test_release_of_failed_work(outcome: Outcome | str) -> None:
+    notes = Notes()
+    async with service(record=notes) as scheduler:
+        allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+
+        assert await allocation.release(outcome, message="exit status 3")
+        assert not await allocation.release(outcome)
+
+    assert notes.events[3:] == [Release("a", "k", Outcome.FAILED, "exit status 3")]
+
+
+async def test_release_with_a_message() -> None:
+    notes = Notes()
+    async with service(record=notes) as scheduler:
+        allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+
+        assert await allocation.release(message="all is well")
+
+    assert notes.events[3:] == [Release("a", "k", message="all is well")]
+
+
+async def test_release_with_an_outcome_that_there_is_not() -> None:
+    async with service() as scheduler:
+        allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+
+        there_are = "outcome: 'lost': there are completed, failed"
+        with pytest.raises(muster.EventError, match=there_are):
+            await allocation.release("lost")
+
+        with pytest.raises(muster.AllocationEndedError):
+            async with allocation.running():
+                await scheduler.remove_app("a")
+                await trio.sleep_forever()
 
 
 @pytest.mark.parametrize("bound", [True, False])

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.actors import real
+from tests.naive.back_off_strategies import back_offs
 from tests.naive.eviction_strategies import evictions
 from tests.naive.explained import explain_all, watched
 from tests.naive.gang_strategies import gang_scenarios
@@ -87,6 +88,20 @@ def test_same_decisions_with_limits_rules_and_services_under_any_interleaving(
 
 
 @settings(max_examples=_EXAMPLES)
+@given(back_offs())
+def test_same_decisions_with_back_offs(scenario: list[Step]) -> None:
+    compare_with_state(scenario, observe)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(back_offs(), st.integers(0, 2**16))
+def test_same_decisions_with_back_offs_under_any_interleaving(
+    scenario: list[Step], seed: int
+) -> None:
+    compare_with_state(scenario, lambda steps: observe(steps, seed))
+
+
+@settings(max_examples=_EXAMPLES)
 @given(scenarios(lists=3))
 def test_same_reasons(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)
@@ -101,4 +116,10 @@ def test_same_reasons_where_much_is_pending(scenario: list[Step]) -> None:
 @settings(max_examples=_EXAMPLES)
 @given(operations(lists=2))
 def test_same_reasons_with_limits_rules_and_services(scenario: list[Step]) -> None:
+    compare_with_state(watched(scenario), explain_all)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(back_offs(lists=2))
+def test_same_reasons_with_back_offs(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)

@@ -17,8 +17,17 @@ from hypothesis import given, settings, strategies as st
 
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Kind
-from muster_core.events import AddApp, AddAsk, AddNode, FailBind, RemoveAsk
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddNode,
+    Configure,
+    FailBind,
+    RemoveAsk,
+    RemoveNode,
+)
 from muster_core.resources import Resources
+from tests.core.admission.objects import applied, volcano_queue
 from tests.core.building import configuration, queue
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
@@ -193,3 +202,48 @@ def test_names_of_completed_applications_and_counts_stay() -> None:
     assert loaded.snapshot().completed == {"a"}
     assert loaded.machine.statistics() == scheduler.machine.statistics()
     assert "root.q" not in loaded.snapshot().queues
+
+
+# CHECKPOINT-3
+def test_a_queue_of_an_object_outlives_a_configuration() -> None:
+    scheduler = busy()
+    scheduler.submit(applied(volcano_queue("kept")))
+    scheduler.settle()
+    loaded = again(scheduler)
+    loaded.submit(Configure(configuration(queue("q"))))
+    loaded.settle()
+
+    assert loaded.snapshot().queues.keys() == {"root", "root.q", "root.kept"}
+
+
+# CHECKPOINT-4
+def test_names_of_nodes_are_listed_in_the_same_order() -> None:
+    scheduler = PlainScheduler()
+    for name in ("aB", "Ab"):
+        scheduler.submit(AddNode(name, ONE))
+    scheduler.settle()
+    loaded = again(scheduler)
+    loaded.submit(RemoveNode("abc"))
+    loaded.settle()
+
+    (refusal,) = loaded.announced
+    assert (refusal.decision.message or "").endswith("; did you mean aB?")
+
+
+# CHECKPOINT-4
+def test_the_service_that_keeps_its_node_longest_is_named() -> None:
+    services = queue("s", properties={"preemption.required.node": "enabled"})
+    scheduler = PlainScheduler(configuration(services))
+    scheduler.submit(AddNode("n", Resources({"vcore": 2, "gpu": 1})))
+    scheduler.submit(AddApp("a", "root.s"))
+    scheduler.submit(AddAsk("a", "runs", Resources({"vcore": 2}), priority=9))
+    scheduler.settle()
+    for priority, name in enumerate(("first", "second")):
+        scheduler.submit(AddAsk("a", name, ONE, node="n", priority=priority))
+        scheduler.settle()
+    scheduler.submit(AddAsk("a", "other", Resources({"gpu": 1})))
+    scheduler.settle()
+    explanation = again(scheduler).explain("a", "other")
+
+    assert explanation is not None
+    assert {"node": "n", "keeper": "a/first"} in [one.facts for one in explanation.reasons]

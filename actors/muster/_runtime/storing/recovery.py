@@ -11,9 +11,9 @@ import attrs
 
 from muster._errors import StoreError
 from muster._version import __version__
-from muster.store._codec import CodecError
 from muster.store._decisions import encode_decisions
 from muster.store._format import NAME
+from muster.store._msgpack import CodecError
 from muster.store._reader import StateReader
 from muster.store._state import facts_of
 from muster.store._trouble import damaged
@@ -49,12 +49,14 @@ class Kept:
         reader: Reads the file.
         checkpoint: The batch after which the checkpoint was taken; 0 without one.
         facts: The checkpoint, or None.
+        damaged: The batches of newer checkpoints, which are damaged.
         written_by: The version of Muster that wrote last.
     """
 
     reader: StateReader
     checkpoint: int
     facts: Facts | None
+    damaged: tuple[int, ...]
     written_by: str
 
     @classmethod
@@ -70,18 +72,20 @@ class Kept:
         """
         reader = StateReader(directory)
         found = reader.newest_checkpoint()
+        after = -1 if found is None else found.batch
+        broken = tuple(one.batch for one in reader.checkpoints() if one.batch > after)
         if found is None:
             anchor = reader.meta.anchor
             if anchor.batch:
                 what = f"batches up to {anchor.batch} were removed, and there is no checkpoint"
                 raise damaged(reader.path, what)
-            return cls(reader, 0, None, written_by)
+            return cls(reader, 0, None, broken, written_by)
         try:
             facts = facts_of(found.parts)
         except CodecError as error:
             what = f"the checkpoint of batch {found.batch}: {error}"
             raise damaged(reader.path, what) from error
-        return cls(reader, found.batch, facts, written_by)
+        return cls(reader, found.batch, facts, broken, written_by)
 
 
 def version_in(directory: Path) -> str:

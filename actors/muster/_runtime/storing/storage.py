@@ -93,6 +93,10 @@ class Storage:
             await batches.load(nursery, self._kept.facts)
         self._events = await recover(batches, self._kept, self._pace, self._run)
         self._kept = attrs.evolve(self._kept, facts=None)  # It is in the owners now.
+        if self._kept.damaged:
+            batches_of = ", ".join(map(str, self._kept.damaged))
+            _LOG.warning("damaged checkpoints are removed: those of batches %s", batches_of)
+            await self._run(self._writer.remove_checkpoints, self._kept.damaged)
 
     async def write(self, decided: Decided) -> None:
         """Write a batch; when this returns, it is on disk.

@@ -85,6 +85,7 @@ class Run:
         seq: The decision that had bound the ask when the run began, or 0 if it was not bound.
         started: Whether it has called ``started``.
         cancelled: Whether it was cancelled; it may be cleaning up.
+        left: Whether the other binder has returned or raised.
         over: Whether it has returned or raised.
         began: When it began, by trio's clock.
         cut: When it was cancelled, by trio's clock, or None.
@@ -96,6 +97,7 @@ class Run:
     cut: float | None = None
     started: bool = False
     cancelled: bool = False
+    left: bool = False
     over: bool = False
 
 
@@ -109,7 +111,7 @@ class MindedBinder:
 
     Attributes:
         runs: All runs so far.
-        faults: The faults in when it was run.
+        faults: The faults in when it was run, and in what it was told when it was cancelled.
     """
 
     def __init__(self, binder: muster.Binder, story: Story) -> None:
@@ -132,13 +134,25 @@ class MindedBinder:
 
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_mind, run)
-                await self._binder.run(allocation, on_started)
+                nursery.start_soon(self._mind, run, allocation)
+                try:
+                    await self._binder.run(allocation, on_started)
+                finally:
+                    run.left = True
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise _only(group) from None
         finally:
             run.over = True
+
+    async def _mind(self, run: Run, allocation: muster.Allocation) -> None:
+        """Record when a run is cancelled, even if the binder shields itself from that."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            run.cancelled, run.cut = True, trio.current_time()
+            if allocation.ending is None and not run.left:
+                self.faults.append(f"the run of {run.ask} is cancelled without a reason")
 
     def _check_first(self, run: Run, allocation: muster.Allocation) -> None:
         others = [one for one in self.runs if one.ask == run.ask]
@@ -178,14 +192,6 @@ class MindedBinder:
     def times_run(self) -> Counter[Ask]:
         """Return how often the binder was run for each ask."""
         return Counter(run.ask for run in self.runs)
-
-
-async def _mind(run: Run) -> None:
-    """Record when a run is cancelled, even if the binder shields itself from that."""
-    try:
-        await trio.sleep_forever()
-    finally:
-        run.cancelled, run.cut = True, trio.current_time()
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:

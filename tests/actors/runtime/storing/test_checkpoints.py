@@ -1,0 +1,86 @@
+"""When checkpoints are taken, and what goes when they cover it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+import muster
+from muster.store import StateReader
+from tests.actors.runtime.storing.clock import SetClock
+from tests.actors.runtime.storing.test_restart import CONFIG, begin, kept
+
+
+def checkpoints(folder: Path) -> list[int]:
+    """Give the batches of the checkpoints in a state directory."""
+    with StateReader(folder) as reader:
+        return [one.batch for one in reader.checkpoints() if one.complete]
+
+
+def last(folder: Path) -> int:
+    """Give the number of the last batch."""
+    with StateReader(folder) as reader:
+        return reader.last().batch
+
+
+async def test_one_is_taken_at_the_end_unless_nothing_came(tmp_path: Path) -> None:
+    clock = SetClock()
+    await begin(tmp_path, clock)
+    assert checkpoints(tmp_path) == [last(tmp_path)]
+    async with muster.open_scheduler(store=tmp_path, clock=clock):
+        pass
+    assert checkpoints(tmp_path) == [last(tmp_path)]
+
+
+async def test_none_is_taken_when_the_block_fails(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mine"):
+        async with muster.open_scheduler(CONFIG, store=tmp_path) as scheduler:
+            await scheduler.add_app("a", "root.q")
+            raise ValueError("mine")
+    assert checkpoints(tmp_path) == []
+    async with muster.open_scheduler(store=tmp_path) as scheduler:
+        assert list((await scheduler.snapshot()).apps) == ["a"]
+
+
+async def test_they_are_taken_after_a_number_of_events(tmp_path: Path) -> None:
+    async with muster.open_scheduler(CONFIG, store=tmp_path, checkpoint_every=10) as scheduler:
+        for number in range(25):
+            await scheduler.add_app(f"a{number}", "root.q")
+            await scheduler.settle()
+        with trio.fail_after(30):
+            while len(checkpoints(tmp_path)) < 2:
+                await scheduler.settle()
+    assert len(checkpoints(tmp_path)) == 3
+
+
+async def test_one_is_taken_on_demand(tmp_path: Path) -> None:
+    async with muster.open_scheduler(CONFIG, store=tmp_path) as scheduler:
+        await scheduler.add_app("a", "root.q")
+        before = last(tmp_path)
+        await scheduler.checkpoint()
+        assert checkpoints(tmp_path) == [before]
+
+
+async def test_without_a_store_there_is_none() -> None:
+    async with muster.open_scheduler(CONFIG) as scheduler:
+        with pytest.raises(muster.RefusedError, match="there is no store"):
+            await scheduler.checkpoint()
+
+
+async def test_history_goes_when_a_checkpoint_covers_it(tmp_path: Path) -> None:
+    clock = SetClock()
+    await begin(tmp_path, clock)
+    covered = last(tmp_path)
+    clock.move(7200)
+    async with muster.open_scheduler(store=tmp_path, clock=clock, keep="1h") as scheduler:
+        await scheduler.add_app("b", "root.q")
+    decisions = kept(tmp_path)
+    assert decisions
+    with StateReader(tmp_path) as reader:
+        assert reader.meta.anchor.batch == covered
+        assert [one.batch for one in reader.checkpoints()] == [covered, reader.last().batch]
+    async with muster.open_scheduler(store=tmp_path, clock=clock, keep="1h") as scheduler:
+        assert sorted((await scheduler.snapshot()).apps) == ["a", "b"]
+        assert len(await scheduler.asks()) == 2
