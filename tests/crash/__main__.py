@@ -15,10 +15,10 @@ from pathlib import Path
 
 import click
 
-from tests.crash.chain import Tally, run_chain
+from tests.crash.chain import Tally, run_chain, warm_up
 from tests.crash.plans import plan_of
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - where there is one; a kill takes nothing from it
+_MEMORY = Path("/dev/shm")
 
 
 def _room() -> Path | None:
@@ -36,6 +36,8 @@ def main(
     kills: int | None, minutes: float | None, seed: int, stride: int, chain: int | None
 ) -> None:
     """Kill processes with a store; the exit status is 1 if something was found."""
+    with tempfile.TemporaryDirectory(prefix="muster-crash-", dir=_room()) as warm:
+        warm_up(Path(warm) / "state")
     tally, number = Tally(), seed if chain is None else chain
     until = None if minutes is None else time.monotonic() + minutes * 60
     if chain is not None:

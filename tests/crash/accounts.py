@@ -77,6 +77,7 @@ class Heard:
         batches: What was announced, in order; the last one may not be complete.
         calls: The calls that were not answered, by number.
         done: What was let in for calls that were answered.
+        perhaps: What may have been let in for calls that were told that it is closed.
         seen: The decisions that each observer read.
         looks: The states that were looked at.
         refusals: The messages of refusals.
@@ -101,33 +102,37 @@ class Heard:
     def hear(self, report: Report) -> None:
         """Take a report."""
         match report:
+            case Wrote() | Let() | Saw() | Worked():
+                self._hear_of_decisions(report)
             case Phase(name):
                 self.phase = f"while {name}"
             case Called(number):
                 self.calls[number] = report
             case Answered(number):
                 self._answer(self.calls.pop(number), report)
+            case Looked():
+                self.looks.append(report)
+            case Failed(what):
+                self.faults.append(what)
+
+    def _hear_of_decisions(self, report: Wrote | Let | Saw | Worked) -> None:
+        match report:
             case Wrote(decisions):
                 self._open().decisions = decisions
-                for one in decisions:
-                    if one.decision.kind is _BOUND:
-                        told = one.decision
-                        self._bound.add((told.app, told.ask, told.node))
-            case Let(at_us, None):
+                told = (one.decision for one in decisions if one.decision.kind is _BOUND)
+                self._bound.update((one.app, one.ask, one.node) for one in told)
+            case Let(at_us, event):
                 batch = self._open()
-                batch.at_us = at_us
-                self._announced.update(map(key_of, batch.events))
-            case Let(_, event):
-                self._open().events.append(event)
+                if event is not None:
+                    batch.events.append(event)
+                else:
+                    batch.at_us = at_us
+                    self._announced.update(map(key_of, batch.events))
             case Saw(observer, decisions):
                 self.seen.setdefault(observer, []).extend(decisions)
             case Worked(app, ask, node, again):
                 if not again and (app, ask, node) not in self._bound:
                     self.faults.append(f"the binder runs {app}/{ask} on {node} before it is bound")
-            case Looked():
-                self.looks.append(report)
-            case Failed(what):
-                self.faults.append(what)
 
     def _open(self) -> Announcement:
         """Return the batch of which something is heard."""

@@ -7,12 +7,22 @@ import os
 import select
 import signal
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Final, final
 
 import attrs
+from typing_extensions import override
 
 from muster.store import StateReader
+from muster.store._rows import row_of
+from muster.store._state import facts_of, state_in_parts
+from muster.store._writer import NewState, StateWriter
+from muster.testing.fuzz import run_program
+from muster_core.coordinator.plain import PlainScheduler
+from muster_core.events import AddApp
+from muster_core.structures.steps import all_at_once
+from tests.actors.store.faults import library
 from tests.crash.accounts import Account, Batch, Heard, Kept
 from tests.crash.decided import faults_of_decisions
 from tests.crash.living import live
@@ -46,6 +56,7 @@ class Tally:
     batches: int = 0
     decisions: int = 0
 
+    @override
     def __str__(self) -> str:
         """Return the figures in one line."""
         phases = ", ".join(f"{count:,} {name}" for name, count in sorted(self.phases.items()))
@@ -54,6 +65,30 @@ class Tally:
             f"{self.answered:,} answered calls, {self.batches:,} batches, "
             f"{self.decisions:,} decisions"
         )
+
+
+def warm_up(directory: Path) -> None:
+    """Do once what takes long the first time, so that no life has to.
+
+    No thread may be left, as this process forks: so no scheduler has a store here.
+
+    Args:
+        directory: For a state directory.
+    """
+    import_module("muster._runtime.storing.storage")
+    for seed in range(3):
+        run_program(plan_of(seed).program)
+    plain = PlainScheduler()
+    plain.submit(AddApp("a", "root.q"), 0, 0)
+    plain.settle(0)
+    with StateWriter.create(directory, NewState("default", 0), durability="process") as writer:
+        writer.append([row_of(1, 0, (AddApp("a", "root.q"),), plain.announced, 0)])
+        writer.put_checkpoint(1, all_at_once(state_in_parts(plain.facts())))
+    with StateReader(directory) as reader:
+        (batch,) = reader.batches()
+        assert (len(batch.events), len(batch.decisions)) == (1, len(plain.announced))
+        facts_of(reader.checkpoint(1))
+    library()
 
 
 def run_chain(seed: int, directory: Path, tally: Tally) -> list[str]:

@@ -6,10 +6,10 @@ import logging
 import os
 import signal
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Final, final
 
 import attrs
 import trio
@@ -18,21 +18,17 @@ from trio.testing import MockClock
 import muster
 from muster._runtime.requests import Examined
 from muster.store import StateReader, _state
-from muster.testing import Interleaving, check
-from muster.testing.fuzz import Step
+from muster.testing import Interleaving
 from muster.testing.fuzz._chance import ordered
-from muster.testing.fuzz._clients.clients import UNREADABLE
-from muster.testing.fuzz._clients.workers import PlannedBinder, pause, sleep_us
+from muster.testing.fuzz._clients.workers import PlannedBinder, pause
 from muster_core.decisions import MICROSECONDS, Announced
-from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
+from muster_core.errors import RefusedError
 from muster_core.events import Event
 from tests.actors.store.faults import failing_disk, library
+from tests.crash.clients import Calls, steps_of
 from tests.crash.plans import Life, Plan, When
 from tests.crash.reports import (
-    Answered,
-    Called,
     Failed,
-    Key,
     Let,
     Looked,
     Phase,
@@ -43,9 +39,11 @@ from tests.crash.reports import (
 )
 
 ORIGIN_US: Final = 1_700_000_000 * MICROSECONDS
-RATE: Final = 500
+RATE: Final = 200
 """How much faster than the clock on the wall the time of a life runs."""
-LONGEST_S: Final = 20
+JUMP_S: Final = 0.001
+"""After how many seconds in which nothing can go on the time of a life jumps to the next timer."""
+LONGEST_S: Final = 60
 """How long a body stays after its clients are done, in seconds of its own time."""
 
 
@@ -137,14 +135,12 @@ class Living:
         life: The plan of this life.
         directory: The state directory.
         teller: Tells what happens.
-        calls: How many calls were made.
     """
 
     plan: Plan
     life: Life
     directory: Path
     teller: Teller
-    calls: int = 0
 
     async def run(self, last_us: int) -> None:
         """Live.
@@ -190,14 +186,14 @@ class Living:
         async with trio.open_nursery() as outer:
             for number in range(2):
                 outer.start_soon(self._observe, scheduler, number)
-            for step in self.life.prelude:
-                await self._do(scheduler, step, [])
+            calls = Calls(scheduler, self.plan.program.configs, self.teller)
+            await calls.work_off(self.life.prelude)
             with trio.move_on_after(LONGEST_S):
                 async with trio.open_nursery() as nursery:
                     for steps in self.life.clients:
-                        nursery.start_soon(self._client, scheduler, steps)
+                        nursery.start_soon(calls.work_off, steps)
                     for number in range(self.life.callers):
-                        nursery.start_soon(self._caller, scheduler, number)
+                        nursery.start_soon(calls.work_off, steps_of(self.life.number, number))
             await self._look(scheduler)
             outer.cancel_scope.cancel()
 
@@ -217,133 +213,6 @@ class Living:
                 self.teller.tell(Saw(number, tuple(taken)))
                 await pause(number * 3)
 
-    # Clients
-
-    async def _caller(self, scheduler: muster.Scheduler, number: int) -> None:
-        """Add an application and asks whose names nobody else uses."""
-        app = f"life{self.life.number}-{number}"
-        names = [f"u{one}" for one in range(1 + number % 2)]
-        steps = [
-            Step("add_app", {"app": app, "queue": f"root.own{number % 3}"}, (("AddApp", app),)),
-            *(
-                Step(
-                    "add_ask",
-                    {"app": app, "ask": name, "resources": {"vcore": 1}, "run_for": 1},
-                    (("AddAsk", app, name),),
-                )
-                for name in names
-            ),
-            Step("release", {"app": app, "ask": "u0"}, (("Release", app, "u0"),)),
-        ]
-        await self._client(scheduler, steps)
-
-    async def _client(self, scheduler: muster.Scheduler, steps: Sequence[Step]) -> None:
-        kept: list[muster.Allocation] = []
-        async with trio.open_nursery() as aside:
-            for step in steps:
-                await pause(step.pause)
-                if step.aside:
-                    aside.start_soon(self._do, scheduler, step, kept)
-                else:
-                    await self._do(scheduler, step, kept)
-
-    async def _do(
-        self, scheduler: muster.Scheduler, step: Step, kept: list[muster.Allocation]
-    ) -> None:
-        """Carry out one step."""
-        with trio.CancelScope() as scope:
-            if step.within_us is not None:
-                scope.deadline = trio.current_time() + step.within_us / MICROSECONDS
-            async with trio.open_nursery() as nursery:
-                if step.cancel_after is not None:
-                    nursery.start_soon(_cancel, scope, step.cancel_after)
-                await self._act(scheduler, step, kept)
-                nursery.cancel_scope.cancel()
-
-    async def _act(
-        self, scheduler: muster.Scheduler, step: Step, kept: list[muster.Allocation]
-    ) -> None:
-        args = {name: said for name, said in step.args.items() if name != "bad"}
-        match step.op:
-            case "jump" | "sleep":
-                await sleep_us(next(iter(args.values())))
-            case "statistics":
-                scheduler.statistics()
-            case "check":
-                await self._note(step, lambda: check(scheduler))
-            case "why":
-                await self._note(step, scheduler.ask(**args).why)
-            case "configure":
-                which: int | None = args["which"]
-                config = UNREADABLE if which is None else self.plan.program.configs[which]
-                await self._note(step, lambda: scheduler.configure(config))
-            case "satisfied":
-                await self._note(step, scheduler.gang(args["gang"]).satisfied)
-            case "watch":
-                await pause(args["readings"])
-            case "bound":
-                await self._note(
-                    step, lambda: _until_bound(scheduler.ask(args["app"], args["ask"]), kept)
-                )
-            case "work":
-                said = {name: one for name, one in args.items() if name not in {"body_us", "holds"}}
-                await self._note(step, lambda: scheduler.add_ask(**said))
-                ask = scheduler.ask(args["app"], args["ask"])
-                again = attrs.evolve(step, keys=())
-                await self._note(again, lambda: _until_bound(ask, kept))
-                if kept and not args["holds"]:
-                    await self._note(again, kept.pop().release)
-            case "release_mine" | "running_mine" | "ended_mine" if kept:
-                await self._note(step, kept.pop().release)
-            case "release_mine" | "running_mine" | "ended_mine":
-                pass
-            case _:
-                await self._pass_on(scheduler, step, args)
-
-    async def _pass_on(
-        self, scheduler: muster.Scheduler, step: Step, args: dict[str, Any]
-    ) -> None:
-        method = getattr(scheduler, step.op)
-        if step.op in {"submit", "submit_many", "apply", "delete"}:
-            await self._note(step, lambda: method(*args.values()))
-        else:
-            await self._note(step, lambda: method(**args))
-
-    async def _note(self, step: Step, call: Callable[[], Awaitable[object]]) -> None:
-        """Make a call, and tell of it and of its answer."""
-        number, keys = self.calls, _plain(step.keys)
-        self.calls += 1
-        self.teller.tell(Called(number, str(step), keys))
-        try:
-            await call()
-        except trio.Cancelled:
-            self.teller.tell(Answered(number, done=False))
-            raise
-        except (EventError, ConfigError):
-            self.teller.tell(Answered(number, done=False))
-        except muster.ClosedSchedulerError:
-            self.teller.tell(Answered(number, done=None))
-        except RefusedError as error:
-            self.teller.tell(Answered(number, done=True, refusal=str(error) if keys else None))
-        except MusterError:
-            self.teller.tell(Answered(number, done=True))
-        else:
-            self.teller.tell(Answered(number, done=True))
-
-
-def _plain(keys: tuple[tuple[str, ...], ...]) -> tuple[Key, ...]:
-    """Return keys of texts alone, without members of enums, which compare as texts do."""
-    return tuple(tuple(map(str, key)) for key in keys)
-
-
-async def _cancel(scope: trio.CancelScope, after: int) -> None:
-    await pause(after)
-    scope.cancel()
-
-
-async def _until_bound(ask: muster.Ask, kept: list[muster.Allocation]) -> None:
-    kept.append(await ask.bound())
-
 
 def live(plan: Plan, life: Life, directory: Path, last_us: int, pipe: int) -> None:
     """Live in this process, and end it by a kill of the plan or else normally; for a fork."""
@@ -358,7 +227,7 @@ def live(plan: Plan, life: Life, directory: Path, last_us: int, pipe: int) -> No
                 disk.stop(life.kill.number, _kill_oneself, after=life.kill.after)
             stack.enter_context(ordered(attrs.evolve(plan.program.order, chance=life.chance)))
             living = Living(plan, life, directory, teller)
-            trio.run(living.run, last_us, clock=MockClock(rate=RATE))
+            trio.run(living.run, last_us, clock=MockClock(rate=RATE, autojump_threshold=JUMP_S))
     except BaseException as error:  # noqa: BLE001 - told to the parent
         teller.tell(Failed("".join(traceback.format_exception(error))))
 

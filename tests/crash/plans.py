@@ -8,12 +8,13 @@ from random import Random
 from typing import Final, Literal, final
 
 import attrs
+from typing_extensions import override
 
 from muster.testing.fuzz import Drawn, Program, draw_program
 from muster.testing.fuzz._drawing.programs import FRAME_BYTES, STEP_BYTES
 from muster.testing.fuzz._program import Config, Step
 
-STEPS: Final = 6
+STEPS: Final = 14
 """How many steps a client makes in one life."""
 
 S: Final = 1_000_000
@@ -108,6 +109,7 @@ class Plan:
     keep_s: float | None
     part_bytes: int
 
+    @override
     def __str__(self) -> str:
         """Return the plan as a text of several lines."""
         said = (
@@ -170,11 +172,11 @@ def _kill(when: When, random: Random) -> Kill:
     match when:
         case When.REPORT:
             late_s = random.choice((0.0, random.uniform(0, 0.002)))
-            return Kill(when, number=int(random.expovariate(1 / 60)), delay_s=late_s)
+            return Kill(when, number=int(random.expovariate(1 / 40)), delay_s=late_s)
         case When.DISK:
-            return Kill(when, number=random.randrange(120), after=random.random() < 0.5)
+            return Kill(when, number=random.randrange(60), after=random.random() < 0.5)
         case When.OPENING:
-            return Kill(when, delay_s=random.uniform(0, 0.03))
+            return Kill(when, delay_s=random.uniform(0, 0.02))
         case When.CLOSING:
             return Kill(when, delay_s=random.uniform(0, 0.008))
         case When.NEVER:
