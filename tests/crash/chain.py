@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import time
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Final, final
@@ -51,10 +52,20 @@ class Tally:
     chains: int = 0
     lives: int = 0
     kills: int = 0
-    phases: dict[str, int] = attrs.field(factory=dict[str, int])
+    phases: Counter[str] = attrs.field(factory=Counter[str])
     answered: int = 0
     batches: int = 0
     decisions: int = 0
+
+    def add(self, more: Tally) -> None:
+        """Add what was done elsewhere."""
+        self.chains += more.chains
+        self.lives += more.lives
+        self.kills += more.kills
+        self.phases += more.phases
+        self.answered += more.answered
+        self.batches += more.batches
+        self.decisions += more.decisions
 
     @override
     def __str__(self) -> str:
@@ -113,7 +124,8 @@ def run_chain(seed: int, directory: Path, tally: Tally) -> list[str]:
 
 
 def _ended(kill: Kill, was_killed: bool) -> str:
-    return f"killed {kill.when} ({kill})" if was_killed else "which was not killed"
+    is_planned = was_killed and kill.when is not When.NEVER
+    return f"killed {kill.when.value} ({kill})" if is_planned else "which was not to be killed"
 
 
 def _kept(directory: Path, known: int) -> Kept:
@@ -148,7 +160,7 @@ def _live(
     was_killed = os.WIFSIGNALED(status)
     if was_killed:
         tally.kills += 1
-        tally.phases[heard.phase] = tally.phases.get(heard.phase, 0) + 1
+        tally.phases[heard.phase] += 1
     return was_killed
 
 

@@ -116,7 +116,11 @@ class Plan:
             f"seed {self.seed}: durability {self.durability}, checkpoint_every "
             f"{self.checkpoint_every}, keep {self.keep_s} s, parts of {self.part_bytes} bytes"
         )
-        kills = [f"life {life.number}: {life.callers} callers, {life.kill}" for life in self.lives]
+        kills = [
+            f"life {life.number}: {life.callers} callers, {life.kill.when.value} "
+            f"(number {life.kill.number}, {life.kill.delay_s * 1e3:.3f} ms later)"
+            for life in self.lives
+        ]
         return "\n".join([said, *kills])
 
 

@@ -41,9 +41,9 @@ KILLS = 100
 
 @pytest.mark.starts_early
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 1_001])
 def test_what_was_answered_survives_a_kill(seed: int) -> None:
-    options = [f"--seed={seed}", "--stride=2", f"--kills={KILLS}"]
+    options = [f"--seed={seed}", f"--kills={KILLS}"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.crash", *options],
         cwd=PROJECT,
@@ -54,9 +54,7 @@ def test_what_was_answered_survives_a_kill(seed: int) -> None:
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    found = re.search(
-        r"on: (\d+) kills \(.*while closing.*while open,.*while opening\)", done.stdout
-    )
+    found = re.search(r": (\d+) kills \(.*while closing.*while open,.*while opening\)", done.stdout)
     assert found is not None, done.stdout
     assert int(found[1]) >= KILLS
 
