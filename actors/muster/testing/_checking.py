@@ -243,8 +243,9 @@ def _placed(app: AppSnapshot) -> Iterator[tuple[str, AskPlace, int, str | None]]
 
 
 def _placed_in_view(app: ViewApp) -> Iterator[tuple[str, AskPlace, int, str | None]]:
-    for ask in app.pending.values():
-        yield ask.name, _PENDING, ask.priority, None
+    for aside in (app.pending, app.backing_off):
+        for ask in aside.values():
+            yield ask.name, _PENDING, ask.priority, None
     for ask in app.parked.values():
         yield ask.name, _PARKED, ask.priority, None
     for place, held in ((_WAITING, app.waiting), (_BOUND, app.bound)):
