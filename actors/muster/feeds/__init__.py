@@ -24,6 +24,7 @@ from muster.feeds._expect import (
 )
 from muster.feeds._fields.table import Field
 from muster.feeds._items import Content, FeedItem, Refused, Settle
+from muster.feeds._kept import KeptFeed, is_directory
 from muster.feeds._log import DecisionLog
 from muster.feeds._ops import AT, OPS, Op
 from muster.feeds._parse import parse, read_feed
@@ -45,6 +46,7 @@ __all__ = [
     "FeedError",
     "FeedItem",
     "Field",
+    "KeptFeed",
     "Op",
     "Output",
     "Plain",
@@ -54,6 +56,7 @@ __all__ = [
     "Settle",
     "Unset",
     "convert",
+    "is_directory",
     "parse",
     "read_feed",
     "read_raw",
