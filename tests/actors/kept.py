@@ -13,11 +13,14 @@ from muster.store._rows import row_of
 from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
 from muster_core.coordinator.plain import PlainScheduler
-from muster_core.decisions import Announced
-from muster_core.events import Event
+from muster_core.decisions import Announced, Decision, Kind
+from muster_core.events import AddApp, AddAsk, AddNode, Event, RemoveAsk
+from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from tests.naive.harness import Marker, Step
 
+S = 1_000_000
+ONE = Resources({"vcore": 1000})
 ORIGIN_US = 1_700_000_000_000_000
 NEW = NewState("default", ORIGIN_US)
 
@@ -77,6 +80,13 @@ class Keeper:
         if self._number in self._checkpoints:
             self.checkpoint()
 
+    def lie(self, at_us: int) -> None:
+        """Keep a batch with a decision that nothing led to."""
+        seq = self._writer.last.seq
+        decision = Announced(seq + 1, at_us, Decision(Kind.BOUND, "a", "lie", "n", "root.q"))
+        self._number += 1
+        self._writer.append([row_of(self._number, at_us, (), (decision,), seq)])
+
     def checkpoint(self) -> None:
         """Keep a checkpoint of the state after the last batch."""
         parts = all_at_once(state_in_parts(self.scheduler.facts()))
@@ -91,6 +101,15 @@ class Keeper:
         """Close the directory and return it."""
         self._writer.close()
         return self.directory
+
+
+def small(directory: Path) -> Keeper:
+    """Keep four batches: one with an ask that runs for a second, and one of its timer."""
+    keeper = Keeper(directory, checkpoints=[2])
+    keeper.run(S, [AddNode("n", ONE), AddApp("a", "root.q")])
+    keeper.run(2 * S, [AddAsk("a", "one", ONE, run_for_us=S)])
+    keeper.run(4 * S, [AddAsk("a", "two", ONE), RemoveAsk("a", "three")])
+    return keeper
 
 
 def keep(directory: Path, steps: Sequence[Step], *, checkpoints: Collection[int] = ()) -> Path:

@@ -17,9 +17,11 @@ from muster._errors import StoreError
 from muster.feeds._encodings.source import Source
 from muster.feeds._errors import FeedError
 from muster.feeds._items import FeedItem, Settle
+from muster_core.decisions import seconds
 
 if TYPE_CHECKING:
     from muster.store import KeptBatch
+    from muster_core.coordinator.plain import PlainScheduler
     from muster_core.facts import Facts
 
 _SETTLE: Final = Settle()
@@ -55,9 +57,11 @@ class KeptFeed:
 
     Args:
         directory: The directory.
-        until_us: The last instant of a batch, in microseconds since the origin; None for all.
-        newest_before_us: The instant before which the newest checkpoint is the beginning, if there
-            is one; None for the earliest beginning.
+        since_us: The instant at which to begin, in microseconds since the origin, with the state
+            before the batches of that instant; None for the earliest beginning. What came between
+            the newest checkpoint before it and this instant is let in again.
+        until_us: The last instant of a batch, likewise; None for all batches.
+        exact: False to begin with that checkpoint, and not with ``since_us`` itself.
 
     Attributes:
         directory: The directory.
@@ -67,16 +71,17 @@ class KeptFeed:
         last: Its last batch.
 
     Raises:
-        FeedError: If it is no state directory, if it is damaged or of another format, or if it
-            cannot be read.
+        FeedError: If it is no state directory, if it is damaged or of another format, if it
+            cannot be read, or if what came at ``since_us`` was removed.
     """
 
     def __init__(
         self,
         directory: str | os.PathLike[str],
         *,
+        since_us: int | None = None,
         until_us: int | None = None,
-        newest_before_us: int | None = None,
+        exact: bool = True,
     ) -> None:
         from muster.store import StateReader  # noqa: PLC0415 - see the docstring of the module
 
@@ -88,7 +93,9 @@ class KeptFeed:
                 if until_us is not None:
                     self.last = min(self.last, self._reader.batch_at(until_us))
                 self.origin_us = self._reader.meta.origin_us
-                self.after, self.facts = self._beginning(newest_before_us)
+                self.after, self.facts = self._beginning(since_us)
+                if since_us is not None and exact:
+                    self._forward(since_us)
             except BaseException:
                 self._reader.close()
                 raise
@@ -119,16 +126,26 @@ class KeptFeed:
         return 0 if self.facts is None else self.facts.coordinator.now_us
 
     # COMMAND-12
-    def _beginning(self, newest_before_us: int | None) -> tuple[int, Facts | None]:
-        """Return the batch after which the feed begins, and the state there."""
+    def _beginning(self, since_us: int | None) -> tuple[int, Facts | None]:
+        """Return the batch after which the feed can begin, and the state there."""
         reader = self._reader
         first = reader.meta.anchor.batch
-        if newest_before_us is not None:
-            found = reader.newest_checkpoint(min(self.last, reader.batch_at(newest_before_us - 1)))
-            if found is not None and found.batch > first:
+        if since_us is not None:
+            found = reader.newest_checkpoint(min(self.last, reader.batch_at(since_us - 1)))
+            if found is not None and found.batch >= first and found.batch:
                 return found.batch, self._facts(found.batch, found.parts)
         if not first:
             return 0, None
+        after, facts = self._first_checkpoint(first)
+        if since_us is not None and since_us <= facts.coordinator.now_us:
+            what = f"batches up to {first} were removed, and the state is known only after"
+            at = seconds(facts.coordinator.now_us)
+            raise StoreError(f"{what} batch {after}, at {at} s: begin later", reader.path)
+        return after, facts
+
+    def _first_checkpoint(self, first: int) -> tuple[int, Facts]:
+        """Return the batch and the state of the first checkpoint that is whole."""
+        reader = self._reader
         broken: list[str] = []
         for one in reader.checkpoints():
             if one.complete and one.batch <= self.last:
@@ -140,14 +157,30 @@ class KeptFeed:
         raise StoreError("; ".join([what, *broken]), reader.path)
 
     def _facts(self, batch: int, parts: tuple[bytes, ...]) -> Facts:
-        from muster.store._codec import CodecError  # noqa: PLC0415 - as above
         from muster.store._state import facts_of  # noqa: PLC0415 - as above
 
         try:
             return facts_of(parts)
-        except CodecError as error:
+        except ValueError as error:  # A newer version of Muster wrote it.
             what = f"the checkpoint of batch {batch}: {error}"
             raise StoreError(what, self._reader.path) from error
+
+    def _forward(self, since_us: int) -> None:
+        """Let in what came before an instant, and begin there."""
+        until = min(self.last, self._reader.batch_at(since_us - 1))
+        if until <= self.after:
+            return
+        from muster_core.coordinator.plain import PlainScheduler  # noqa: PLC0415 - as above
+
+        scheduler = PlainScheduler(facts=self.facts)
+        index = 0 if self.facts is None else self.facts.coordinator.requests
+        for batch in self._reader.batches(after=self.after, until=until):
+            index = run_again(scheduler, batch, index)
+            difference = batch.first_difference(scheduler.announced)
+            if difference is not None:
+                raise StoreError(f"{difference}: begin later", self._reader.path)
+            scheduler.announced = []
+        self.after, self.facts = until, scheduler.facts()
 
     def batches(self) -> Iterator[KeptBatch]:
         """Read the batches in order.
@@ -178,6 +211,36 @@ class KeptFeed:
         """
         index = 0 if self.facts is None else self.facts.coordinator.requests
         return items_of(self.batches(), index)
+
+
+def origin_of(directory: str | os.PathLike[str]) -> int:
+    """Return the origin of time of a state directory, in microseconds since 1970 in UTC.
+
+    Raises:
+        FeedError: If it cannot be read.
+    """
+    from muster.store import StateReader  # noqa: PLC0415 - see the docstring of the module
+
+    with told_as_feed(), StateReader(Path(directory)) as reader:
+        return reader.meta.origin_us
+
+
+def run_again(scheduler: PlainScheduler, batch: KeptBatch, index: int) -> int:
+    """Let in a batch that was let in before.
+
+    Args:
+        scheduler: The scheduler, after the batch before it.
+        batch: The batch.
+        index: The index of its first event.
+
+    Returns:
+        The index of the first event of the next batch.
+    """
+    for event in batch.events:
+        scheduler.submit(event, batch.at_us, index)
+        index += 1
+    scheduler.settle(batch.at_us)
+    return index
 
 
 def items_of(batches: Iterator[KeptBatch], index: int) -> Iterator[FeedItem]:

@@ -18,9 +18,9 @@ from muster.replay._plainly import let_in_plainly
 from muster.testing import Recording
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced
-from muster_core.events import AddApp, AddAsk, AddNode, Configure, RemoveAsk
+from muster_core.events import AddAsk, Configure
 from muster_core.resources import Resources
-from tests.actors.kept import HandClock, Keeper, decisions_in, keep
+from tests.actors.kept import HandClock, decisions_in, keep, small
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
@@ -66,7 +66,7 @@ async def test_a_simulation_goes_on_from_a_checkpoint(
     instants = sorted({one.at_us for one in kept}) or [0]
     since_us = instants[at % len(instants)]
     recording = Recording()
-    with KeptFeed(directory, newest_before_us=since_us) as feed:
+    with KeptFeed(directory, since_us=since_us, exact=False) as feed:
         assert feed.begins_at_us <= since_us
         async with open_simulation(facts=feed.facts, journal=recording) as simulation:
             for item in feed.items():
@@ -79,15 +79,6 @@ async def test_a_simulation_goes_on_from_a_checkpoint(
 
 def first_seq(feed: KeptFeed) -> int:
     return 0 if feed.facts is None else feed.facts.coordinator.announced
-
-
-def small(directory: Path) -> Keeper:
-    """Keep four batches: one with an ask that runs for a second, and one of its timer."""
-    keeper = Keeper(directory, checkpoints=[2])
-    keeper.run(S, [AddNode("n", ONE), AddApp("a", "root.q")])
-    keeper.run(2 * S, [AddAsk("a", "one", ONE, run_for_us=S)])
-    keeper.run(4 * S, [AddAsk("a", "two", ONE), RemoveAsk("a", "three")])
-    return keeper
 
 
 def told(items: list[FeedItem]) -> list[tuple[int, int, str]]:
