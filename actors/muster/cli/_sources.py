@@ -14,6 +14,9 @@ import click
 from muster.cli._options import as_instant
 from muster.feeds import FeedItem, KeptFeed, is_directory, origin_of, read_feed
 
+LARGEST_INT64: Final = 2**63 - 1
+"""The last instant that a state directory can hold, in microseconds."""
+
 if TYPE_CHECKING:
     from muster_core.facts import Facts
 
@@ -153,4 +156,25 @@ def opened(
         until_us=None if until is None else until.since(origin_us, "--until"),
         exact=exact,
     ) as kept:
+        yield Source(kept.items(), kept.facts, origin_us, kept)
+
+
+@contextmanager
+def opened_at(name: str, at: Instant | None) -> Generator[Source]:
+    """Open a feed, or a state directory from the newest checkpoint up to an instant.
+
+    Args:
+        name: Its name.
+        at: The instant; None for the last one.
+
+    Raises:
+        FeedError: If a state directory cannot be read.
+        click.UsageError: If the instant is not possible.
+    """
+    if not is_directory(name):
+        yield Source(read_feed(name))
+        return
+    origin_us = origin_of(name)
+    at_us = LARGEST_INT64 - 1 if at is None else at.since(origin_us, "--at")
+    with KeptFeed(name, since_us=min(at_us, LARGEST_INT64 - 1) + 1, exact=False) as kept:
         yield Source(kept.items(), kept.facts, origin_us, kept)

@@ -7,7 +7,7 @@ instant. A :class:`Census` tracks nodes and asks, a :class:`Tally` counts what h
 
 from __future__ import annotations
 
-from muster.replay._beginning import Beginning, OldAsk, beginning_of
+from muster.replay._beginning import Beginning, OldAsk, beginning_of, event_of
 from muster.replay._census import GONE, Census, Key, Listener, LiveAsk
 from muster.replay._check import Check
 from muster.replay._driver import Watcher, replay
@@ -38,5 +38,6 @@ __all__ = [
     "Waits",
     "Watcher",
     "beginning_of",
+    "event_of",
     "replay",
 ]

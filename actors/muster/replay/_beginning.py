@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import final
 
 import attrs
 
+from muster_core.events import AddAsk
 from muster_core.facts import AppFacts, Facts
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
 from muster_core.snapshots import Snapshot
+from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass
 
 
 @final
@@ -88,3 +90,33 @@ def _asks(app: AppFacts, lost: set[tuple[int, str]]) -> Iterator[OldAsk]:
     for ask in (*app.pending, *app.parked):
         was_bound = ask.gang is None and (key, ask.name) in lost
         yield OldAsk(name, ask, was_bound=was_bound)
+
+
+def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
+    """Return an event that adds an ask like one that is there.
+
+    It leaves out what annotations say of a gang, and that asks of one event belong together. If
+    the ask may preempt, that needs a class with its priority.
+
+    Args:
+        app: The application.
+        ask: The ask.
+        classes: The priority classes of users.
+    """
+    named = None
+    if ask.preempts:
+        known = (*BUILT_IN_CLASSES, *classes)
+        wanted = (ask.priority, True)
+        named = next((one.name for one in known if (one.value, one.preempts) == wanted), None)
+    return AddAsk(
+        app,
+        ask.name,
+        ask.resources,
+        priority=ask.priority if named is None else None,
+        priority_class=named,
+        node=ask.shape.node,
+        selector=dict(ask.shape.selector),
+        run_for_us=ask.run_for_us,
+        gang=ask.gang,
+        retries=ask.retries,
+    )

@@ -18,7 +18,7 @@ from typing import Final, final
 import attrs
 from typing_extensions import override
 
-from muster.store._codec import CodecError, decode_events, encode_events
+from muster.store._codec import HEAD_BYTES, CodecError, decode_events, encode_events, length_of
 from muster.store._decisions import decode_decisions, encode_decisions
 from muster.store._trouble import damaged
 from muster_core.decisions import Announced
@@ -171,6 +171,11 @@ class KeptBatch:
             return decode_events(self.packed_events)
         except CodecError as error:
             raise damaged(self.path, f"batch {self.number}: {error}") from error
+
+    @property
+    def event_count(self) -> int:
+        """How many events it has; nothing is decoded for that."""
+        return length_of(self.packed_events[:HEAD_BYTES])
 
     @cached_property
     def decisions(self) -> tuple[Announced, ...]:

@@ -119,7 +119,7 @@ def test_verify_makes_all_decisions_again(directory: Path) -> None:
     assert result.stdout.splitlines()[-2] == (
         f"{directory / 'muster.db'}: batch 1, decision 1: it was seq=1 at=1 kind='bound' "
         "app='app' ask='ask-1' node='node' queue='root.a', and is now seq=1 at=1 "
-        "kind='rejected' message=\"app: there is no application 'app'\" index=0"
+        "kind='rejected' message=\"app: 'app' is unknown\" index=0"
     )
 
 
