@@ -289,6 +289,26 @@ def test_an_ask_that_backs_off() -> None:
     assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
 
 
+def test_whose_turn_it_is_while_asks_back_off() -> None:
+    properties = {"bind.retry.delay": "10s", "application.sort.policy": "stateaware"}
+    here = tree(configuration(queue("a", properties=properties)))
+    here.add_app("r")
+    here.settle(wish("p"), FailBind("p", "x"))
+    # Nobody else may start, but nobody keeps it from starting either.
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+
+    here.settle(wish("r"), FailBind("r", "x"))
+    assert codes(here, "r/x") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    here.settle(wish("r", "y"), wish("r", "z", vcore=11))
+    assert here.bound() == ["r/y m"]
+    assert codes(here) == [Code.STATE_AWARE_TURN, Code.BACKING_OFF, Code.BIND_FAILED]
+
+    # The one that is Starting has its turn, though all its asks back off.
+    here.settle(RemoveAsk("r", "z"), RemoveAsk("r", "x"), BindFailed("r", "y"))
+    assert codes(here, "r/y") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert facts(here, Code.STATE_AWARE_TURN)["first"] == "r"
+
+
 # Queues
 
 
