@@ -77,11 +77,11 @@ def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     if app.state is _RUNNING:
         return None
     one = leaf.next_to_start()
-    if one is app:
-        return None
-    if one is None:  # A Starting application without pending asks excludes the others.
+    if one is None:  # A Starting application that has no ask to pick excludes the others.
         starting = (other for other in leaf.apps.values() if other.state is _STARTING)
-        one = min(starting, key=lambda other: other.identity.key)
+        one = min(starting, key=lambda other: other.identity.key, default=None)
+    if one is None or one is app:  # Nobody is before it, though all its asks may back off.
+        return None
     path, before = leaf.config.path, one.identity.name
     message = (
         f"{path} is stateaware and lets one application start at a time: {before}, which is "

@@ -347,6 +347,20 @@ def test_the_one_that_may_start_is_not_told_to_wait() -> None:
     )
 
 
+def test_whose_asks_all_back_off_does_not_wait_for_its_own_turn() -> None:
+    properties = {"application.sort.policy": "stateaware", "bind.retry.delay": "1s"}
+    here = tree(configuration(queue("a", properties=properties)))
+    here.settle(wish("p"), FailBind("p", "x"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+
+    here.pass_time(1_000_001)
+    here.settle(BindFailed("p", "x"))
+    here.add_app("q")
+    here.settle(wish("q"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert codes(here, "q/x") == [Code.STATE_AWARE_TURN], "p is Starting"
+
+
 def test_the_one_that_maxapplications_keeps_out_has_its_turn() -> None:
     policy = {"application.sort.policy": "stateaware"}
     turns = queue("a", properties=policy, maxapplications="1")
