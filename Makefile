@@ -97,6 +97,12 @@ SEED ?= 1
 soak: $(VENV)/.test ## Fuzz for MINUTES with JOBS processes, and report how many programs ran
 	@$(PY) -m tests.fuzz.soak --minutes $(MINUTES) --jobs $(JOBS) --seed $(SEED)
 
+# make crash, for 10,000 kills; make crash MINUTES=60 JOBS=2 SEED=7
+.PHONY: crash
+crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check what is kept
+	@$(PY) -m tests.crash --jobs $(JOBS) --seed $(SEED) \
+		$(if $(filter file,$(origin MINUTES)),--kills 10000,--minutes $(MINUTES))
+
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html

@@ -34,6 +34,7 @@ async def test_feed_that_expects_something_else(path: Path) -> None:
     assert check.differences
 
 
+# CHECKPOINT-6
 @pytest.mark.parametrize("path", PATHS, ids=[str(path.relative_to(FEEDS)) for path in PATHS])
 def test_feed_with_a_checkpoint_after_every_batch(path: Path) -> None:
     Relay(looks=True).take([_step(item) for item in read_feed(path)])

@@ -38,6 +38,12 @@ SMALL = parse_configuration(
 )
 
 
+BACKS_OFF = parse_configuration(
+    "partitions: [{name: default, queues: [{name: root, queues: ["
+    "{name: q, properties: {bind.retry.delay: 1h}}]}]}]"
+)
+
+
 async def counted(interleaving: Interleaving, times: int) -> list[int]:
     counts: list[int] = []
     for _ in range(times):
@@ -335,3 +341,20 @@ async def test_an_examiner_that_asserts_in_vain_does_not_end_the_scheduler() -> 
         Kind.REJECTED,
         Kind.REJECTED,
     ]
+
+
+async def test_an_ask_that_backs_off_is_in_order() -> None:
+    async with muster.open_scheduler(BACKS_OFF) as scheduler:
+        await scheduler.submit_many(
+            [
+                AddNode("n", Resources({"vcore": 1000})),
+                AddApp("a", "root.q"),
+                AddAsk("a", "k", Resources({"vcore": 1000})),
+            ]
+        )
+        await scheduler.submit({"op": "fail_bind", "app": "a", "ask": "k"})
+        await scheduler.submit({"op": "bind_failed", "app": "a", "ask": "k"})
+
+        snapshot = await check(scheduler)
+
+    assert [one.place for one in snapshot.apps["a"].asks] == [AskPlace.PENDING]

@@ -15,12 +15,12 @@ from typing import Final, Self, TypeVar, final
 import attrs
 
 from muster._errors import StoreError
-from muster.store import _checkpoints
 from muster.store._format import NAME, checked_meta, connect
 from muster.store._meta import Anchor, StateMeta
 from muster.store._msgpack import HEAD_BYTES, length_of
 from muster.store._rows import Checkpoint, KeptBatch
-from muster.store._select import anchor_at, chunk_of, ends_of
+from muster.store._sql import checkpoints as _checkpoints
+from muster.store._sql.select import anchor_at, chunk_of, ends_of
 from muster.store._trouble import name_of, telling
 
 T = TypeVar("T")

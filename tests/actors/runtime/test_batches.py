@@ -67,6 +67,7 @@ async def play(scenario: Scenario, seed: int) -> tuple[Sequence[Announced], list
     return recording.decisions, saved
 
 
+# CHECKPOINT-1, CHECKPOINT-5
 @settings(max_examples=share(0.2).max_examples)
 @given(st.one_of(gang_scenarios(), evictions()), st.integers(0, 2**16))
 def test_owners_that_are_loaded_go_on(scenario: list[Step], seed: int) -> None:
@@ -78,6 +79,7 @@ def test_owners_that_are_loaded_go_on(scenario: list[Step], seed: int) -> None:
     assert saved == expected
 
 
+# CHECKPOINT-1
 async def test_nothing_has_happened_before_the_first_batch() -> None:
     async with trio.open_nursery() as nursery:
         batches = new(CoordinatorMachine(default_configuration()), Recording())

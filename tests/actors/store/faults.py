@@ -87,6 +87,9 @@ class Disk:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self._fails: Callable[[str, int], int] = lambda _name, _number: 0
+        self._stops: Callable[[], None] | None = None
+        self._stops_at = 0
+        self._stops_after = False
         self._kept: list[object] = []
 
     def fail(self, at: int, code: int, *, name: str | None = None, forever: bool = True) -> None:
@@ -110,6 +113,16 @@ class Disk:
         self.calls.clear()
         self._fails = fails
 
+    def stop(self, at: int, stop: Callable[[], None], *, after: bool) -> None:
+        """Let a call end the process.
+
+        Args:
+            at: How many calls come before.
+            stop: Ends the process.
+            after: Whether the call is done before.
+        """
+        self._stops, self._stops_at, self._stops_after = stop, len(self.calls) + at + 1, after
+
     def mend(self) -> None:
         """Let all calls succeed."""
         self._fails = lambda _name, _number: 0
@@ -122,8 +135,14 @@ class Disk:
         def replaced(name: str, kind: Any, usual: Any) -> Any:  # noqa: ANN401 - functions of C
             def call(*args: Any) -> int:  # noqa: ANN401 - as above
                 self.calls.append(name)
-                failed = self._fails(name, len(self.calls))
-                return failed or usual(*args)
+                number = len(self.calls)
+                stop = self._stops if number == self._stops_at else None
+                if stop is not None and not self._stops_after:
+                    stop()
+                code = self._fails(name, number) or usual(*args)
+                if stop is not None:
+                    stop()
+                return code
 
             made = kind(call)
             self._kept.append(made)

@@ -134,11 +134,15 @@ class Announcer:
 
     async def put(self, announcement: Announcement) -> None:
         """Hand over a batch, when the one before is announced."""
-        await self._in.send(announcement)
+        try:
+            await self._in.send(announcement)
+        except trio.BrokenResourceError:
+            # The announcer has failed. Its error ends the scheduler, and cancels this task.
+            await trio.sleep_forever()
 
     async def catch_up(self) -> None:
         """Wait until everything that was handed over is announced."""
-        await self._in.send(Announcement())
+        await self.put(Announcement())
 
     async def close(self) -> None:
         """Wait until everything is announced; nothing may follow."""

@@ -211,4 +211,5 @@ async def open_storage(
     try:
         yield storage
     finally:
+        kept.reader.close()
         await storage.close()

@@ -8,6 +8,7 @@ from muster_core.events import (
     BindFailed,
     Configure,
     FailBind,
+    Release,
     RemoveAsk,
     RemoveNode,
     UpdateNode,
@@ -262,6 +263,30 @@ def test_work_that_could_not_be_started() -> None:
 
     assert codes(here) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
     assert said(here, Code.BIND_FAILED) == "its last bind, on n, failed; it has held no node since"
+
+
+def test_an_ask_that_backs_off() -> None:
+    config = configuration(queue("a", properties={"bind.retry.delay": "10s"}))
+    here = tree(config, vcore=2)
+    here.settle(wish("p", vcore=2, priority=1), FailBind("p", "x", 2), wish("p", "w", vcore=2))
+    here.pass_time(3_500_000)
+    here.settle()
+
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert said(here, Code.BACKING_OFF) == (
+        "its last bind failed, so it is not tried before 10 s, 6.5 s from now"
+    )
+    # It is neither first, nor compared with the first one.
+    here.settle(wish("p", "z", vcore=2), wish("p", "y", vcore=2))
+    assert explain(here, "p/y").first == "p/y"
+    assert (explain(here).first, explain(here).levels) == ("p/y", ())
+
+    here.settle(RemoveAsk("p", "y"), Release("p", "z"))
+    here.pass_time(10_000_001)
+    left = facts(here, Code.BACKING_OFF)
+    assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 19_999_999}
+    # Asked at an instant at which the timer has not gone off yet.
+    assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
 
 
 # Queues

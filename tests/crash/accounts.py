@@ -1,0 +1,287 @@
+"""What was heard of a life against what the store holds after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, final
+
+import attrs
+
+from muster.testing.fuzz._records.story import key_of
+from muster_core.decisions import Announced, Kind
+from muster_core.events import Event
+from tests.crash.reports import (
+    Answered,
+    Called,
+    Failed,
+    Key,
+    Let,
+    Looked,
+    Phase,
+    Report,
+    Saw,
+    Worked,
+    Wrote,
+)
+
+_BY_ITSELF: Final = frozenset({"Release", "RemoveAsk", "BindFailed", "Configure"})
+"""The events that the scheduler submits by itself as well."""
+_BOUND: Final = Kind.BOUND
+_REJECTED: Final = Kind.REJECTED
+
+
+@final
+@attrs.frozen
+class Batch:
+    """A batch as it was kept.
+
+    Attributes:
+        at_us: Its instant.
+        events: What was let in.
+        decisions: What was decided.
+    """
+
+    at_us: int
+    events: tuple[Event, ...]
+    decisions: tuple[Announced, ...]
+
+
+@final
+@attrs.define
+class Announcement:
+    """What the journal and the record heard of one batch.
+
+    Attributes:
+        decisions: What the journal got.
+        events: What the record got.
+        at_us: Its instant; None if the record has not heard of its end.
+    """
+
+    decisions: tuple[Announced, ...] = ()
+    events: list[Event] = attrs.field(factory=list[Event])
+    at_us: int | None = None
+
+    def whole(self) -> Batch:
+        """Return the batch, of which everything was heard."""
+        assert self.at_us is not None, "it was not heard to its end"
+        return Batch(self.at_us, tuple(self.events), self.decisions)
+
+
+@final
+class Heard:
+    """What a life has told.
+
+    Attributes:
+        phase: In which part of it it is.
+        batches: What was announced, in order; the last one may not be complete.
+        calls: The calls that were not answered, by number.
+        done: What was let in for calls that were answered.
+        perhaps: What may have been let in for calls that were told that it is closed.
+        seen: The decisions that each observer read.
+        looks: The states that were looked at.
+        refusals: The messages of refusals.
+        answered: How many calls were answered.
+        faults: What is wrong with it already.
+    """
+
+    def __init__(self) -> None:
+        self.phase = "before opening"
+        self.batches: list[Announcement] = []
+        self.calls: dict[int, Called] = {}
+        self.done: Counter[Key] = Counter()
+        self.perhaps: Counter[Key] = Counter()
+        self.seen: dict[int, list[Announced]] = {}
+        self.looks: list[Looked] = []
+        self.refusals: list[str] = []
+        self.answered = 0
+        self.faults: list[str] = []
+        self._announced: Counter[Key] = Counter()
+        self._bound: set[tuple[str | None, str | None, str | None]] = set()
+
+    def hear(self, report: Report) -> None:
+        """Take a report."""
+        match report:
+            case Wrote() | Let() | Saw() | Worked():
+                self._hear_of_decisions(report)
+            case Phase(name):
+                self.phase = f"while {name}"
+            case Called(number):
+                self.calls[number] = report
+            case Answered(number):
+                self._answer(self.calls.pop(number), report)
+            case Looked():
+                self.looks.append(report)
+            case Failed(what):
+                self.faults.append(what)
+
+    def _hear_of_decisions(self, report: Wrote | Let | Saw | Worked) -> None:
+        match report:
+            case Wrote(decisions):
+                self._open().decisions = decisions
+                told = (one.decision for one in decisions if one.decision.kind is _BOUND)
+                self._bound.update((one.app, one.ask, one.node) for one in told)
+            case Let(at_us, event):
+                batch = self._open()
+                if event is not None:
+                    batch.events.append(event)
+                else:
+                    batch.at_us = at_us
+                    self._announced.update(map(key_of, batch.events))
+            case Saw(observer, decisions):
+                self.seen.setdefault(observer, []).extend(decisions)
+            case Worked(app, ask, node, again):
+                if not again and (app, ask, node) not in self._bound:
+                    self.faults.append(f"the binder runs {app}/{ask} on {node} before it is bound")
+
+    def _open(self) -> Announcement:
+        """Return the batch of which something is heard."""
+        if not self.batches or self.batches[-1].at_us is not None:
+            self.batches.append(Announcement())
+        return self.batches[-1]
+
+    def _answer(self, call: Called, answer: Answered) -> None:
+        self.answered += 1
+        if answer.done is None:
+            self.perhaps.update(call.keys)
+        elif answer.done:
+            self.done.update(call.keys)
+            # The batch of a call is announced before the call is answered.
+            for key in call.keys:
+                if self._announced[key] < self.done[key]:
+                    self.faults.append(f"{call.said} was answered before {key} was announced")
+        if answer.refusal is not None:
+            self.refusals.append(answer.refusal)
+
+
+@final
+@attrs.frozen
+class Kept:
+    """What a directory holds.
+
+    Attributes:
+        anchor: The last batch that was removed, 0 if none was.
+        batches: The batches after that one, and after those that are known.
+    """
+
+    anchor: int
+    batches: tuple[Batch, ...]
+
+
+@final
+class Account:
+    """What a directory must hold after some lives.
+
+    Attributes:
+        batches: All batches that were kept so far, those too that were removed since.
+        looks: The states that were looked at, in all lives.
+        answered: How many calls were answered.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.looks: list[Looked] = []
+        self.answered = 0
+        self._done: Counter[Key] = Counter()
+        self._perhaps: Counter[Key] = Counter()
+        self._kept: Counter[Key] = Counter()
+        self._refusals: set[str | None] = set()
+
+    @property
+    def last(self) -> int:
+        """The number of the last batch that was kept."""
+        return len(self.batches)
+
+    @property
+    def last_us(self) -> int:
+        """The instant of the last batch that was kept."""
+        return self.batches[-1].at_us if self.batches else 0
+
+    def take(self, heard: Heard, kept: Kept, *, was_killed: bool) -> list[str]:
+        """Take a life into account; return its faults.
+
+        Args:
+            heard: What it told.
+            kept: What the directory holds after it.
+            was_killed: Whether it was killed.
+        """
+        before, removed = self.last, max(0, kept.anchor - self.last)
+        # What `keep` has removed was announced before, so all of it was heard.
+        whole = [one.whole() for one in heard.batches if one.at_us is not None]
+        new = [*whole[:removed], *kept.batches]
+        faults = [*heard.faults, *_faults_of_batches(heard.batches, new, was_killed=was_killed)]
+        if not was_killed and heard.phase != "while closed":
+            faults.append(f"it ended {heard.phase}")
+        if removed > len(whole):
+            faults.append(f"{removed} batches were removed, and {len(whole)} announced")
+        if faults:
+            return faults
+        self._add(heard, new)
+        return [
+            *self._faults_of_looks(heard, before),
+            *self._faults_of_observers(heard),
+            *self._faults_of_calls(),
+            *(
+                f"nothing that is kept was refused as {one!r}"
+                for one in heard.refusals
+                if one not in self._refusals
+            ),
+        ]
+
+    def _add(self, heard: Heard, new: Sequence[Batch]) -> None:
+        self.batches += new
+        self.looks += heard.looks
+        self.answered += heard.answered
+        self._done.update(heard.done)
+        self._perhaps.update(heard.perhaps)
+        for call in heard.calls.values():
+            self._perhaps.update(call.keys)
+        for batch in new:
+            self._kept.update(map(key_of, batch.events))
+            rejected = (one.decision for one in batch.decisions if one.decision.kind is _REJECTED)
+            self._refusals.update(one.message for one in rejected)
+
+    def _faults_of_looks(self, heard: Heard, before: int) -> Iterator[str]:
+        for look in heard.looks:
+            if not before <= look.batches == look.on_disk <= self.last:
+                yield (
+                    f"the state of batch {look.batches} was shown when {look.on_disk} batches were "
+                    f"on disk, {before} of them from earlier lives"
+                )
+
+    def _faults_of_observers(self, heard: Heard) -> Iterator[str]:
+        kept = [one for batch in self.batches for one in batch.decisions]
+        for observer, seen in heard.seen.items():
+            first = seen[0].seq - 1
+            if kept[first : first + len(seen)] != seen:
+                yield f"observer {observer} saw from decision {first + 1} on what is not kept"
+
+    def _faults_of_calls(self) -> Iterator[str]:
+        for key in sorted({*self._kept, *self._done}):
+            there, least = self._kept[key], self._done[key]
+            most = least + self._perhaps[key]
+            if there < least:
+                yield f"{least} calls about {key} were answered, but only {there} are kept"
+            elif there > most and key[0] not in _BY_ITSELF:
+                yield f"{there} events about {key} are kept, but only {most} calls made"
+
+
+def _faults_of_batches(
+    heard: Sequence[Announcement], kept: Sequence[Batch], *, was_killed: bool
+) -> Iterator[str]:
+    """Yield where what was announced is not what is kept."""
+    if len(heard) > len(kept):
+        yield f"{len(heard)} batches were announced, and only {len(kept)} are kept"
+    elif len(heard) < len(kept) and not was_killed:
+        yield f"{len(kept)} batches are kept, and only {len(heard)} were announced"
+    for number, (told, batch) in enumerate(zip(heard, kept, strict=False)):
+        is_whole = told.at_us is not None
+        if is_whole and told.whole() != batch:
+            yield f"batch {number} of this life was announced as {told}, and kept as {batch}"
+        elif not is_whole and number != len(heard) - 1:
+            yield f"batch {number} of this life was announced in part: {told}"
+        elif not is_whole and (
+            told.decisions not in {(), batch.decisions}
+            or tuple(told.events) != batch.events[: len(told.events)]
+        ):
+            yield f"batch {number} of this life was announced as {told}, and kept as {batch}"
