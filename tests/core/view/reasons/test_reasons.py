@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import attrs
+
 from muster_core.config.model import Configuration
 from muster_core.events import (
     AddNode,
     BindFailed,
     Configure,
     FailBind,
+    Outcome,
     Release,
     RemoveAsk,
     RemoveNode,
@@ -287,6 +290,15 @@ def test_an_ask_that_backs_off() -> None:
     assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 19_999_999}
     # Asked at an instant at which the timer has not gone off yet.
     assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
+
+
+# BACKOFF-13
+def test_of_work_that_failed_it_is_not_said_that_its_bind_did() -> None:
+    here = tree(configuration(queue("a", properties={"bind.retry.delay": "10s"})))
+    here.settle(attrs.evolve(wish("p"), retries=1))
+    here.settle(Release("p", "x", Outcome.FAILED))
+
+    assert codes(here) == [Code.BACKING_OFF]
 
 
 # Queues
