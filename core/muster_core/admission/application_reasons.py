@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import AppIdentity
 
 
-# REASON-3
-
 # Looking up a member of an enum takes ten times as long.
 _DRAINING: Final = Code.DRAINING
 _USER_NOT_ALLOWED: Final = Code.USER_NOT_ALLOWED
 
 
+# REASON-3
 def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[PendingReason]:
     """Yield the reasons why the application could not be submitted to its queue now.
 

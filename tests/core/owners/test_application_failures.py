@@ -76,13 +76,15 @@ def test_the_last_retry() -> None:
     assert app.machine.snapshot().asks == ()
 
 
-def test_what_a_completed_ask_has_to_say() -> None:
+# BACKOFF-11
+@pytest.mark.parametrize("message", ["all done", " a\n", ""])
+def test_what_a_completed_ask_has_to_say(message: str) -> None:
     app = Application()
     app.add(wish())
     app.commit("x")
-    report = app.tell(ReleaseAsk(app.origin(), "x", "all done"))
+    report = app.tell(ReleaseAsk(app.origin(), "x", message))
 
-    assert said(report)[0] == released(Reason.COMPLETED, "all done")
+    assert said(report)[0] == released(Reason.COMPLETED, message)
 
 
 @pytest.mark.parametrize(

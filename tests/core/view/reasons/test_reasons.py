@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import attrs
+
 from muster_core.config.model import Configuration
 from muster_core.events import (
     AddNode,
     BindFailed,
     Configure,
     FailBind,
+    Outcome,
     Release,
     RemoveAsk,
     RemoveNode,
@@ -309,6 +312,15 @@ def test_whose_turn_it_is_while_asks_back_off() -> None:
     assert facts(here, Code.STATE_AWARE_TURN)["first"] == "r"
 
 
+# BACKOFF-13
+def test_of_work_that_failed_it_is_not_said_that_its_bind_did() -> None:
+    here = tree(configuration(queue("a", properties={"bind.retry.delay": "10s"})))
+    here.settle(attrs.evolve(wish("p"), retries=1))
+    here.settle(Release("p", "x", Outcome.FAILED))
+
+    assert codes(here) == [Code.BACKING_OFF]
+
+
 # Queues
 
 
@@ -390,6 +402,20 @@ def test_the_one_that_may_start_is_not_told_to_wait() -> None:
     assert said(here, Code.STATE_AWARE_TURN, "q/x").endswith(
         "p, which is Accepted, is before q, which is Accepted"
     )
+
+
+def test_whose_asks_all_back_off_does_not_wait_for_its_own_turn() -> None:
+    properties = {"application.sort.policy": "stateaware", "bind.retry.delay": "1s"}
+    here = tree(configuration(queue("a", properties=properties)))
+    here.settle(wish("p"), FailBind("p", "x"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+
+    here.pass_time(1_000_001)
+    here.settle(BindFailed("p", "x"))
+    here.add_app("q")
+    here.settle(wish("q"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert codes(here, "q/x") == [Code.STATE_AWARE_TURN], "p is Starting"
 
 
 def test_the_one_that_maxapplications_keeps_out_has_its_turn() -> None:
