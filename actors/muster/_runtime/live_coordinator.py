@@ -183,8 +183,20 @@ class LiveCoordinator:
             self._entry.close()
             for call in (*self._serving, *self._waiting()):
                 refuse(call)
-            self._tracker.close()
-            self._observers.close(ended)
+            if self._announcer is None:
+                self._tell_end(ended)
+            else:
+                # A batch that is being written may still be announced; nothing follows the end.
+                self._announcer.at_end(partial(self._tell_end, ended))
+
+    def _tell_end(self, ended: MusterError | None) -> None:
+        """Tell handles and observers that the scheduler has ended.
+
+        Args:
+            ended: The error with which observers end, or None.
+        """
+        self._tracker.close()
+        self._observers.close(ended)
 
     def _waiting(self) -> Iterator[Call | Note]:
         """Yield all calls and notes that wait at the entry."""
@@ -207,7 +219,7 @@ class LiveCoordinator:
         self._statistics = self._batches.machine.statistics()
         # With a binder, the work of what was bound when the last process ended is to be resumed.
         bound = await self._pace.take(self._tracker.adopt()) if self._bindings is not None else []
-        self._nursery.start_soon(announcer.run)
+        announcer.start(self._nursery)
         self._nursery.start_soon(self._timekeeper.run)
         self._pace.start()
         # Timers that came due while nobody ran go off before anything else.
