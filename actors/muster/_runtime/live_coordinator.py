@@ -240,7 +240,11 @@ class LiveCoordinator:
         """
         now_us = self._now_us()
         self._batches.begin()
-        positions = [await self._let_in(event, now_us) for event in events]
+        positions = list[int]()
+        for event in events:
+            if self._pace.is_up():
+                await self._pace.rest()
+            positions.append(await self._let_in(event, now_us))
         await self._batches.end_and_announce()
         refusal = self._batches.machine.refusal_of(positions[0]) if positions else None
         if refusal is not None:
@@ -256,6 +260,8 @@ class LiveCoordinator:
         lasting = [(ask, held) for ask, held in bound if held.ended.decided is None]
         if self._bindings.can_resume:
             for ask, held in lasting:
+                if self._pace.is_up():
+                    await self._pace.rest()
                 self._bindings.start(self._nursery, ask, held, resume=True)
         elif lasting:
             # The binder knows nothing of this work, so it begins again.

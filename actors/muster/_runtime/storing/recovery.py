@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple, final
 import attrs
 
 from muster._errors import StoreError
+from muster._runtime.pace import PIECE
 from muster._version import __version__
 from muster.store._decisions import encode_decisions
 from muster.store._format import NAME
@@ -121,11 +122,17 @@ async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) 
         for batch in some:
             events += len(batch.events)
             decided = await batches.run_again(batch.at_us, batch.events)
-            if encode_decisions(decided.announced) != batch.packed_decisions:
+            if await _packed(decided.announced, threaded) != batch.packed_decisions:
                 raise _difference(kept, batch, decided.announced)
             await decided.let_go(pace)
     kept.reader.close()
     return events
+
+
+async def _packed(decided: Sequence[Announced], threaded: Threaded) -> bytes:
+    if len(decided) > PIECE:  # Others run while many are packed.
+        return await threaded(encode_decisions, decided)
+    return encode_decisions(decided)
 
 
 def _read(found: Iterator[KeptBatch]) -> list[KeptBatch]:
