@@ -17,7 +17,7 @@ from muster.store._format import NAME
 from muster.store._msgpack import CodecError
 from muster.store._reader import StateReader
 from muster.store._state import facts_of
-from muster.store._trouble import damaged
+from muster.store._trouble import damaged, telling
 
 if TYPE_CHECKING:
     from muster._runtime.batches import Batches
@@ -95,7 +95,9 @@ def version_in(directory: Path) -> str:
     Raises:
         StoreError: If the store is damaged.
     """
-    if not (directory / NAME).is_file():
+    with telling(directory, "open the directory"):
+        is_there = (directory / NAME).is_file()
+    if not is_there:
         return __version__
     with StateReader(directory) as reader:
         return reader.meta.written_by
