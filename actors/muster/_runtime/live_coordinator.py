@@ -186,8 +186,20 @@ class LiveCoordinator:
             self._entry.close()
             for call in (*self._serving, *self._waiting()):
                 refuse(call)
-            self._tracker.close()
-            self._observers.close(ended)
+            if self._announcer is None:
+                self._tell_end(ended)
+            else:
+                # A batch that is being written may still be announced; nothing follows the end.
+                self._announcer.at_end(partial(self._tell_end, ended))
+
+    def _tell_end(self, ended: MusterError | None) -> None:
+        """Tell handles and observers that the scheduler has ended.
+
+        Args:
+            ended: The error with which observers end, or None.
+        """
+        self._tracker.close()
+        self._observers.close(ended)
 
     def _waiting(self) -> Iterator[Call | Note]:
         """Yield all calls and notes that wait at the entry."""
@@ -210,7 +222,7 @@ class LiveCoordinator:
         self._statistics = self._batches.machine.statistics()
         # With a binder, the work of what was bound when the last process ended is to be resumed.
         bound = await self._pace.take(self._tracker.adopt()) if self._bindings is not None else []
-        self._nursery.start_soon(announcer.run)
+        announcer.start(self._nursery)
         self._nursery.start_soon(self._timekeeper.run)
         self._pace.start()
         # Timers that came due while nobody ran go off before anything else.
@@ -231,7 +243,11 @@ class LiveCoordinator:
         """
         now_us = self._now_us()
         self._batches.begin()
-        positions = [await self._let_in(event, now_us) for event in events]
+        positions = list[int]()
+        for event in events:
+            if self._pace.is_up():
+                await self._pace.rest()
+            positions.append(await self._let_in(event, now_us))
         await self._batches.end_and_announce()
         refusal = self._batches.machine.refusal_of(positions[0]) if positions else None
         if refusal is not None:
@@ -247,6 +263,8 @@ class LiveCoordinator:
         lasting = [(ask, held) for ask, held in bound if held.ended.decided is None]
         if self._bindings.can_resume:
             for ask, held in lasting:
+                if self._pace.is_up():
+                    await self._pace.rest()
                 self._bindings.start(self._nursery, ask, held, resume=True)
         elif lasting:
             # The binder knows nothing of this work, so it begins again.

@@ -96,8 +96,10 @@ class StateReader:
 
     def __init__(self, directory: Path) -> None:
         self.path: Final = directory / NAME
-        if not self.path.is_file():
-            what = "is no state directory" if directory.is_dir() else "is no directory"
+        with telling(self.path, "open the file"):
+            is_there, is_directory = self.path.is_file(), directory.is_dir()
+        if not is_there:
+            what = "is no state directory" if is_directory else "is no directory"
             raise StoreError(f"{what}: there is no {NAME} in it", directory)
         self._connection: sqlite3.Connection | None = None
         self._seen: object = None

@@ -126,7 +126,9 @@ class StateWriter:
                 newer format, or if it cannot be read and written.
         """
         path = directory / NAME
-        if new is None and not path.exists():
+        with telling(directory, "open the directory"):
+            is_there = path.exists()
+        if new is None and not is_there:
             raise StoreError(f"is no state directory: there is no {NAME} in it", directory)
         make_directory(directory)
         lock = Lock(directory)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
@@ -426,6 +427,7 @@ class Tracker:
             self._publications.put(watched, status)
         if not status.defined:
             del self._gangs[gang]
+            self._publications.until_published(partial(_close_gang, watched))
 
     def _publish(self, app: str, name: str, end: Decision | None) -> tuple[TrackedAsk, Held] | None:
         """Publish the state of an ask; return the ask and its allocation if that is new."""
@@ -435,6 +437,7 @@ class Tracker:
         if tracked is not None and (found is None or found.seq != tracked.seq):
             self._forget(tracked)
             self._change(tracked, None, None, end)
+            self._publications.until_published(partial(_close_ask, tracked))
             tracked = None  # An ask that has this name now is another ask.
         if tracked is not None:
             fresh = self._change(tracked, place, bound, end)
@@ -517,12 +520,21 @@ class Tracker:
     def close(self) -> None:
         """Publish that the scheduler is closed, for all tracked asks and gangs."""
         for tracked in self._asks.values():
-            status = tracked.status.value
-            if status.held is not None and status.held.ended.value is None:
-                status.held.ended.publish(CLOSED)
-            tracked.status.publish(attrs.evolve(status, place=CLOSED))
+            _close_ask(tracked)
         for watched in self._gangs.values():
-            watched.publish(attrs.evolve(watched.value, closed=True))
+            _close_gang(watched)
+        self._publications.close()
         self._asks.clear()
         self._members.clear()
         self._gangs.clear()
+
+
+def _close_ask(tracked: TrackedAsk) -> None:
+    status = tracked.status.value
+    if status.held is not None and status.held.ended.value is None:
+        status.held.ended.publish(CLOSED)
+    tracked.status.publish(attrs.evolve(status, place=CLOSED))
+
+
+def _close_gang(watched: Watched[GangStatus]) -> None:
+    watched.publish(attrs.evolve(watched.value, closed=True))

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple, final
 import attrs
 
 from muster._errors import StoreError
+from muster._runtime.pace import PIECE
 from muster._version import __version__
 from muster.store._format import NAME
 from muster.store._msgpack import CodecError
 from muster.store._reader import StateReader
 from muster.store._state import facts_of
-from muster.store._trouble import damaged
+from muster.store._trouble import damaged, telling
 
 if TYPE_CHECKING:
     from muster._runtime.batches import Batches
@@ -92,7 +93,9 @@ def version_in(directory: Path) -> str:
     Raises:
         StoreError: If the store is damaged.
     """
-    if not (directory / NAME).is_file():
+    with telling(directory, "open the directory"):
+        is_there = (directory / NAME).is_file()
+    if not is_there:
         return __version__
     with StateReader(directory) as reader:
         return reader.meta.written_by
@@ -119,12 +122,21 @@ async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) 
         for batch in some:
             events += len(batch.events)
             decided = await batches.run_again(batch.at_us, batch.events)
-            difference = batch.first_difference(decided.announced)
+            difference = await _compared(batch, decided.announced, threaded)
             if difference is not None:
                 raise _differs(kept, difference)
             await decided.let_go(pace)
     kept.reader.close()
     return events
+
+
+async def _compared(
+    batch: KeptBatch, decided: Sequence[Announced], threaded: Threaded
+) -> Otherwise | None:
+    """Return the first decision that is another one today, or None if all are the same."""
+    if len(decided) > PIECE:  # Others run while many are compared.
+        return await threaded(batch.first_difference, decided)
+    return batch.first_difference(decided)
 
 
 def _read(found: Iterator[KeptBatch]) -> list[KeptBatch]:
