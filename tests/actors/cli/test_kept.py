@@ -307,7 +307,9 @@ def test_compare_two(tmp_path: Path) -> None:
 
 def test_compare_with_a_configuration_that_cannot_come_in(tmp_path: Path) -> None:
     directory = configured(tmp_path / "state").close()
-    other = written(tmp_path / "other.yaml", PLAIN.replace("name: q", "name: q, queues: [{name: r}]"))
+    other = written(
+        tmp_path / "other.yaml", PLAIN.replace("name: q", "name: q, queues: [{name: r}]")
+    )
     result = run("compare", directory, "--since", "3", "--config", other)
 
     assert result.exit_code == 2
