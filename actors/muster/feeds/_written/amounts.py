@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from muster.feeds._encodings.raw import Raw
-from muster_core.decisions import seconds
-from muster_core.values.quantities import format_quantity, parse_duration
+from muster_core.decisions import MICROSECONDS, seconds
+from muster_core.values.quantities import format_quantity
+
+_EXACT: Final = 10**15
+"""Times below it, in microseconds, are exact as floats of seconds, which have 15 digits."""
 
 Written: TypeAlias = dict[str, Raw]
 """An event, or a part of one, as written in a feed."""
@@ -27,9 +30,9 @@ def amounts(resources: Mapping[str, int]) -> Written:
 def duration(length_us: int) -> int | float | str:
     """Return an instant or a duration: in seconds if that is exact, else in microseconds."""
     written = seconds(length_us)
-    if isinstance(written, int) or parse_duration(written) == length_us:
+    if isinstance(written, int):
         return written
-    return f"{length_us}us"
+    return written if round(written * MICROSECONDS) == length_us < _EXACT else f"{length_us}us"
 
 
 def without(fields: Mapping[str, Raw]) -> Written:

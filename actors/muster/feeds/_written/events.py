@@ -45,6 +45,17 @@ def write_event(event: Event) -> Written:
     Raises:
         ValueError: If no feed can say it; the message says why.
     """
+    return written_and_read(event)[0]
+
+
+def written_and_read(event: Event) -> tuple[Written, Event]:
+    """Return an event as written in a feed, and what a reader makes of that.
+
+    The two mean the same; see :func:`meaning`.
+
+    Raises:
+        ValueError: If no feed can say it; the message says why.
+    """
     written = _write(event)
     problem = trouble(written)
     if problem is not None:
@@ -56,7 +67,7 @@ def write_event(event: Event) -> Written:
     if meaning(found) != meaning(event):
         msg = f"it would become {found!r}, and it is {event!r}"
         raise ValueError(msg)
-    return written
+    return written, found
 
 
 def meaning(event: Event) -> Event:
