@@ -271,7 +271,7 @@ class _State:
             (len(own.view.history.held) + len(own.view.history.lost), "evictions are forgotten"),
         ):
             if number:
-                yield f"{number:,} {what}"
+                yield f"{what} ({number:,})"
 
 
 def _app(app: AppFacts) -> AddApp:
