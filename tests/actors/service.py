@@ -112,6 +112,7 @@ ENDS: Final[dict[muster.Reason, Ending]] = {
     muster.Reason.REMOVED: lambda scheduler, _: scheduler.remove_app("a"),
     muster.Reason.NODE_LOST: lambda scheduler, _: scheduler.remove_node("n"),
     muster.Reason.BIND_FAILED: bind_failed,
+    muster.Reason.FAILED: lambda scheduler, _: scheduler.release("a", "k", outcome="failed"),
     muster.Reason.RECLAIMED: reclaim,
     muster.Reason.PREEMPTED: preempt,
 }

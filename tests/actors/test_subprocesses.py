@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import nan
 from pathlib import Path
 from typing import NoReturn
@@ -158,9 +158,29 @@ async def test_an_exit_that_is_a_failure_is_reported_as_one() -> None:
     notes = Notes()
     binder = SubprocessBinder(always("exit 3"), exited=exited)
     async with muster.open_scheduler(CONFIG, binder=binder, record=notes) as scheduler:
-        await (await (await ask_for(scheduler)).bound()).ended()
+        ask = await ask_for(scheduler)
+        with suppress(muster.AskFailedError):
+            await (await ask.bound()).ended()
 
     assert notes.events[-1] == Release("a", "k", Outcome.FAILED, "exit status 3")
+
+
+async def test_a_command_that_fails_is_run_again_while_it_has_retries() -> None:
+    def exited(_: muster.Allocation, status: int) -> None:
+        if status:
+            raise muster.WorkFailedError(f"exit status {status}")
+
+    statuses = iter((3, 4, 5))
+    binder = SubprocessBinder(lambda _: f"exit {next(statuses)}", exited=exited)
+    async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
+        await scheduler.add_node("n", ONE)
+        await scheduler.add_app("a", "q")
+        ask = await scheduler.add_ask("a", "k", ONE, retries=1)
+        with pytest.raises(muster.AskFailedError, match="exit status 4"):
+            while True:
+                await (await ask.bound()).ended()
+
+    assert next(statuses) == 5
 
 
 async def test_what_a_command_leaves_behind_ends_with_it(marks: Fifo) -> None:

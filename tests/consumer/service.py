@@ -61,11 +61,12 @@ async def applications(scheduler: muster.Scheduler) -> None:
 
     assert_type(scheduler.app("app"), muster.Application)
     assert_type(scheduler.ask("app", "one"), muster.Ask)
-    options: muster.AskOptions = {"run_for": 2.5, "priority": None}
+    options: muster.AskOptions = {"run_for": 2.5, "priority": None, "retries": 3}
     assert_type(await scheduler.add_ask("app", "two", {"vcore": 1}, **options), muster.Ask)
     assert_type(await scheduler.add_asks("app", "x", {"gpu": 1}, 2), tuple[muster.Ask, ...])
     await scheduler.remove_ask("app", "two")
     await scheduler.release("app", "one")
+    assert_type(await scheduler.release("app", "two", outcome="failed", message="why"), None)
     await scheduler.remove_app("app")
 
 
@@ -187,6 +188,8 @@ async def watch(scheduler: muster.Scheduler) -> None:
 async def look(scheduler: muster.Scheduler) -> None:
     """Look at the state."""
     assert_type(await scheduler.settle(), None)
+    assert_type(await scheduler.asks(queue="root"), tuple[muster.Ask, ...])
+    await scheduler.checkpoint()
     snapshot = await scheduler.snapshot()
     assert_type(snapshot, muster.Snapshot)
     assert_type(snapshot.apps["app"], AppSnapshot)

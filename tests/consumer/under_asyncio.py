@@ -68,6 +68,7 @@ async def ask(scheduler: muster.asyncio.Scheduler) -> None:
     assert_type(scheduler.ask("app", "one"), muster.asyncio.Ask)
     await scheduler.remove_ask("app", "two")
     await scheduler.release("app", "one")
+    await scheduler.release("app", "two", outcome="failed", message="why")
     await scheduler.remove_app("app")
 
     gang = await scheduler.add_gang("train", 2, total=4, mode="Strict", wait_time=300)
@@ -110,6 +111,8 @@ async def watch(scheduler: muster.asyncio.Scheduler) -> None:
         assert_type(observer.missed, int)
     observer.close()
     await scheduler.settle()
+    assert_type(await scheduler.asks(state="bound"), tuple[muster.asyncio.Ask, ...])
+    await scheduler.checkpoint()
     assert_type(await scheduler.snapshot(), muster.Snapshot)
     assert_type(scheduler.statistics(), muster.Statistics)
     await scheduler.examine(lambda examined: None)

@@ -111,6 +111,8 @@ def wish(
     node: str | None = None,
     selector: Mapping[str, str] | None = None,
     run_for_us: int | None = None,
+    retries: int = 0,
+    gang: str | None = None,
     **amounts: int,
 ) -> AddAsk:
     """Give the event of an ask, of one millicore if no amount is given."""
@@ -123,4 +125,6 @@ def wish(
         node=node,
         selector=selector or {},
         run_for_us=run_for_us,
+        retries=retries,
+        gang=gang,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
+from typing import Final, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -12,6 +12,18 @@ from muster_core.facts import Facts
 from muster_core.resources import Resources
 
 PLAIN: Final[set[object]] = {int, str, bool, float, NoneType, Resources}
+
+
+def is_class(kind: object) -> TypeGuard[type[object]]:
+    return isinstance(kind, type)
+
+
+def fields_of(kind: type[object]) -> list[object]:
+    """Give the types of the fields of a class, as they are known while a program runs."""
+    fields = list(get_type_hints(kind).values())
+    assert fields, kind
+    assert attrs.has(kind) or issubclass(kind, tuple), kind
+    return fields
 
 
 def test_all_their_types_are_known_and_immutable() -> None:
@@ -29,12 +41,8 @@ def test_all_their_types_are_known_and_immutable() -> None:
             assert origin in {tuple, frozenset, Union, UnionType}, kind
             found.extend(get_args(kind))
             continue
-        assert isinstance(kind, type), kind
+        assert is_class(kind), kind
         if issubclass(kind, Enum):
             continue
-        made = cast("Any", kind)
-        assert attrs.has(made) or issubclass(made, tuple), kind
-        hints = get_type_hints(made)
-        assert hints, kind
-        found.extend(hints.values())
+        found.extend(fields_of(kind))
     assert len(seen) > 40

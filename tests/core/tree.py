@@ -166,9 +166,13 @@ class Tree:
         for key, app in self.apps.items():
             app.check()
             seen = view.apps[key]
+            failed = {ask.name: ask for ask in app.snapshot().asks if ask.failed_binds}
+            assert {name: (one.times, one.last_us) for name, one in seen.in_a_row.items()} == {
+                name: (ask.failed_binds, ask.last_failed_us) for name, ask in failed.items()
+            }
             assert app.snapshot().state is seen.state
             assert {ask.name: ask.node for ask in app.snapshot().asks} == {
-                **dict.fromkeys((*seen.pending, *seen.parked)),
+                **dict.fromkeys((*seen.pending, *seen.parked, *seen.backing_off)),
                 **{name: held.node for name, (held, _) in seen.waiting.items()},
                 **{name: held.node for name, (held, _) in seen.bound.items()},
             }

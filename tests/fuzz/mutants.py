@@ -191,7 +191,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a binder that does not start in time is waited for",
-        "muster._runtime.clients.binding:Bindings._supervise",
+        "muster._runtime.clients.binding:Bindings._watch",
         "elif not job.settled.is_set():",
         "elif False:",
     ),
@@ -246,7 +246,7 @@ MUTANTS: Final = (
     Mutant(
         "failures count that were not in a row",
         "muster._runtime.clients.tracking:Tracker._change",
-        "if end is not Reason.BIND_FAILED:",
+        "if end.reason is not Reason.BIND_FAILED:",
         "if False:",
     ),
     Mutant(

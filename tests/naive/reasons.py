@@ -130,6 +130,8 @@ def _state_aware_turn(moment: Moment, ask: Ask) -> bool:
 
 
 def _blocked(moment: Moment, ask: Ask) -> bool:
+    if backs_off(moment.world, ask):
+        return False
     leaf = ask.app.queue
     first = moment.first_that_blocks(leaf)
     if not moment.world.queues[leaf].settings.blocking or first is None or first is ask:

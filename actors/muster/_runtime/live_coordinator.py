@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 import trio
 
@@ -66,7 +66,11 @@ if TYPE_CHECKING:
     from muster_core.config.model import Configuration
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.facts import Facts
+    from muster_core.snapshots import Statistics
     from muster_core.structures.steps import Steps
+
+# Looking up a member of an enum takes ten times as long.
+_WORK_FAILED: Final = Outcome.FAILED
 
 
 @final
@@ -121,6 +125,8 @@ class LiveCoordinator:
         self._storage = storage
         self._first = first
         self.ready = trio.Event()
+        #: What was announced so far, if announcing comes later than deciding.
+        self._statistics: Statistics | None = None
         self._nursery: trio.Nursery
         self._outside = Outside(
             JournalWriter(journal, self._blame, pace),
@@ -180,8 +186,20 @@ class LiveCoordinator:
             self._entry.close()
             for call in (*self._serving, *self._waiting()):
                 refuse(call)
-            self._tracker.close()
-            self._observers.close(ended)
+            if self._announcer is None:
+                self._tell_end(ended)
+            else:
+                # A batch that is being written may still be announced; nothing follows the end.
+                self._announcer.at_end(partial(self._tell_end, ended))
+
+    def _tell_end(self, ended: MusterError | None) -> None:
+        """Tell handles and observers that the scheduler has ended.
+
+        Args:
+            ended: The error with which observers end, or None.
+        """
+        self._tracker.close()
+        self._observers.close(ended)
 
     def _waiting(self) -> Iterator[Call | Note]:
         """Yield all calls and notes that wait at the entry."""
@@ -201,9 +219,10 @@ class LiveCoordinator:
         with self._blame.taken():
             await storage.restore(self._batches, self._nursery)
         self._index = self._batches.machine.requests
+        self._statistics = self._batches.machine.statistics()
         # With a binder, the work of what was bound when the last process ended is to be resumed.
         bound = await self._pace.take(self._tracker.adopt()) if self._bindings is not None else []
-        self._nursery.start_soon(announcer.run)
+        announcer.start(self._nursery)
         self._nursery.start_soon(self._timekeeper.run)
         self._pace.start()
         # Timers that came due while nobody ran go off before anything else.
@@ -224,7 +243,11 @@ class LiveCoordinator:
         """
         now_us = self._now_us()
         self._batches.begin()
-        positions = [await self._let_in(event, now_us) for event in events]
+        positions = list[int]()
+        for event in events:
+            if self._pace.is_up():
+                await self._pace.rest()
+            positions.append(await self._let_in(event, now_us))
         await self._batches.end_and_announce()
         refusal = self._batches.machine.refusal_of(positions[0]) if positions else None
         if refusal is not None:
@@ -240,6 +263,8 @@ class LiveCoordinator:
         lasting = [(ask, held) for ask, held in bound if held.ended.decided is None]
         if self._bindings.can_resume:
             for ask, held in lasting:
+                if self._pace.is_up():
+                    await self._pace.rest()
                 self._bindings.start(self._nursery, ask, held, resume=True)
         elif lasting:
             # The binder knows nothing of this work, so it begins again.
@@ -396,9 +421,21 @@ class LiveCoordinator:
             return
         new = () if decided is None else await pace.take(self._update(decided), shield=True)
         answers = await pace.take(self._answers(calls), shield=True)
-        announcement = Announcement(decided, self._staged.take(), new, answers, calls)
+        publish = self._staged.take()
+        if decided is not None:
+            publish.append(partial(self._count, self._batches.machine.statistics()))
+        announcement = Announcement(decided, publish, new, answers, calls)
         if decided is not None or announcement.publish or answers:
             await self._announcer.put(announcement)
+
+    def _count(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def statistics(self) -> Statistics:
+        """Return how much was announced so far."""
+        if self._statistics is None:
+            return self._batches.machine.statistics()
+        return self._statistics
 
     def _update(self, decided: Decided) -> Steps[list[tuple[TrackedAsk, Held]]]:
         return self._tracker.update(decided.announced, decided.gangs)
@@ -502,7 +539,7 @@ def _release(ask: TrackedAsk, failure: WorkFailedError | None) -> Release:
     """Return the event that says how the work of an ask has ended."""
     if failure is None:
         return Release(ask.app, ask.name)
-    return Release(ask.app, ask.name, Outcome.FAILED, str(failure) or None)
+    return Release(ask.app, ask.name, _WORK_FAILED, str(failure) or None)
 
 
 def _take(call: Call | Note) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never, final
+from typing import TYPE_CHECKING, assert_never, final
 
 import trio
 
@@ -23,6 +23,9 @@ from muster._runtime.requests import (
 )
 from muster_core.errors import RefusedError
 
+if TYPE_CHECKING:
+    from muster_core.facts import Facts
+
 
 # FEED-12
 @final
@@ -34,13 +37,22 @@ class VirtualCoordinator:
         pace: The pace of all tasks of the scheduler.
         entry: The queue of requests.
         blame: Knows the exceptions of the journal.
+        facts: A checkpoint to go on from, or None.
     """
 
-    def __init__(self, batches: Batches, pace: Pace, entry: Entry[Request], blame: Blame) -> None:
+    def __init__(
+        self,
+        batches: Batches,
+        pace: Pace,
+        entry: Entry[Request],
+        blame: Blame,
+        facts: Facts | None = None,
+    ) -> None:
         self._batches = batches
         self._blame = blame
         self._pace = pace
         self._entry = entry
+        self._facts = facts
         #: The request that was taken from the entry and is not answered, or None.
         self._serving: Request | None = None
 
@@ -56,8 +68,7 @@ class VirtualCoordinator:
             Exception: What the journal raises, unchanged.
         """
         try:
-            self._batches.start(nursery)
-            self._batches.begin()
+            await self._start(nursery)
             await self._serve_all()
             await self._batches.close()
             done.set()
@@ -71,6 +82,16 @@ class VirtualCoordinator:
                 refuse_unanswered(self._serving)
             while self._entry:
                 refuse_unanswered(self._entry.take())
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        """Start the owners, and the first batch unless batches came before."""
+        facts, self._facts = self._facts, None
+        if facts is None:
+            self._batches.start(nursery)
+        else:
+            await self._batches.load(nursery, facts)
+        if facts is None or not facts.has_begun:
+            self._batches.begin()
 
     async def _serve_all(self) -> None:
         while await self._entry.wait():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import trio
 from typing_extensions import override
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from muster._surface.ask_options import AskOptions
+
+# Looking up a member of an enum takes ten times as long.
+_COMPLETED: Final = Reason.COMPLETED
+_FAILED: Final = Reason.FAILED
 
 
 @final
@@ -161,7 +165,7 @@ class Ask:
             case AskPlace.BOUND:
                 return status.held if status.started else None
             case None:
-                if status.held is not None and status.held.ended.value is Reason.COMPLETED:
+                if status.held is not None and status.held.ended.value is _COMPLETED:
                     return status.held
                 _check_not_failed(name, status.held)
                 if status.is_given_up:
@@ -213,7 +217,7 @@ def _check_not_failed(name: str, held: Held | None) -> None:
     Raises:
         AskFailedError: If the ask has gone because its work had failed.
     """
-    if held is None or not held.for_good or held.ended.value is not Reason.FAILED:
+    if held is None or not held.for_good or held.ended.value is not _FAILED:
         return
     msg = f"{name} has failed" if held.message is None else f"{name} has failed: {held.message}"
     raise AskFailedError(msg, held.message) from held.error

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.mailbox import Interleave
     from muster._runtime.storing.storage import Storage
+    from muster_core.snapshots import Statistics
 
 CHECKPOINT_EVERY: Final = 50_000
 """The default for after how many events a checkpoint is taken."""
@@ -113,8 +114,8 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
         record=record,
         store=store_options(store, durability, checkpoint_every, keep),
         interleave=interleave,
-    ) as (machine, client, observers):
-        yield Scheduler(machine, client, observers.admit)
+    ) as (statistics, client, observers):
+        yield Scheduler(statistics, client, observers.admit)
 
 
 @asynccontextmanager
@@ -130,11 +131,11 @@ async def open_parts(
     record: Record | None,
     store: StoreOptions | None,
     interleave: Interleave | None,
-) -> AsyncGenerator[tuple[CoordinatorMachine, Client, Observers], None]:
+) -> AsyncGenerator[tuple[Callable[[], Statistics], Client, Observers], None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
     Yields:
-        The machine that decides, the client for calls, and the observers.
+        The function that returns the statistics, the client for calls, and the observers.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
@@ -184,7 +185,7 @@ async def open_parts(
         )
         ready = None if storage is None else coordinator.ready
         async with run_for_block(coordinator.run, entry.close, ready):
-            yield machine, client, observers
+            yield coordinator.statistics, client, observers
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from muster._surface.conversion import configuration_of, event_of
 from muster._surface.handles import Application, Ask, Gang
-from muster_core.events import Configure, Outcome
+from muster_core.events import Configure
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -250,7 +250,7 @@ class Operations:
         app: str,
         ask: str,
         *,
-        outcome: Outcome | str = Outcome.COMPLETED,
+        outcome: str = "completed",
         message: str | None = None,
     ) -> None:
         """Release the node of a bound ask, whose work has ended.
@@ -263,7 +263,7 @@ class Operations:
         Args:
             app: The name of the application.
             ask: The name of the ask.
-            outcome: Whether the work has ``completed`` or ``failed``.
+            outcome: ``completed`` or ``failed``.
             message: What the decision log says about the end.
 
         Raises:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from muster._runtime.clients.client import Client
     from muster._runtime.requests import Examined
     from muster._surface.conversion import Manifest
-    from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.decisions import Announced, Kind
     from muster_core.errors import RefusedError
     from muster_core.events import Event
@@ -42,10 +41,13 @@ class Scheduler(Operations):
     """
 
     def __init__(
-        self, machine: CoordinatorMachine, client: Client, admit: Callable[[Decisions], None]
+        self,
+        statistics: Callable[[], Statistics],
+        client: Client,
+        admit: Callable[[Decisions], None],
     ) -> None:
         super().__init__(client)
-        self._machine = machine
+        self._statistics = statistics
         self._admit = admit
 
     # Kubernetes objects and other events
@@ -226,7 +228,7 @@ class Scheduler(Operations):
 
     def statistics(self) -> Statistics:
         """Return how much the scheduler has done so far."""
-        return self._machine.statistics()
+        return self._statistics()
 
     async def examine(self, examiner: Callable[[Examined], None]) -> None:
         """Call a function with the whole state between two batches.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from muster._runtime.requests import Examined
     from muster_core.config.model import Configuration, QueueConfig
     from muster_core.events import Event
+    from muster_core.facts import Facts
     from muster_core.reasons import Explanation
     from muster_core.snapshots import Snapshot, Statistics
 
@@ -208,6 +209,7 @@ class Simulation:
 async def open_simulation(
     configuration: Configuration | None = None,
     *,
+    facts: Facts | None = None,
     journal: Journal | None = None,
     interleave: Interleave | None = None,
 ) -> AsyncGenerator[Simulation, None]:
@@ -219,7 +221,10 @@ async def open_simulation(
 
     Args:
         configuration: The first configuration; default: only ``root``, without limits.
-        journal: Receives the decisions of each batch, before any caller does. If it raises, the scheduler ends and the block raises the exception.
+        facts: A checkpoint to go on from, instead of a first configuration; the numbers of
+            decisions go on, too.
+        journal: Receives the decisions of each batch, before any caller does. If it raises, the
+            scheduler ends and the block raises the exception.
         interleave: Awaited by every owner before it reads its mailbox. Tests use it to change
             the order of tasks, on which no decision depends.
 
@@ -229,9 +234,8 @@ async def open_simulation(
     Raises:
         BrokenSchedulerError: If an owner of state fails because of a bug.
     """
-    machine = CoordinatorMachine(
-        default_configuration() if configuration is None else configuration
-    )
+    first = default_configuration() if configuration is None else configuration
+    machine = CoordinatorMachine(first if facts is None else facts.configuration)
     entry: Entry[Request] = Entry()
     pace, blame = Pace(), Blame()
     writer = JournalWriter(journal, blame, pace)
@@ -241,6 +245,6 @@ async def open_simulation(
         await decided.let_go(pace)
 
     batches = Batches(machine, interleave, pace, announce)
-    coordinator = VirtualCoordinator(batches, pace, entry, blame)
+    coordinator = VirtualCoordinator(batches, pace, entry, blame, facts)
     async with run_for_block(coordinator.run, entry.close):
         yield Simulation(machine, entry)

@@ -26,6 +26,10 @@ from muster_core.events import Outcome
 _FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
 _FOR_GOOD: Final = frozenset({Reason.COMPLETED, Reason.REMOVED})
 
+# Looking up a member of an enum takes ten times as long.
+_COMPLETED: Final = Outcome.COMPLETED
+_FAILED: Final = Reason.FAILED
+
 
 @final
 class TrioAllocation(Allocation):
@@ -56,7 +60,7 @@ class TrioAllocation(Allocation):
 
     @override
     async def release(
-        self, outcome: Outcome | str = Outcome.COMPLETED, message: str | None = None
+        self, outcome: Outcome | str = _COMPLETED, message: str | None = None
     ) -> bool:
         """Release the allocation: its work has ended; see :meth:`muster.Allocation.release`."""
         checked = outcome_of(outcome)
@@ -70,7 +74,7 @@ class TrioAllocation(Allocation):
                 cut_short(self._held.ended.value)
             raise
 
-    async def _end(self, outcome: Outcome = Outcome.COMPLETED, message: str | None = None) -> bool:
+    async def _end(self, outcome: Outcome = _COMPLETED, message: str | None = None) -> bool:
         call = EndAllocation(self._tracked, self._held, outcome, message)
         return await self._client.call(call, call.answer)
 
@@ -130,7 +134,7 @@ class TrioAllocation(Allocation):
 
     def _is_lost(self, end: Reason | Closed) -> bool:
         """Return whether the allocation was lost, so that its work must be done again."""
-        if end is Reason.FAILED:
+        if end is _FAILED:
             return not self._held.for_good
         return isinstance(end, Reason) and end not in _FOR_GOOD
 

@@ -24,7 +24,7 @@ from muster.cli._options import (
     print_json,
     warning_text,
 )
-from muster.feeds import FeedError, read_feed
+from muster.feeds import FeedError, KeptFeed, is_directory, read_feed
 from muster.replay import Check, Difference, Value
 
 _MOST_SHOWN: Final = 20
@@ -71,7 +71,8 @@ def command(context: click.Context, feeds: tuple[str, ...], strict: bool, output
     """Replay feeds, and compare the results with their `expect` events.
 
     Prints each difference with the line of its `expect`, and each refused event that no
-    `expect` expects, with its line. Prints warnings about configurations and about resource types
+    `expect` expects, with its line. Of a state directory, all decisions are made again and
+    compared with those that are kept. Prints warnings about configurations and about resource types
     that look like a slip on standard error. `-` is standard input.
 
     Exit status: 0 if there is no difference, 1 if there is one (or a warning, with --strict), 2 if a feed cannot be read, 130
@@ -96,7 +97,11 @@ def _verdict(feed: str, strict: bool) -> Verdict:
     error: FeedError | None = None
     interrupted = False
     try:
-        trio.run(check.run, read_feed(feed))
+        if is_directory(feed):
+            with KeptFeed(feed) as kept:
+                check.run_again(kept)
+        else:
+            trio.run(check.run, read_feed(feed))
     except FeedError as unreadable:
         error = unreadable
     except KeyboardInterrupt:
@@ -115,6 +120,8 @@ def _print(verdict: Verdict) -> None:
         return
     found = counted(len(check.differences), "difference") if check.differences else "ok"
     events, expects = counted(check.events, "event"), counted(check.expects, "expect")
+    if is_directory(verdict.name):
+        expects = f"{check.batches:,} {'batch' if check.batches == 1 else 'batches'}"
     so_far = ", interrupted" if verdict.interrupted else ""
     click.echo(f"{verdict.name}: {found} ({events}, {expects}{so_far})")
 
@@ -152,6 +159,7 @@ def _as_map(verdict: Verdict) -> dict[str, object]:
         "ok": verdict.status == 0,
         "events": check.events,
         "expects": check.expects,
+        **({"batches": check.batches} if is_directory(verdict.name) else {}),
         "interrupted": verdict.interrupted,
         "warnings": [attrs.asdict(warning) for warning in check.warnings],
         "differences": [attrs.asdict(difference) for difference in check.differences],

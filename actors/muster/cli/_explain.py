@@ -13,7 +13,6 @@ from muster.cli._options import (
     FILE,
     UNUSABLE,
     Format,
-    as_instant,
     complain,
     error_map,
     example,
@@ -21,8 +20,9 @@ from muster.cli._options import (
     name_of,
     print_json,
 )
+from muster.cli._sources import Instant, as_time, opened_at
 from muster.explain import Answer, Fate, Hold, Overview, RefusedSoFar, explain, explain_all
-from muster.feeds import FeedError, read_feed
+from muster.feeds import FeedError
 from muster_core.decisions import seconds
 from muster_core.reasons import Explanation
 
@@ -58,11 +58,10 @@ def _as_ask(
 @click.argument("feed", type=FILE)
 @click.option(
     "--at",
-    "at_us",
-    callback=as_instant,
+    callback=as_time,
     metavar="TIME",
     help="The instant since the start, in seconds, like 1h30m or 01:30:00; its events are included. "
-    "[default: the instant of the last event]",
+    "In a state directory it may be a date. [default: the instant of the last event]",
 )
 @click.option(
     "--ask",
@@ -87,7 +86,7 @@ def command(
     context: click.Context,
     *,
     feed: str,
-    at_us: int | None,
+    at: Instant | None,
     ask: AskName | None,
     everything: bool,
     why_only: bool,
@@ -99,7 +98,8 @@ def command(
     and compares the ask with the one that is tried first, at every level of the queue tree. Then
     prints changes that would help. Each was tried, and alone gets the ask bound at once. You can
     copy its events into the feed, behind the events of the instant. Amounts are the smallest
-    that are enough. `-` is standard input.
+    that are enough. `-` is standard input. A state directory is replayed from the newest checkpoint
+    before the instant.
 
     Prints events that were refused up to that instant on standard error.
 
@@ -113,13 +113,21 @@ def command(
         msg = "--ask and --all exclude each other: give one of them"
         raise click.UsageError(msg)
     try:
-        items = read_feed(feed)
-        if ask is None:
-            overview = explain_all(items, at_us=at_us)
-            _tell_refusals(feed, overview.refusals)
-            _tell_all(feed, overview, output)
-            context.exit(DIFFERENT if overview.refusals.all else 0)
-        answer = explain(items, ask.app, ask.ask, at_us=at_us, search=not why_only)
+        with opened_at(feed, at) as source:
+            at_us = source.us(at, "--at")
+            if ask is None:
+                overview = explain_all(source.items, at_us=at_us, kept=source.kept)
+                _tell_refusals(feed, overview.refusals)
+                _tell_all(feed, overview, output)
+                context.exit(DIFFERENT if overview.refusals.all else 0)
+            answer = explain(
+                source.items,
+                ask.app,
+                ask.ask,
+                at_us=at_us,
+                search=not why_only,
+                kept=source.kept,
+            )
     except FeedError as error:
         complain(str(error))
         if output is Format.JSON:

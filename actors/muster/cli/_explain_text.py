@@ -55,7 +55,8 @@ def _headline(answer: Answer) -> str:
     where = answer.whereabouts
     name, at = f"{answer.app}/{answer.ask}", _clock(answer.at_us)
     since_us = 0 if where.since_us is None else where.since_us
-    since = f"since {_clock(since_us)}"
+    known = where.since_us is not None
+    since = f"since {_clock(since_us)}" if known else "since before what is kept"
     place = "" if where.line is None else f" (line {where.line})"
     match where.fate:
         case Fate.PENDING | Fate.PARKED:

@@ -22,6 +22,8 @@ from muster.cli._options import (
 )
 from muster.cli._progress import clock
 from muster.cli._tables import Column, console_of, tables_of
+from muster.feeds import FeedError, KeptFeed
+from muster.replay import Check
 from muster.store import Checkpoint, StateReader, Summary
 from muster.store._meta import iso
 from muster.store._verify import verify
@@ -34,7 +36,12 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 # COMMAND-11
 @click.command("store", epilog=example("muster store state --verify"))
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--verify", "verifies", is_flag=True, help="Check everything that is in it.")
+@click.option(
+    "--verify",
+    "verifies",
+    is_flag=True,
+    help="Check everything that is in it, and make all decisions again.",
+)
 @click.option(
     "--compact",
     "compacts",
@@ -87,7 +94,25 @@ def _compact(directory: Path) -> None:
 
 def _problems(directory: Path) -> Iterator[str]:
     """Yield what is wrong with a directory that can be opened."""
-    yield from verify(directory)
+    is_whole = True
+    for problem in verify(directory):
+        is_whole = False
+        yield problem
+    if is_whole:
+        yield from _decided_otherwise(directory)
+
+
+# STORE-18
+def _decided_otherwise(directory: Path) -> Iterator[str]:
+    """Make all decisions again, and yield the first one that is another one today."""
+    check = Check()
+    try:
+        with KeptFeed(directory) as feed:
+            check.run_again(feed)
+            for one in check.differences:
+                yield f"{feed.path}: {one.field}: it was {one.expected}, and is now {one.found}"
+    except FeedError as error:
+        yield str(error)
 
 
 def _print(directory: Path, summary: Summary) -> None:

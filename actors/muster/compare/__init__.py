@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from muster.compare._comparison import Comparison
 from muster.compare._log import Logged, is_decision, read_decisions
-from muster.compare._one_feed import LeftOut, sides_of
+from muster.compare._one_feed import LeftOut, sides_of, sides_of_kept
 from muster.compare._readable import events_of
 from muster.compare._result import (
     MOST_JOBS,
@@ -59,4 +59,5 @@ __all__ = [
     "is_decision",
     "read_decisions",
     "sides_of",
+    "sides_of_kept",
 ]

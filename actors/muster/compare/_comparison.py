@@ -61,6 +61,10 @@ class Comparison:
         #: The last instant with an event or decision of each side: a timer that fires without
         #: a decision does not count.
         self._ends_us = [0, 0]
+        for number, side in enumerate(self._sides):
+            if side.beginning is not None:
+                self.at_us = self._ends_us[number] = side.beginning.at_us
+                self._accounts[number].begin(side.beginning)
         self._first: FirstDifference | None = None
         self._first_priority: FirstDifference | None = None
 

@@ -11,8 +11,9 @@ import attrs
 
 from muster.compare._readable import events_of
 from muster.compare._sides import FeedSide
-from muster.feeds import FeedItem, RawEvent, parse
+from muster.feeds import FeedItem, KeptFeed, RawEvent, parse
 from muster_core.config.model import Configuration
+from muster_core.events import Configure
 
 
 @final
@@ -61,6 +62,43 @@ def sides_of(
         FeedSide((item for item, marked in mine if before is None or not marked), before),
         FeedSide((item for item, marked in theirs if not marked), after),
     )
+
+
+# COMMAND-15
+def sides_of_kept(
+    kept: KeptFeed,
+    configurations: tuple[Configuration | None, Configuration],
+    left_out: list[LeftOut],
+) -> tuple[FeedSide, FeedSide]:
+    """Return the two sides of a state directory under two configurations.
+
+    If it begins with a checkpoint, both sides do, and a given configuration comes in right then.
+
+    Args:
+        kept: The state directory.
+        configurations: As for :func:`sides_of`.
+        left_out: Gets the ``configure`` events that are left out.
+
+    Raises:
+        RefusedError: If a configuration cannot replace the one that is in force at the beginning.
+    """
+    before, after = configurations
+    mine, theirs = tee(_noted(kept.items(), left_out))
+    return (
+        FeedSide(mine if before is None else _others(mine), before, kept.facts),
+        FeedSide(_others(theirs), after, kept.facts),
+    )
+
+
+def _noted(items: Iterable[FeedItem], noted: list[LeftOut]) -> Iterator[FeedItem]:
+    for item in items:
+        if isinstance(item.content, Configure):
+            noted.append(LeftOut(item.index, item.line, item.content.config.partition))
+        yield item
+
+
+def _others(items: Iterable[FeedItem]) -> Iterator[FeedItem]:
+    return (item for item in items if not isinstance(item.content, Configure))
 
 
 def _marked(

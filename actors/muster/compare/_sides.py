@@ -12,12 +12,15 @@ from muster.compare._log import Logged
 from muster.compare._result import Elsewhere
 from muster.compare._turns import why_first
 from muster.feeds import Expect, FeedItem, Refused, Settle
+from muster.replay import Beginning, beginning_of
 from muster.replay._plainly import let_in_plainly
 from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced
-from muster_core.events import AddApp, Apply, Event, PodObject
+from muster_core.errors import RefusedError
+from muster_core.events import AddApp, Apply, Configure, Event, PodObject
+from muster_core.facts import Facts
 
 _Place = tuple[int | None, int | None]
 """An index in a feed or log, and a line."""
@@ -35,6 +38,11 @@ class Side(Protocol):
     @property
     def machine(self) -> CoordinatorMachine | None:
         """The machine of the scheduler that makes the decisions, if there is one."""
+        ...
+
+    @property
+    def beginning(self) -> Beginning | None:
+        """The state with which it begins, or None if it begins with nothing."""
         ...
 
     def next_us(self) -> int | None:
@@ -79,16 +87,31 @@ class FeedSide:
     Args:
         items: The feed; its instants never go back.
         configuration: The configuration in force from the start; by default only ``root``,
-            without limits.
+            without limits. If there are facts, it comes in as ``configure``, in a batch of its own
+            before the items; by default the one of the facts stays.
+        facts: The state with which the feed begins, or None if it begins with nothing.
+
+    Raises:
+        RefusedError: If that ``configure`` is refused.
     """
 
     def __init__(
-        self, items: Iterable[FeedItem], configuration: Configuration | None = None
+        self,
+        items: Iterable[FeedItem],
+        configuration: Configuration | None = None,
+        facts: Facts | None = None,
     ) -> None:
         self.events = 0
         self._items = iter(items)
         self._next = next(self._items, None)
-        self._scheduler = PlainScheduler(configuration)
+        self._scheduler = PlainScheduler(configuration, facts)
+        self._beginning: Beginning | None = None
+        #: Whether a batch of the configuration is open, before all items.
+        self._is_configuring = False
+        if facts is not None and facts.has_begun:
+            self._beginning = beginning_of(facts, self._scheduler.snapshot())
+            if configuration is not None:
+                self._configure(configuration)
         self._batch: list[Announced] = []
         #: The applications that events add, by index: of the open batch, and of the last one.
         self._bringing: dict[int, Sequence[str]] = {}
@@ -97,6 +120,19 @@ class FeedSide:
         self._entered: array[int] | None = array("q")
         self._places: tuple[array[int], array[int]] = (array("q"), array("q"))
 
+    def _configure(self, configuration: Configuration) -> None:
+        machine = self._scheduler.machine
+        self._scheduler.submit(Configure(configuration))
+        refusal = machine.refusal_of(machine.entered)
+        if refusal is not None:
+            raise RefusedError(refusal)
+        self._is_configuring = True
+
+    @property
+    def beginning(self) -> Beginning | None:
+        """The state with which it begins, or None."""
+        return self._beginning
+
     @property
     def machine(self) -> CoordinatorMachine:
         """The machine of the scheduler that makes the decisions."""
@@ -104,6 +140,8 @@ class FeedSide:
 
     def next_us(self) -> int | None:
         """Return the next instant at which anything happens, in microseconds, or None."""
+        if self._is_configuring:
+            return self.machine.now_us
         due_us = self.machine.next_deadline_us()
         if self._next is None:
             return due_us
@@ -118,6 +156,10 @@ class FeedSide:
         Raises:
             FeedError: If the feed cannot be read.
         """
+        if self._is_configuring:
+            self._is_configuring = False
+            self._scheduler.settle()
+            yield self._taken()
         while self._next is not None and self._next.at_us == at_us:
             item = self._next
             self.events += 1
@@ -157,6 +199,8 @@ class FeedSide:
         if ask is None:
             return None, None
         number = bisect_right(self._entered, ask.seq) - 1
+        if number < 0:  # It was there at the beginning.
+            return None, None
         indexes, lines = self._places
         return indexes[number], lines[number] or None
 
@@ -228,6 +272,11 @@ class LogSide:
     @property
     def machine(self) -> None:
         """None: a log has no scheduler."""
+        return
+
+    @property
+    def beginning(self) -> None:
+        """None: a log does not know the state."""
         return
 
     def next_us(self) -> int | None:

@@ -19,7 +19,10 @@ from muster.explain._remedies.quotas import quota_remedies
 from muster.explain._remedies.remedy import Remedy
 from muster.explain._remedies.user_limits import user_limit_remedies
 from muster.explain._trials import Trials
-from muster.feeds import FeedItem, Refused
+from muster.feeds import FeedItem, KeptFeed, Refused
+from muster.replay import event_of
+from muster_core.coordinator.plain import PlainScheduler
+from muster_core.events import AddAsk
 from muster_core.reasons import Code, Explanation
 
 _TOLD: Final = 10
@@ -55,7 +58,13 @@ class Answer:
 
 
 def explain(
-    items: Iterable[FeedItem], app: str, ask: str, *, at_us: int | None = None, search: bool = True
+    items: Iterable[FeedItem],
+    app: str,
+    ask: str,
+    *,
+    at_us: int | None = None,
+    search: bool = True,
+    kept: KeptFeed | None = None,
 ) -> Answer:
     """Explain why an ask of a feed is not running at an instant, and what would help.
 
@@ -66,12 +75,14 @@ def explain(
         at_us: The instant, in microseconds since the start, its batch included; None for the
             instant of the last event.
         search: Whether to search for remedies.
+        kept: The state directory from which the items come, or None: they may begin with a
+            checkpoint, and it knows what happened to the ask before.
 
     Raises:
         FeedError: If the feed cannot be read.
     """
     history = History(app, ask)
-    moment = replay_until(items, at_us, history)
+    moment = replay_until(items, at_us, history, kept)
     scheduler = moment.scheduler
     shown = scheduler.app(app)
     seen = None
@@ -86,12 +97,23 @@ def explain(
     if whereabouts.fate is Fate.UNKNOWN:
         whereabouts = _later(history, moment)
     answer = Answer(app, ask, moment.at_us, whereabouts, moment.refusals, explanation)
-    if explanation is None or history.event is None or not search:
+    event = _event(history, scheduler)
+    if explanation is None or event is None or not search:
         return answer
     trials = Trials(scheduler, moment.at_us, app, ask)
-    case = Case(scheduler, trials, history.event, explanation, moment.at_us)
+    case = Case(scheduler, trials, event, explanation, moment.at_us)
     remedies = tuple(_remedies(case))
     return attrs.evolve(answer, remedies=remedies, trials=trials.made, exhausted=trials.exhausted)
+
+
+def _event(history: History, scheduler: PlainScheduler) -> AddAsk | None:
+    """Return the event that added the ask; one like it if it came before what is kept."""
+    if history.event is not None:
+        return history.event
+    key = scheduler.machine.registry.locate(history.app)
+    ask = None if key is None else scheduler.machine.view.apps[key].find(history.ask)
+    classes = scheduler.machine.registry.classes.facts()
+    return None if ask is None else event_of(history.app, ask, classes)
 
 
 def _later(history: History, moment: Moment) -> Whereabouts:
@@ -209,7 +231,11 @@ class _Pile:
 
 
 def explain_all(
-    items: Iterable[FeedItem], *, at_us: int | None = None, examples: int = 3
+    items: Iterable[FeedItem],
+    *,
+    at_us: int | None = None,
+    examples: int = 3,
+    kept: KeptFeed | None = None,
 ) -> Overview:
     """Group all asks of a feed that are not running at an instant by dominant reason.
 
@@ -218,11 +244,12 @@ def explain_all(
         at_us: The instant, in microseconds since the start, its batch included; None for the
             instant of the last event.
         examples: How many examples each group has.
+        kept: The state directory from which the items come, or None.
 
     Raises:
         FeedError: If the feed cannot be read.
     """
-    moment = replay_until(items, at_us)
+    moment = replay_until(items, at_us, kept=kept)
     piles: dict[Code, _Pile] = {}
     for app, ask in moment.scheduler.pending():
         explanation = moment.scheduler.explain(app, ask)

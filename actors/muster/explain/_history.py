@@ -155,10 +155,19 @@ class History:
         #: The events of the batch that may end the ask.
         self._enders: list[FeedItem] = []
         self.names = Names(app)
-        #: When the ask got the node that it holds, or lost its last one.
-        self._moved_us = 0
+        #: When the ask got the node that it holds, or lost its last one; None if it is not known.
+        self._moved_us: int | None = 0
         self._waited = False
         self._before: Hold | None = None
+
+    def begin(self, *, complete: bool) -> None:
+        """Begin with what is kept of the time before a checkpoint.
+
+        Args:
+            complete: Whether everything is kept.
+        """
+        if not complete:
+            self._moved_us = None
 
     def saw(self, item: FeedItem) -> None:
         """Record an event that was submitted."""
@@ -245,6 +254,8 @@ class History:
     def _lost(self, announced: Announced, decision: Decision) -> None:
         """Record the node that the ask lost, unless it got and lost it at the same instant."""
         if decision.node is None or decision.reason is None or announced.at_us == self._moved_us:
+            return
+        if self._moved_us is None:  # since before what is kept
             return
         self._before = Hold(
             decision.node,

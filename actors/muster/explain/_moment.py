@@ -8,8 +8,9 @@ from typing import Final, final
 
 import attrs
 
+from muster.explain._before import first_refusals, learn
 from muster.explain._history import History
-from muster.feeds import Expect, FeedItem, Settle
+from muster.feeds import Expect, FeedItem, KeptFeed, Settle
 from muster.replay import Remark
 from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.plain import PlainScheduler
@@ -71,7 +72,10 @@ class Moment:
 
 
 def replay_until(
-    items: Iterable[FeedItem], at_us: int | None, history: History | None = None
+    items: Iterable[FeedItem],
+    at_us: int | None,
+    history: History | None = None,
+    kept: KeptFeed | None = None,
 ) -> Moment:
     """Replay a feed up to the end of the batch of an instant.
 
@@ -79,13 +83,19 @@ def replay_until(
         items: The feed; its instants never go back.
         at_us: The instant, in microseconds since the start; None for that of the last event.
         history: Gets the events and decisions, or None.
+        kept: The state directory from which the items come, or None.
 
     Raises:
         FeedError: If the feed cannot be read up to the instant.
     """
-    scheduler = PlainScheduler()
+    scheduler = PlainScheduler(facts=None if kept is None else kept.facts)
     rest = iter(items)
-    last_us, events, refusals = 0, 0, RefusedSoFar()
+    last_us, events, refusals = scheduler.machine.now_us, 0, RefusedSoFar()
+    if kept is not None and kept.facts is not None:
+        events, refused = kept.facts.coordinator.requests, kept.facts.coordinator.refused
+        refusals = RefusedSoFar(0, refused, first_refusals(kept, min(_TOLD, refused)))
+        if history is not None:
+            learn(kept, history)
     for item in rest:
         if at_us is not None and item.at_us > at_us:
             rest = chain([item], rest)

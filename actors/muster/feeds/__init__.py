@@ -24,6 +24,7 @@ from muster.feeds._expect import (
 )
 from muster.feeds._fields.table import Field
 from muster.feeds._items import Content, FeedItem, Refused, Settle
+from muster.feeds._kept import KeptFeed, is_directory, origin_of, run_again
 from muster.feeds._log import DecisionLog
 from muster.feeds._ops import AT, OPS, Op
 from muster.feeds._parse import parse, read_feed
@@ -45,6 +46,7 @@ __all__ = [
     "FeedError",
     "FeedItem",
     "Field",
+    "KeptFeed",
     "Op",
     "Output",
     "Plain",
@@ -54,7 +56,10 @@ __all__ = [
     "Settle",
     "Unset",
     "convert",
+    "is_directory",
+    "origin_of",
     "parse",
     "read_feed",
     "read_raw",
+    "run_again",
 ]

@@ -39,7 +39,7 @@ from muster_core.events import (
     RemoveNode,
     UpdateNode,
 )
-from muster_core.owners.application import SPOILT_LIMIT
+from muster_core.owners.bind_failures import SPOILT_LIMIT
 from muster_core.values.event_fields import LEAST
 
 

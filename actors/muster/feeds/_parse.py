@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from muster.feeds._encodings.source import Input, Source
 from muster.feeds._fields.kinds import FieldError, told
 from muster.feeds._fields.table import guessed, parse_fields
 from muster.feeds._items import Content, FeedItem, Refused
+from muster.feeds._kept import is_directory, read_kept
 from muster.feeds._ops import AT, OP, OPS, Op
 
 _MOST_PROBLEMS: Final = 10
@@ -22,11 +24,14 @@ _MOST_PROBLEMS: Final = 10
 def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[FeedItem]:
     """Read a feed lazily, item by item.
 
+    A state directory is read from its first batch on, with a ``settle`` after each batch. If its
+    first batches were removed, :class:`KeptFeed` has the state with which the others begin.
     ``file`` in a ``configure`` event is relative to the folder of the feed, or to the working
     folder if the feed is a stream.
 
     Args:
-        source: A path, ``-`` for standard input, or a stream of bytes, which stays open.
+        source: A path, ``-`` for standard input, a stream of bytes, which stays open, or the path
+            of a state directory.
         encoding: Its encoding; None to detect it from its name and its first bytes.
 
     Yields:
@@ -35,6 +40,9 @@ def read_feed(source: Source, *, encoding: Encoding | None = None) -> Iterator[F
     Raises:
         FeedError: If the feed cannot be opened, or a later part of it cannot be read.
     """
+    if isinstance(source, (str, os.PathLike)) and is_directory(source):
+        yield from read_kept(source)
+        return
     feed = Input(source)
     try:
         yield from parse(read_input(feed, encoding), base=feed.base)

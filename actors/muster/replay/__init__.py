@@ -7,6 +7,7 @@ instant. A :class:`Census` tracks nodes and asks, a :class:`Tally` counts what h
 
 from __future__ import annotations
 
+from muster.replay._beginning import Beginning, OldAsk, beginning_of, event_of
 from muster.replay._census import GONE, Census, Key, Listener, LiveAsk
 from muster.replay._check import Check
 from muster.replay._driver import Watcher, replay
@@ -18,6 +19,7 @@ from muster.replay._waits import Waits, WaitSummary
 
 __all__ = [
     "GONE",
+    "Beginning",
     "Census",
     "Check",
     "Difference",
@@ -26,6 +28,7 @@ __all__ = [
     "Key",
     "Listener",
     "LiveAsk",
+    "OldAsk",
     "QueueSummary",
     "Remark",
     "Summary",
@@ -34,5 +37,7 @@ __all__ = [
     "WaitSummary",
     "Waits",
     "Watcher",
+    "beginning_of",
+    "event_of",
     "replay",
 ]

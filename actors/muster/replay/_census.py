@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias, assert_never, final
 import attrs
 
 from muster.feeds import FeedItem
+from muster.replay._beginning import Beginning, OldAsk
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.events import (
     AddAsk,
@@ -130,6 +131,41 @@ class Census:
         self._pods: dict[Key, Resources] = {}
         #: The queue of each application that has not completed.
         self._queues: dict[str, str] = {}
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with a state instead of with nothing; before anything else.
+
+        When an ask got its node is not known, so it counts from now on.
+        """
+        at_us = beginning.at_us
+        for name, capacity in beginning.nodes.items():
+            self._listener.node(at_us, name, capacity)
+        self._queues |= beginning.apps
+        for queue in beginning.apps.values():
+            self._listener.job(queue)
+        for path, priority in beginning.priorities.items():
+            self._listener.priority(at_us, path, priority)
+        for old in beginning.asks:
+            self._begin(at_us, old)
+
+    def _begin(self, at_us: int, old: OldAsk) -> None:
+        one = old.ask
+        came_us = None if old.was_bound else one.came_us
+        queue = self._queues[old.app]
+        ask = LiveAsk(
+            (old.app, one.name), queue, one.resources, came_us, one.gang, retries=one.retries
+        )
+        self._pend(ask, at_us)
+        if old.node is None:
+            return
+        del self.unbound[ask.key]
+        self._listener.taken(at_us, ask)
+        self.holding[ask.key] = ask
+        ask.node, ask.held_us = old.node, at_us
+        self._listener.held(at_us, ask)
+        if old.is_bound:
+            ask.bound_us = at_us
+            self._listener.bound(at_us, ask, None)
 
     def check(self) -> None:
         """Assert the invariants; for tests."""

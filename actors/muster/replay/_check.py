@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, final
 
 from muster._surface.simulation import Simulation, open_simulation
-from muster.feeds import Expect, FeedItem
+from muster.feeds import Expect, FeedItem, KeptFeed, run_again
 from muster.replay._driver import let_in
 from muster.replay._expect import (
     Difference,
@@ -22,6 +22,10 @@ from muster.replay._expect import (
 from muster.replay._reading import FeedWarning, Reading
 from muster.replay._record import Record
 from muster.replay._summary import Remark
+from muster_core.coordinator.plain import PlainScheduler
+
+if TYPE_CHECKING:
+    from muster.store import KeptBatch
 
 
 @final
@@ -31,6 +35,7 @@ class Check:
     Attributes:
         events: How many items were read.
         expects: How many ``expect`` events were compared.
+        batches: How many batches of a state directory were compared.
         differences: The differences, in the order in which they were found.
         warnings: The warnings about what the feed says, in the order of the feed.
     """
@@ -38,6 +43,7 @@ class Check:
     def __init__(self) -> None:
         self.events = 0
         self.expects = 0
+        self.batches = 0
         self.differences: list[Difference] = []
         self.warnings: list[FeedWarning] = []
         self._record = Record()
@@ -67,6 +73,34 @@ class Check:
             await scheduler.finish()
         for refusal, found in unexpected(self._record.start_anew().refusals):
             self._differs(refusal, found)
+
+    # COMMAND-12
+    def run_again(self, feed: KeptFeed, told: Callable[[KeptBatch], None] = lambda _: None) -> None:
+        """Let in again what a state directory holds, and compare the decisions with those in it.
+
+        After the first difference there is nothing more to compare: the rest follows from it.
+
+        Args:
+            feed: The state directory.
+            told: Called with each batch before it is compared.
+
+        Raises:
+            FeedError: If the directory cannot be read.
+        """
+        scheduler = PlainScheduler(facts=feed.facts)
+        first = index = scheduler.machine.requests
+        for batch in feed.batches():
+            told(batch)
+            index = run_again(scheduler, batch, index)
+            self.batches += 1
+            self.events = index - first
+            difference = batch.first_difference(scheduler.announced)
+            scheduler.announced = []
+            if difference is not None:
+                field = f"batch {difference.batch}, decision {difference.seq}"
+                found = Found(field, difference.was, difference.now)
+                self._differs(Remark(max(index - 1, 0), None, ""), found)
+                return
 
     async def _compare(self, scheduler: Simulation, item: FeedItem, expect: Expect) -> None:
         self.expects += 1

@@ -9,9 +9,11 @@ from typing import Protocol, final
 from muster._runtime.announcing.journal import Journal
 from muster._surface.simulation import Simulation, open_simulation
 from muster.feeds import Expect, FeedError, FeedItem, Refused, Settle
+from muster.replay._beginning import Beginning, beginning_of
 from muster.replay._tally import Tally
 from muster_core.decisions import Announced
 from muster_core.errors import RefusedError
+from muster_core.facts import Facts
 
 
 class Watcher(Journal, Protocol):
@@ -19,6 +21,9 @@ class Watcher(Journal, Protocol):
 
     It does not change what is decided.
     """
+
+    def begin(self, beginning: Beginning, /) -> None:
+        """Begin with a state instead of with nothing; called first, if the feed has one."""
 
     def saw(self, item: FeedItem, /) -> None:
         """Record an item that is about to be submitted."""
@@ -64,6 +69,7 @@ class Journals:
 async def replay(
     items: Iterable[FeedItem],
     *,
+    facts: Facts | None = None,
     journals: Sequence[Journal] = (),
     watchers: Sequence[Watcher] = (),
     tally: Tally | None = None,
@@ -77,6 +83,8 @@ async def replay(
 
     Args:
         items: The feed; its instants never go back.
+        facts: The state with which the feed begins, such as
+            :attr:`muster.feeds.KeptFeed.facts`; None if it begins with nothing.
         journals: Get every batch of decisions, before ``tally`` counts it.
         watchers: Get every batch and item, and look at the scheduler when they are due.
         tally: Counts what happens; after a cancellation it holds the counts until then.
@@ -95,8 +103,11 @@ async def replay(
         BrokenSchedulerError: If the scheduler fails, which is a bug.
     """
     tally = Tally() if tally is None else tally
-    async with open_simulation(journal=Journals([*journals, *watchers, tally])) as scheduler:
+    journal = Journals([*journals, *watchers, tally])
+    async with open_simulation(facts=facts, journal=journal) as scheduler:
         watched = _Watched(scheduler, watchers)
+        if facts is not None and facts.has_begun:
+            watched.begin(beginning_of(facts, await scheduler.snapshot()), tally)
         try:
             went_through = await _let_all_in(watched, items, tally, until_us, strict=strict)
         except (FeedError, KeyboardInterrupt):  # only reading raises KeyboardInterrupt here
@@ -126,6 +137,13 @@ class _Watched:
         self.scheduler = scheduler
         self._watchers = tuple(watchers)
         self._now_us = 0
+
+    def begin(self, beginning: Beginning, tally: Tally) -> None:
+        """Begin with a state instead of with nothing."""
+        self._now_us = beginning.at_us
+        for watcher in self._watchers:
+            watcher.begin(beginning)
+        tally.begin(beginning)
 
     async def pass_to(self, item: FeedItem) -> None:
         """Advance to the instant of the next item, and show the item to the watchers."""

@@ -13,6 +13,7 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedItem
+from muster.replay._beginning import Beginning
 from muster_core.config.model import Configuration
 from muster_core.config.type_names import similar_type, warning_about
 from muster_core.events import AddAsk, AddNode, Apply, Configure, NodeObject, PodObject, UpdateNode
@@ -63,6 +64,13 @@ class Reading:
         self._real: dict[str, None] = {}
         #: The types of configurations, each with the event that named it first.
         self._wanted: dict[str, tuple[int, NamedType]] = {}
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with a state, whose nodes and asks have types."""
+        for amounts in beginning.nodes.values():
+            self._real |= dict.fromkeys(amounts)
+        for old in beginning.asks:
+            self._real |= dict.fromkeys(old.ask.resources)
 
     def saw(self, item: FeedItem) -> None:
         """Look at an item."""

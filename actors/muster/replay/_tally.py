@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Final, final
 
 from muster.feeds import FeedItem
+from muster.replay._beginning import Beginning
 from muster.replay._census import Census, LiveAsk
 from muster.replay._reading import FeedWarning, Reading
 from muster.replay._summary import MOST_REMARKS, QueueSummary, Remark, Summary
@@ -152,6 +153,7 @@ class Tally:
     def __init__(self) -> None:
         self.events = 0
         self.at_us = 0
+        self._began_us = 0
         self.decisions = 0
         self._first_refusals: list[Remark] = []
         self._first_warnings: list[FeedWarning] = []
@@ -185,6 +187,15 @@ class Tally:
         return (perf_counter() if self._ended_s is None else self._ended_s) - self._began_s
 
     # Input
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with a state instead of with nothing; before anything else.
+
+        Asks that were bound before do not count as bound.
+        """
+        self.at_us = self._began_us = beginning.at_us
+        self._reading.begin(beginning)
+        self._census.begin(beginning)
 
     def saw(self, item: FeedItem) -> None:
         """Record an item that is about to be submitted."""
@@ -259,7 +270,7 @@ class Tally:
             gangs_satisfied=self._kinds[Kind.GANG_SATISFIED],
             gangs_timed_out=self._kinds[Kind.GANG_TIMED_OUT],
             decisions=self.decisions,
-            virtual_s=self.at_us / MICROSECONDS,
+            virtual_s=(self.at_us - self._began_us) / MICROSECONDS,
             real_s=self.took_s,
             wait=everything.summary(),
             queues=tuple(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster.feeds import FeedItem
-from muster.replay import Census, LiveAsk
+from muster.replay import Beginning, Census, LiveAsk
 from muster_core.decisions import Announced, Kind, Reason
 from muster_core.resources import Resources
 from muster_core.structures.totals import add_to, take_from
@@ -90,6 +90,12 @@ class Board:
         return min(max(shares, default=0.0), 1.0)
 
     # A watcher
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with a state instead of with nothing."""
+        with self._lock:
+            self._census.begin(beginning)
+            self.at_us = beginning.at_us
 
     def saw(self, item: FeedItem) -> None:
         """Record an item that is about to be submitted."""

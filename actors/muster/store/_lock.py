@@ -34,11 +34,19 @@ if sys.platform == "win32":
         os.lseek(file, _BEYOND, os.SEEK_SET)
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
 
+    def _give(file: int) -> None:
+        os.close(file)
+
 else:
     import fcntl
 
     def _take(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _give(file: int) -> None:
+        # A process that was forked meanwhile has the file open as well, so closing is not enough.
+        fcntl.flock(file, fcntl.LOCK_UN)
+        os.close(file)
 
 
 @final
@@ -54,6 +62,7 @@ class Lock:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
+        self._process = os.getpid()
         with telling(self._path, "lock the directory"):
             self._file = self._taken()
 
@@ -87,10 +96,14 @@ class Lock:
         )
 
     def release(self) -> None:
-        """Give the right back."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        """Give the right back; in a process that was forked meanwhile, only forget it."""
+        if self._file < 0:
+            return
+        file, self._file = self._file, -1
+        if os.getpid() == self._process:
+            _give(file)
+        else:
+            os.close(file)
 
 
 def holder_of(directory: Path) -> dict[str, object] | None:

@@ -15,12 +15,12 @@ from typing import Final, Self, TypeVar, final
 import attrs
 
 from muster._errors import StoreError
-from muster.store import _checkpoints
 from muster.store._format import NAME, checked_meta, connect
 from muster.store._meta import Anchor, StateMeta
 from muster.store._msgpack import HEAD_BYTES, length_of
 from muster.store._rows import Checkpoint, KeptBatch
-from muster.store._select import anchor_at, chunk_of, ends_of
+from muster.store._sql import checkpoints as _checkpoints
+from muster.store._sql.select import anchor_at, chunk_of, ends_of
 from muster.store._trouble import name_of, telling
 
 T = TypeVar("T")
@@ -96,8 +96,10 @@ class StateReader:
 
     def __init__(self, directory: Path) -> None:
         self.path: Final = directory / NAME
-        if not self.path.is_file():
-            what = "is no state directory" if directory.is_dir() else "is no directory"
+        with telling(self.path, "open the file"):
+            is_there, is_directory = self.path.is_file(), directory.is_dir()
+        if not is_there:
+            what = "is no state directory" if is_directory else "is no directory"
             raise StoreError(f"{what}: there is no {NAME} in it", directory)
         self._connection: sqlite3.Connection | None = None
         self._seen: object = None

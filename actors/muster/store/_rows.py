@@ -8,16 +8,19 @@ before.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, final
 
 import attrs
+from typing_extensions import override
 
 from muster.store._codec import decode_events, encode_events
 from muster.store._decisions import decode_decisions, encode_decisions
-from muster.store._msgpack import CodecError
+from muster.store._msgpack import HEAD_BYTES, CodecError, length_of
 from muster.store._trouble import damaged
 from muster_core.decisions import Announced
 from muster_core.events import Event
@@ -108,6 +111,32 @@ def part_digest(before: bytes, batch: int, part: int, parts: int, state: bytes) 
 
 
 @final
+@attrs.frozen
+class Otherwise:
+    """The first decision that is another one today.
+
+    Attributes:
+        batch: The number of its batch.
+        seq: Its number.
+        was: The decision that is kept, as a text; ``none`` if there is none.
+        now: The decision of this version, likewise.
+    """
+
+    batch: int
+    seq: int
+    was: str
+    now: str
+
+    @override
+    def __str__(self) -> str:
+        """Return it as the beginning of a sentence."""
+        return (
+            f"batch {self.batch} decides otherwise today, from decision {self.seq} on: "
+            f"it was {self.was}, and is now {self.now}"
+        )
+
+
+@final
 @attrs.frozen(slots=False)  # `cached_property` needs a dict
 class KeptBatch:
     """A batch that was read.
@@ -144,6 +173,11 @@ class KeptBatch:
         except CodecError as error:
             raise damaged(self.path, f"batch {self.number}: {error}") from error
 
+    @property
+    def event_count(self) -> int:
+        """How many events it has; nothing is decoded for that."""
+        return length_of(self.packed_events[:HEAD_BYTES])
+
     @cached_property
     def decisions(self) -> tuple[Announced, ...]:
         """What was decided, in order.
@@ -160,6 +194,25 @@ class KeptBatch:
             raise damaged(self.path, f"{what}, not {self.last_seq - self.first_seq + 1}")
         return made
 
+    def first_difference(self, decided: Sequence[Announced]) -> Otherwise | None:
+        """Return the first decision that is another one today, or None if all are the same.
+
+        Args:
+            decided: What this version decides for this batch, after all that came before.
+
+        Raises:
+            StoreError: As for the events.
+        """
+        if encode_decisions(decided) == self.packed_decisions and all(
+            one.at_us == self.at_us for one in decided
+        ):
+            return None
+        pairs = zip_longest(self.decisions, decided)
+        was, now = next(pair for pair in pairs if pair[0] != pair[1])
+        one = was or now
+        assert one is not None, "two decisions that are missing differ"
+        return Otherwise(self.number, one.seq, _told(was), _told(now))
+
     def row(self) -> BatchRow:
         """Return the row that it was read from."""
         return BatchRow(
@@ -170,6 +223,12 @@ class KeptBatch:
             self.first_seq,
             self.last_seq,
         )
+
+
+def _told(announced: Announced | None) -> str:
+    if announced is None:
+        return "none"
+    return " ".join(f"{name}={value!r}" for name, value in announced.as_map().items())
 
 
 @final

@@ -63,7 +63,9 @@ def facts_of(parts: list[bytes] | tuple[bytes, ...]) -> Facts:
 
 def _pieces(value: Any, wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - of any class
     """Yield a value as msgpack, in pieces of which none takes long to make."""
-    if attrs.has(wanted) and _is_long(value):
+    if not _is_long(value, wanted):
+        yield pack(unstructure_hook(wanted)(value))
+    elif attrs.has(wanted):
         fields = [
             (field.name, hint)
             for field, hint in _fields(wanted)
@@ -73,22 +75,23 @@ def _pieces(value: Any, wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - of an
         for name, hint in fields:
             yield pack(name)
             yield from _pieces(getattr(value, name), hint)
-    elif get_origin(wanted) is tuple and len(value) > SIZE:
-        (item, _) = get_args(wanted)  # Only tuples of one type are long.
-        yield msgpack.Packer().pack_array_header(len(value))
-        for at in range(0, len(value), _AT_ONCE):
-            yield from _items(value[at : at + _AT_ONCE], item)
     else:
-        yield pack(unstructure_hook(wanted)(value))
+        yield msgpack.Packer().pack_array_header(len(value))
+        item = _item(wanted)
+        if item is None:
+            for part, hint in zip(value, get_args(wanted), strict=True):
+                yield from _pieces(part, hint)
+        else:
+            for at in range(0, len(value), _AT_ONCE):
+                yield from _items(value[at : at + _AT_ONCE], item)
 
 
 def _items(values: tuple[Any, ...], wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - as above
     """Yield some items of a tuple, the short ones in one piece."""
     short: list[bytes] = []
     hook = unstructure_hook(wanted)
-    has_fields = attrs.has(wanted)
     for value in values:
-        if has_fields and _is_long(value):
+        if _is_long(value, wanted):
             yield b"".join(short)
             short.clear()
             yield from _pieces(value, wanted)
@@ -97,17 +100,33 @@ def _items(values: tuple[Any, ...], wanted: Any) -> Iterator[bytes]:  # noqa: AN
     yield b"".join(short)
 
 
-def _is_long(value: Any) -> bool:  # noqa: ANN401 - as above
-    """Return whether a value has a long tuple, here or deeper."""
-    made: type = type(value)
-    for field, _ in _fields(made):
-        part = getattr(value, field.name)
-        if isinstance(part, tuple):
-            if len(part) > SIZE:  # pyright: ignore[reportUnknownArgumentType] - of any type
-                return True
-        elif attrs.has(type(part)) and _is_long(part):
-            return True
-    return False
+def _is_long(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - as above
+    """Return whether a value is a long tuple, or has one in it, however deep."""
+    if not _may_be_long(wanted):
+        return False
+    if attrs.has(wanted):
+        return any(_is_long(getattr(value, field.name), hint) for field, hint in _fields(wanted))
+    item = _item(wanted)
+    if item is None:
+        return any(map(_is_long, value, get_args(wanted)))
+    return len(value) > SIZE or (_may_be_long(item) and any(_is_long(one, item) for one in value))
+
+
+@cache
+def _may_be_long(wanted: Any) -> bool:  # noqa: ANN401 - a class or a type of tuples
+    """Return whether values of a type can be long; what has alternatives is written whole."""
+    if attrs.has(wanted):
+        return any(_may_be_long(hint) for _, hint in _fields(wanted))
+    if get_origin(wanted) is not tuple:
+        return False
+    return _item(wanted) is not None or any(map(_may_be_long, get_args(wanted)))
+
+
+@cache
+def _item(wanted: Any) -> Any:  # noqa: ANN401 - as above
+    """Return the type of the items of a tuple of any length, or None if the length is fixed."""
+    item, *more = get_args(wanted)
+    return item if more == [Ellipsis] else None
 
 
 @cache

@@ -16,7 +16,6 @@ import attrs
 
 from muster._errors import StoreError
 from muster._version import __version__
-from muster.store import _checkpoints
 from muster.store._format import (
     MIGRATIONS,
     NAME,
@@ -31,7 +30,8 @@ from muster.store._format import (
 from muster.store._lock import Lock
 from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_facts
 from muster.store._rows import BatchRow, Checkpoint, batch_digest
-from muster.store._select import ends_of
+from muster.store._sql import checkpoints as _checkpoints
+from muster.store._sql.select import ends_of
 from muster.store._trouble import telling
 
 Durability: TypeAlias = Literal["full", "process"]
@@ -126,7 +126,9 @@ class StateWriter:
                 newer format, or if it cannot be read and written.
         """
         path = directory / NAME
-        if new is None and not path.exists():
+        with telling(directory, "open the directory"):
+            is_there = path.exists()
+        if new is None and not is_there:
             raise StoreError(f"is no state directory: there is no {NAME} in it", directory)
         make_directory(directory)
         lock = Lock(directory)

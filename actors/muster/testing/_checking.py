@@ -141,12 +141,22 @@ def _check_view(state: Examined) -> None:
         assert app.state is owner.state
         assert app.values() == state.apps[key].values()
         assert {*_placed(owner)} == {*_placed_in_view(app)}
+        assert {*_failed(owner)} == {
+            (name, failed.times, failed.last_us) for name, failed in app.in_a_row.items()
+        }
     for key, queue in view.queues.items():
         queue_owner = state.queues[key].snapshot()
         assert (queue.config.path, queue.priority) == (queue_owner.path, queue_owner.priority)
         shown = queue.values()
         assert (shown.pending, shown.allocated) == (queue_owner.pending, queue_owner.allocated)
         assert (None if queue.parent is None else queue.parent.key) == state.queues[key].parent
+
+
+def _failed(owner: AppSnapshot) -> Iterator[tuple[str, int, int | None]]:
+    """Iterate over the asks whose binds have failed in a row: how many did, and the last instant."""
+    return (
+        (ask.name, ask.failed_binds, ask.last_failed_us) for ask in owner.asks if ask.failed_binds
+    )
 
 
 def _check_nothing_fits(state: Examined) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from muster_core.admission.placement import RECOVERY
 from muster_core.config.acl import admits, has_acl
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     from muster_core.admission.registry import Registry
     from muster_core.owners.messages.asks import AppIdentity
+
+
+# Looking up a member of an enum takes ten times as long.
+_DRAINING: Final = Code.DRAINING
+_USER_NOT_ALLOWED: Final = Code.USER_NOT_ALLOWED
 
 
 # REASON-3
@@ -30,7 +35,7 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
         message = (
             f"{draining[-1]} is draining: it takes no new application; what is there is served"
         )
-        yield PendingReason(Code.DRAINING, message, {"queue": draining[-1]})
+        yield PendingReason(_DRAINING, message, {"queue": draining[-1]})
     # PLACEMENT-15
     if identity.path == f"{ROOT}.{RECOVERY}":  # Nobody has to be admitted there.
         return
@@ -39,4 +44,4 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
     if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):
         who = "nobody in particular" if user is None else f"user {user}"
         message = f"{identity.path} does not admit {who} any more; what is there is served"
-        yield PendingReason(Code.USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})
+        yield PendingReason(_USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})

@@ -74,6 +74,11 @@ _WRITTEN: Final[dict[type[object] | ObjectKind, dict[str, str]]] = {
 _NAMES: Final = {"app": "metadata.labels.applicationId"}
 """The names of fields in a manifest to delete; ``metadata.name`` for all others."""
 
+# Looking up a member of an enum takes ten times as long.
+_QUEUE: Final = ObjectKind.QUEUE
+_COMPLETED: Final = Reason.COMPLETED
+_REMOVED: Final = Reason.REMOVED
+
 
 @final
 @attrs.frozen
@@ -158,7 +163,7 @@ class Objects:
         admission = self._admission
         if admission.knows_ask(pod.app, pod.name):
             if pod.finished:
-                yield from admission.end_ask(pod.app, pod.name, Reason.COMPLETED, origin)
+                yield from admission.end_ask(pod.app, pod.name, _COMPLETED, origin)
             return
         if pod.finished:
             return
@@ -249,12 +254,12 @@ class Objects:
         if not self._admission.knows_ask(pod.app, pod.name):
             msg = f"ask: {pod.name!r} is no ask of application {pod.app!r}"
             raise RefusedError(msg)
-        yield from self._admission.end_ask(pod.app, pod.name, Reason.REMOVED, origin)
+        yield from self._admission.end_ask(pod.app, pod.name, _REMOVED, origin)
 
 
 def _of_queue(content: object) -> bool:
     if isinstance(content, ObjectName):
-        return content.kind is ObjectKind.QUEUE
+        return content.kind is _QUEUE
     return isinstance(content, QueueObject)
 
 

@@ -37,6 +37,9 @@ DEFAULT_QUEUE: Final = "root.default"
 
 _DOT: Final = "_dot_"
 
+# Looking up a member of an enum takes ten times as long.
+_FIXED: Final = RuleName.FIXED
+
 
 @final
 @attrs.frozen
@@ -258,7 +261,7 @@ def _names_of(name: RuleName, field: str, value: str, *, whole: bool) -> list[st
     Raises:
         RefusedError: If one of them is illegal.
     """
-    has_levels = whole or name is RuleName.FIXED
+    has_levels = whole or name is _FIXED
     parts = value.split(".") if has_levels else [value.replace(".", _DOT)]
     try:
         return [check_queue_name(part) for part in parts]

@@ -22,11 +22,9 @@ from muster_core.owners.messages.to_applications import AppFacts
 from muster_core.structures.steps import PART, in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from muster_core.owners.ask_places import AskPlaces
+    from muster_core.owners.bind_failures import BindFailures
     from muster_core.owners.messages.asks import Allocation, AppIdentity
-    from muster_core.owners.messages.failed_binds import FailedBinds
     from muster_core.structures.steps import Steps
     from muster_core.values.application_states import AppState
 
@@ -36,9 +34,7 @@ def facts_of(
     state: AppState,
     group: str | None,
     places: AskPlaces,
-    spoilt: Mapping[str, int],
-    in_a_row: Mapping[str, FailedBinds],
-    *,
+    failures: BindFailures,
     guesses: int,
 ) -> AppFacts:
     """Return the facts of an application; see :class:`AppFacts`. No ask is copied."""
@@ -50,8 +46,8 @@ def facts_of(
         parked=tuple(places.parked.values()),
         waiting=tuple(places.waiting.values()),
         bound=tuple(places.bound.values()),
-        spoilt=tuple(spoilt.items()),
-        in_a_row=tuple(in_a_row.items()),
+        spoilt=tuple(failures.spoilt.items()),
+        in_a_row=tuple(failures.in_a_row.items()),
         guesses=guesses,
     )
 

@@ -178,3 +178,40 @@ def test_releasing_as_failed(mode: Mode, outcome: str) -> None:
     run(main)
 
     assert events[3] == FAILED
+
+
+@both_modes
+def test_an_ask_that_failed_is_no_success(mode: Mode) -> None:
+    error = WorkFailedError("exit status 3")
+
+    async def main() -> None:
+        async with open_scheduler(mode=mode, binder=Told(error)) as scheduler:
+            await small(scheduler)
+            ask = await scheduler.add_ask("a", "k", {"vcore": 1}, retries=1)
+            with pytest.raises(muster.AskFailedError, match="exit status 3") as caught:
+                while True:
+                    await (await ask.bound()).ended()
+            assert caught.value.__cause__ is error
+            assert caught.value.reported == "exit status 3"
+
+    run(main)
+
+
+@both_modes
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_body_is_cut_short_when_somebody_else_says_that_it_failed(
+    mode: Mode, retries: int
+) -> None:
+    async def main() -> None:
+        async with open_scheduler(mode=mode) as scheduler:
+            await small(scheduler)
+            ask = await scheduler.add_ask("a", "k", {"vcore": 1}, retries=retries)
+            allocation = await ask.bound()
+            with pytest.raises(muster.AllocationEndedError) as caught:
+                async with allocation.running():
+                    await scheduler.release("a", "k", outcome="failed")
+                    await asyncio.Event().wait()
+            assert isinstance(caught.value, muster.AllocationLostError) is bool(retries)
+            assert caught.value.reason is Reason.FAILED
+
+    run(main)

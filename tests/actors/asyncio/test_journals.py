@@ -11,7 +11,7 @@ import pytest
 
 import muster
 from muster import Announced
-from muster._runtime import batches
+from muster._runtime.announcing import journal as journals
 from muster.asyncio import Mode, open_scheduler
 from tests.actors.asyncio.program import both_modes, outcome, run, small, turns, until
 
@@ -81,7 +81,7 @@ def test_its_error_comes_out_unchanged(mode: Mode) -> None:
 def test_one_that_hangs_does_not_hold_up_a_cancelled_program_for_ever(
     mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "WRITE_GRACE_S", 0.01)
+    monkeypatch.setattr(journals, "WRITE_GRACE_S", 0.01)
 
     async def main() -> None:
         journal = Slow()

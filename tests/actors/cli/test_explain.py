@@ -269,6 +269,35 @@ def test_how_an_ask_ended(ask: str, said: str) -> None:
     )
 
 
+FAILURES = """\
+- {op: add_node, node: n, capacity: {vcore: 2}}
+- {op: add_app, app: a, queue: q}
+- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, retries: 1}
+- {op: add_ask, app: a, ask: y, resources: {vcore: 1}}
+- {op: release, at: 5, app: a, ask: x, outcome: failed}
+- {op: release, app: a, ask: y, outcome: failed, message: exit status 3}
+- {op: release, at: 8, app: a, ask: x, outcome: failed}
+- {op: settle, at: 10}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        ("x", "10 s: a/x is over, failed at 8 s by `release` (line 7); it held n"),
+        ("y", "10 s: a/y is over, failed at 5 s by `release`: exit status 3 (line 6); it held n"),
+    ],
+)
+def test_how_an_ask_failed(ask: str, said: str) -> None:
+    assert run("explain", "-", "--ask", f"a/{ask}", given=FAILURES).stdout == f"{said}\n"
+
+
+def test_an_ask_that_failed_and_runs_again() -> None:
+    result = run("explain", "-", "--ask", "a/x", "--at", "6", given=FAILURES)
+
+    assert result.stdout.startswith("6 s: a/x is bound on n in root.q since 5 s")
+
+
 def test_the_end_with_the_application() -> None:
     feed = ENDINGS.replace(", run_for: 10", "")
     result = run("explain", "-", "--ask", "a/k-1", given=feed)

@@ -7,6 +7,7 @@ import pytest
 
 import muster
 from tests.actors.cli.helpers import run, run_json
+from tests.actors.kept import S, small
 from tests.actors.store.program import made, numbers, parts_of
 
 
@@ -76,15 +77,17 @@ def test_an_empty_one(tmp_path: Path) -> None:
 
 
 def test_one_that_is_in_use(tmp_path: Path) -> None:
-    with made(tmp_path, 4):
-        status, found = run_json("store", tmp_path, "--verify")
+    keeper = small(tmp_path / "state")
+    status, found = run_json("store", keeper.directory, "--verify")
+    keeper.close()
 
     assert (status, found["batches"], found["ok"]) == (0, 4, True)
 
 
-def test_verify(directory: Path) -> None:
+def test_verify(tmp_path: Path) -> None:
+    directory = small(tmp_path / "state").close()
     result = run("store", directory, "--verify")
-    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, f"{directory}: ok (7 batches)")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, f"{directory}: ok (4 batches)")
 
     connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
     connection.execute("UPDATE batch SET at_us = 0 WHERE number = 3")
@@ -94,9 +97,30 @@ def test_verify(directory: Path) -> None:
     assert result.exit_code == 1
     problem, last = result.stdout.splitlines()[-2:]
     assert "the digest of batch 3 does not hold" in problem
-    assert last == f"{directory}: 1 problem (7 batches)"
+    assert last == f"{directory}: 1 problem (4 batches)"
     status, found = run_json("store", directory, "--verify")
     assert (status, found["ok"], found["problems"]) == (1, False, [problem])
+
+
+def test_verify_where_the_first_batches_were_removed(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.prune(2 * S)
+    directory = keeper.close()
+
+    result = run("store", directory, "--verify")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, f"{directory}: ok (3 batches)")
+
+
+def test_verify_makes_all_decisions_again(directory: Path) -> None:
+    # STORE-18
+    result = run("store", directory, "--verify")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-2] == (
+        f"{directory / 'muster.db'}: batch 1, decision 1: it was seq=1 at=1 kind='bound' "
+        "app='app' ask='ask-1' node='node' queue='root.a', and is now seq=1 at=1 "
+        "kind='rejected' message=\"app: 'app' is unknown\" index=0"
+    )
 
 
 def test_compact(directory: Path) -> None:

@@ -246,6 +246,19 @@ def test_an_ask_that_is_bound_again_waited_once() -> None:
     assert (whole.asks_bound, whole.wait.count, whole.wait.longest_s) == (1, 1, 0)
 
 
+def test_an_ask_that_failed_is_another_one_only_without_a_retry() -> None:
+    feed = f"""\
+{NODE}
+- {{op: add_app, app: a, queue: root.q}}
+- {{op: add_ask, app: a, ask: x, resources: {{vcore: 1}}, retries: 1}}
+- {{op: release, app: a, ask: x, outcome: failed, at: 10}}
+- {{op: release, app: a, ask: x, outcome: failed, at: 20}}
+- {{op: add_ask, app: a, ask: x, resources: {{vcore: 1}}, at: 30}}
+"""
+
+    assert compare_feeds(feed, feed).a.asks_bound == 2
+
+
 def test_what_only_waited_is_no_part_of_the_makespan() -> None:
     feed = f"""\
 {NODE}

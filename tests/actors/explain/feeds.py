@@ -439,6 +439,16 @@ CASES: Final[dict[str, Case]] = {
         "NodeKept",
         ("capacity", "node", "remove_ahead"),
     ),
+    "a bind has failed, and the ask backs off": Case(
+        _queues("{name: q, properties: {bind.retry.delay: 60s}}")
+        + _NODE
+        + _app("b")
+        + _ask("b", "x", 1, ", retries: 2")
+        + "- {op: fail_bind, app: b, ask: x}\n",
+        "b/x",
+        "BackingOff",
+        ("resubmit", "property"),
+    ),
     "a queue of higher priority": Case(
         _queues("{name: q, properties: {queue.priority: 3}}", "{name: r}")
         + "- {op: add_node, node: n1, capacity: {vcore: 1}}\n- {op: add_node, node: n2, "

@@ -17,9 +17,9 @@ SPEC = {
     "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
     "add_ask": "app ask resources priority? priority_class? count? gang? annotations? node?"
-    " selector? run_for?",
+    " selector? run_for? retries?",
     "remove_ask": "app ask",
-    "release": "app ask",
+    "release": "app ask outcome? message?",
     "add_gang": "gang min_member total? mode? wait_time? groups?",
     "remove_gang": "gang",
     "add_priority_class": "name value preemption_policy?",

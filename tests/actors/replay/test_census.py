@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from muster.feeds import FeedItem
 from muster.replay import Census, LiveAsk, replay
 from muster_core.decisions import Announced, Reason
-from muster_core.events import AddApp, AddAsk, AddNode, Event, Release, RemoveNode
+from muster_core.events import AddApp, AddAsk, AddNode, Event, Outcome, Release, RemoveNode
 from muster_core.resources import Resources
 
 S = 1_000_000
@@ -94,6 +94,25 @@ async def test_an_ask_that_loses_its_node_is_pending() -> None:
         "2 s: n goes",
         "2 s: x left n: node_lost",
         "2 s: x pending",
+    ]
+
+
+async def test_an_ask_that_failed_is_pending_again_while_it_has_a_retry() -> None:
+    failed = Release("a", "y", Outcome.FAILED)
+    told = await told_of(
+        *BEGINNING[:2],
+        (1 * S, AddAsk("a", "y", ONE, retries=1)),
+        (2 * S, failed),
+        (3 * S, failed),
+        (4 * S, AddAsk("a", "y", ONE)),
+    )
+
+    assert [line for line in told if "root" not in line] == [
+        *("1 s: y pending", "1 s: y taken", "1 s: y on n", "1 s: y bound after 0"),
+        *("2 s: y left n: failed", "2 s: y pending", "2 s: y taken", "2 s: y on n"),
+        "2 s: y bound after None",
+        "3 s: y left n: failed",
+        *("4 s: y pending", "4 s: y taken", "4 s: y on n", "4 s: y bound after 0"),
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from muster import Simulation
 from muster.feeds import FeedItem
-from muster.replay import replay
+from muster.replay import Beginning, replay
 from muster.testing import Recording
 from muster_core.decisions import Announced, Kind
 from tests.actors.replay.helpers import items
@@ -39,6 +39,9 @@ class EverySecond:
         self.looks: list[tuple[int, int]] = []
         self.ends: list[tuple[int, int]] = []
         self._due_us = 0
+
+    def begin(self, beginning: Beginning, /) -> None:
+        """Nothing to begin with."""
 
     def saw(self, item: FeedItem, /) -> None:
         """Nothing to take note of."""

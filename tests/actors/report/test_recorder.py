@@ -12,7 +12,7 @@ import trio
 
 from muster import Simulation
 from muster.feeds import FeedItem, read_feed
-from muster.replay import Tally, replay
+from muster.replay import Beginning, Tally, replay
 from muster.report import Board, Recorder
 from muster.report._recording.nodes import MOST_ROWS
 from muster.report._recording.queues import MOST_QUEUES, OTHERS
@@ -46,6 +46,9 @@ class Last:
 
     def __init__(self) -> None:
         self.seen: list[Snapshot] = []
+
+    def begin(self, beginning: Beginning, /) -> None:
+        """Nothing to begin with."""
 
     def saw(self, item: FeedItem, /) -> None:
         """Nothing to take note of."""

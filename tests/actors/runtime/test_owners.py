@@ -130,7 +130,9 @@ async def test_an_application_that_fails_says_on_what() -> None:
     with pytest.raises(muster.BrokenSchedulerError) as caught:
         await owner.run()
 
-    message = "CommitApp(bound=(), failed=('missing',), released=(), waiting=(), parked=())"
+    message = (
+        "CommitApp(bound=(), failed=('missing',), released=(), waiting=(), parked=(), in_a_row=())"
+    )
     expected = f"the application 'a' failed on {message}"
     assert str(caught.value) == expected
     assert isinstance(caught.value.__cause__, KeyError)

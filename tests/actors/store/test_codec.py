@@ -43,6 +43,7 @@ from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
 from muster_core.resources import Resources
 from muster_core.values.configuration.limits import Limits
 from tests.actors.store.exact import anatomy
+from tests.naive.back_off_strategies import back_offs
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
@@ -65,7 +66,7 @@ def events_of(steps: list[Step]) -> list[Event]:
     return [step.what for step in steps if not isinstance(step.what, str | Marker)]
 
 
-@given(scenarios() | gang_scenarios() | operations() | evictions())
+@given(scenarios() | gang_scenarios() | operations() | evictions() | back_offs())
 def test_random_events_come_back_exactly(steps: list[Step]) -> None:
     # STORE-9
     assert_exact(events_of(steps))

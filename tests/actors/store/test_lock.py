@@ -25,6 +25,29 @@ HOLD = """
     sys.stdin.read()
 """
 
+FORK = """
+    import os, sys
+    from pathlib import Path
+    from muster.store._writer import StateWriter
+    from tests.actors.store.program import made
+    directory = Path(sys.argv[1])
+    writer = made(directory, 1)
+    told, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(tell)
+        os.read(told, 1)
+        os._exit(0)
+    try:
+        StateWriter.open(directory)
+    except Exception as error:
+        print(type(error).__name__)
+    writer.close()
+    StateWriter.open(directory).close()
+    os.close(tell)
+    os.waitpid(child, 0)
+"""
+
 
 def holder(directory: Path) -> subprocess.Popen[str]:
     """Start a process that has a directory open until its standard input ends."""
@@ -110,3 +133,13 @@ def test_a_lock_that_is_a_folder_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match="cannot lock the directory: Is a directory"):
         StateWriter.create(tmp_path / "state", NEW)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_process_that_was_forked_does_not_keep_it(tmp_path: Path) -> None:
+    # STORE-14
+    command = [sys.executable, "-c", textwrap.dedent(FORK), str(tmp_path / "state")]
+    done = subprocess.run(
+        command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "StoreError\n"), done.stderr

@@ -29,6 +29,7 @@ from muster_core.events import (
 from muster_core.resources import Resources
 from tests.core.admission.objects import applied, volcano_queue
 from tests.core.building import configuration, queue
+from tests.naive.back_off_strategies import back_offs
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Step
@@ -85,6 +86,12 @@ def test_loaded_after_every_batch_with_limits_rules_and_services(
 @settings(max_examples=_EXAMPLES)
 @given(tangles(), RELAYS)
 def test_loaded_after_every_batch_where_much_is_pending(scenario: list[Step], relay: Relay) -> None:
+    relay.take(scenario)
+
+
+@settings(max_examples=_EXAMPLES)
+@given(back_offs(), RELAYS)
+def test_loaded_after_every_batch_with_back_offs(scenario: list[Step], relay: Relay) -> None:
     relay.take(scenario)
 
 

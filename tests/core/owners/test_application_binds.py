@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_core.decisions import Decision, Kind, Reason
-from muster_core.owners.application import SPOILT_LIMIT
+from muster_core.owners.bind_failures import SPOILT_LIMIT
 from muster_core.owners.messages.from_applications import Spoilt, Values
 from muster_core.owners.messages.to_applications import SpoilBinds, UndoBind
 from muster_core.values.application_states import AppState

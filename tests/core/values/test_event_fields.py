@@ -17,6 +17,10 @@ def ask(**fields: Any) -> events.AddAsk:  # noqa: ANN401 - that is what is teste
     return events.AddAsk(**given)
 
 
+def made_release(**fields: Any) -> Callable[[], object]:  # noqa: ANN401 - that is what is tested
+    return lambda: events.Release("a", "x", **fields)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -34,6 +38,10 @@ def ask(**fields: Any) -> events.AddAsk:  # noqa: ANN401 - that is what is teste
         (lambda: ask(count=0), "count: 0 is not a whole number of at least 1"),
         (lambda: ask(run_for_us=0), "run_for_us: 0 is not a whole number of at least 1"),
         (lambda: ask(run_for_us=1.5), "run_for_us: 1.5 is not a whole number of at least 1"),
+        (lambda: ask(retries=-1), "retries: -1 is not a whole number of at least 0"),
+        (lambda: ask(retries=True), "retries: True is not a whole number of at least 0"),
+        (made_release(outcome="failed"), "outcome: 'failed' is not of the type Outcome"),
+        (made_release(message=3), "message: 3 is not a text"),
         (lambda: events.AddNode("", ONE), "node: '' is not a text"),
         (
             lambda: events.AddPriorityClass("system-x", 1),

@@ -131,21 +131,40 @@ class Announcer:
         # Without a buffer: whoever puts something waits until all before it is announced.
         self._in, self._out = trio.open_memory_channel[Announcement](0)
         self._drained = trio.Event()
+        self._is_running = False
+        #: Called when the announcer ends.
+        self._at_end: Callable[[], None] = _nothing
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Start the task."""
+        self._is_running = True
+        nursery.start_soon(self._run)
+
+    def at_end(self, do: Callable[[], None]) -> None:
+        """Call a function when nothing is announced any more; at once if that is so now."""
+        if self._is_running:
+            self._at_end = do
+        else:
+            do()
 
     async def put(self, announcement: Announcement) -> None:
         """Hand over a batch, when the one before is announced."""
-        await self._in.send(announcement)
+        try:
+            await self._in.send(announcement)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            # The announcer has failed. Its error ends the scheduler, and cancels this task.
+            await trio.sleep_forever()
 
     async def catch_up(self) -> None:
         """Wait until everything that was handed over is announced."""
-        await self._in.send(Announcement())
+        await self.put(Announcement())
 
     async def close(self) -> None:
         """Wait until everything is announced; nothing may follow."""
         self._in.close()
         await self._drained.wait()
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         """Announce until the announcer is closed.
 
         Raises:
@@ -161,8 +180,10 @@ class Announcer:
                 raise
             raise broken("announcer", "", "a batch") from error
         finally:
+            self._is_running = False
             self._in.close()
             self._out.close()
+            self._at_end()
 
     async def _announce(self, announcement: Announcement) -> None:
         # No cancellation comes from the commit on: what is on disk is announced.
@@ -189,3 +210,7 @@ class Announcer:
         for answer in announcement.answers:
             answer()
             yield
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, final
 
@@ -30,6 +31,17 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
+
+# Looking up a member of an enum takes ten times as long.
+_BOUND: Final = AskPlace.BOUND
+_PARKED: Final = AskPlace.PARKED
+_PENDING: Final = AskPlace.PENDING
+_WAITING: Final = AskPlace.WAITING
+_TIMED_OUT: Final = GangState.TIMED_OUT
+_SAID_BOUND: Final = Kind.BOUND
+_GANG_SATISFIED: Final = Kind.GANG_SATISFIED
+_BIND_FAILED: Final = Reason.BIND_FAILED
+_FAILED: Final = Reason.FAILED
 
 
 @final
@@ -88,7 +100,7 @@ class Held:
             for_good: Whether the ask has gone with it.
         """
         self.for_good = for_good
-        if reason is Reason.FAILED:
+        if reason is _FAILED:
             self.message = message
 
 
@@ -164,11 +176,11 @@ Name = tuple[str, str]
 
 def _asks_of(app: ViewApp, state: AskPlace | None) -> Iterator[Ask]:
     """Yield the asks of an application that are in a place, or all."""
-    if state in {None, AskPlace.PENDING}:
+    if state in {None, _PENDING}:
         yield from app.each_pending()
-    if state in {None, AskPlace.PARKED}:
+    if state in {None, _PARKED}:
         yield from app.parked.values()
-    for place, held in ((AskPlace.WAITING, app.waiting), (AskPlace.BOUND, app.bound)):
+    for place, held in ((_WAITING, app.waiting), (_BOUND, app.bound)):
         if state in {None, place}:
             yield from (allocation.ask for allocation, _ in held.values())
 
@@ -313,14 +325,14 @@ class Tracker:
         if seen is None:
             return None, None, None
         free = (
-            (AskPlace.PENDING, seen.pending),
-            (AskPlace.PARKED, seen.parked),
-            (AskPlace.PENDING, seen.backing_off),
+            (_PENDING, seen.pending),
+            (_PARKED, seen.parked),
+            (_PENDING, seen.backing_off),
         )
         for place, asks in free:
             if name in asks:
                 return asks[name], place, None
-        for place, held in ((AskPlace.BOUND, seen.bound), (AskPlace.WAITING, seen.waiting)):
+        for place, held in ((_BOUND, seen.bound), (_WAITING, seen.waiting)):
             if name in held:
                 allocation = held[name][0]
                 return allocation.ask, place, allocation
@@ -343,7 +355,7 @@ class Tracker:
         return GangStatus(
             defined=gang.definition is not None,
             satisfied=gang.satisfied,
-            timed_out=gang.state is GangState.TIMED_OUT,
+            timed_out=gang.state is _TIMED_OUT,
         )
 
     # After a batch
@@ -395,12 +407,12 @@ class Tracker:
         for one in announced:
             decision = one.decision
             kind, app, ask = decision.kind, decision.app, decision.ask
-            if kind is Kind.GANG_SATISFIED:
+            if kind is _GANG_SATISFIED:
                 satisfied.add(decision.gang)
             if app is None or ask is None:
                 continue
             name = (app, ask)
-            if name in asks or (self._all_bound and kind is Kind.BOUND):
+            if name in asks or (self._all_bound and kind is _SAID_BOUND):
                 # The first reason is the one that ended the allocation from before the batch.
                 end = None if decision.reason is None else decision
                 touched[name] = touched.get(name) or end
@@ -415,15 +427,17 @@ class Tracker:
             self._publications.put(watched, status)
         if not status.defined:
             del self._gangs[gang]
+            self._publications.until_published(partial(_close_gang, watched))
 
     def _publish(self, app: str, name: str, end: Decision | None) -> tuple[TrackedAsk, Held] | None:
         """Publish the state of an ask; return the ask and its allocation if that is new."""
         tracked = self._asks.get((app, name))
         found, place, allocation = self._look(app, name)
-        bound = allocation if place is AskPlace.BOUND else None
+        bound = allocation if place is _BOUND else None
         if tracked is not None and (found is None or found.seq != tracked.seq):
             self._forget(tracked)
             self._change(tracked, None, None, end)
+            self._publications.until_published(partial(_close_ask, tracked))
             tracked = None  # An ask that has this name now is another ask.
         if tracked is not None:
             fresh = self._change(tracked, place, bound, end)
@@ -444,7 +458,7 @@ class Tracker:
         """Publish the place and the allocation of an ask; return the allocation if it is new."""
         status = tracked.status.decided
         failures, error = status.failures, status.error
-        lasting = status.held if status.place is AskPlace.BOUND else None
+        lasting = status.held if status.place is _BOUND else None
         if lasting is not None and allocation is not None and allocation.number == lasting.number:
             return None
         if lasting is not None:
@@ -452,7 +466,7 @@ class Tracker:
             assert end.reason is not None, "a decision ended an allocation without a reason"
             lasting.note_end(end.reason, end.message, for_good=place is None)
             self._publications.put(lasting.ended, end.reason)
-            if end.reason is not Reason.BIND_FAILED:
+            if end.reason is not _BIND_FAILED:
                 failures, error = 0, None
         fresh = self._status(place, allocation)
         held = fresh.held or status.held
@@ -463,7 +477,7 @@ class Tracker:
 
     def _status(self, place: AskPlace | None, allocation: Allocation | None) -> AskStatus:
         """Return the state of an ask that was not bound before."""
-        if allocation is None or place is not AskPlace.BOUND:
+        if allocation is None or place is not _BOUND:
             return AskStatus(place)
         held = Held(allocation.number, allocation.node)
         return AskStatus(place, held, started=not self._all_bound)
@@ -481,7 +495,7 @@ class Tracker:
     def started(self, ask: TrackedAsk, held: Held) -> None:
         """Record that the work of an allocation has started, unless the allocation has ended."""
         status = ask.status.decided
-        if status.place is AskPlace.BOUND and status.held is held:
+        if status.place is _BOUND and status.held is held:
             self._publications.put(ask.status, attrs.evolve(status, started=True))
 
     def count_failed_bind(self, ask: TrackedAsk, error: Exception, attempts: int | None) -> bool:
@@ -506,12 +520,21 @@ class Tracker:
     def close(self) -> None:
         """Publish that the scheduler is closed, for all tracked asks and gangs."""
         for tracked in self._asks.values():
-            status = tracked.status.value
-            if status.held is not None and status.held.ended.value is None:
-                status.held.ended.publish(CLOSED)
-            tracked.status.publish(attrs.evolve(status, place=CLOSED))
+            _close_ask(tracked)
         for watched in self._gangs.values():
-            watched.publish(attrs.evolve(watched.value, closed=True))
+            _close_gang(watched)
+        self._publications.close()
         self._asks.clear()
         self._members.clear()
         self._gangs.clear()
+
+
+def _close_ask(tracked: TrackedAsk) -> None:
+    status = tracked.status.value
+    if status.held is not None and status.held.ended.value is None:
+        status.held.ended.publish(CLOSED)
+    tracked.status.publish(attrs.evolve(status, place=CLOSED))
+
+
+def _close_gang(watched: Watched[GangStatus]) -> None:
+    watched.publish(attrs.evolve(watched.value, closed=True))

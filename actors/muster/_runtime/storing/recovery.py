@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import islice, zip_longest
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple, final
 
 import attrs
 
 from muster._errors import StoreError
+from muster._runtime.pace import PIECE
 from muster._version import __version__
-from muster.store._decisions import encode_decisions
 from muster.store._format import NAME
 from muster.store._msgpack import CodecError
 from muster.store._reader import StateReader
 from muster.store._state import facts_of
-from muster.store._trouble import damaged
+from muster.store._trouble import damaged, telling
 
 if TYPE_CHECKING:
     from muster._runtime.batches import Batches
     from muster._runtime.pace import Pace
-    from muster.store._rows import KeptBatch
-    from muster_core.decisions import Announced
+    from muster.store._rows import KeptBatch, Otherwise
     from muster_core.facts import Facts
 
 _AT_ONCE: Final = 64
@@ -94,7 +93,9 @@ def version_in(directory: Path) -> str:
     Raises:
         StoreError: If the store is damaged.
     """
-    if not (directory / NAME).is_file():
+    with telling(directory, "open the directory"):
+        is_there = (directory / NAME).is_file()
+    if not is_there:
         return __version__
     with StateReader(directory) as reader:
         return reader.meta.written_by
@@ -121,11 +122,21 @@ async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) 
         for batch in some:
             events += len(batch.events)
             decided = await batches.run_again(batch.at_us, batch.events)
-            if encode_decisions(decided.announced) != batch.packed_decisions:
-                raise _difference(kept, batch, decided.announced)
+            difference = await _compared(batch, decided.announced, threaded)
+            if difference is not None:
+                raise _differs(kept, difference)
             await decided.let_go(pace)
     kept.reader.close()
     return events
+
+
+async def _compared(
+    batch: KeptBatch, decided: Sequence[Announced], threaded: Threaded
+) -> Otherwise | None:
+    """Return the first decision that is another one today, or None if all are the same."""
+    if len(decided) > PIECE:  # Others run while many are compared.
+        return await threaded(batch.first_difference, decided)
+    return batch.first_difference(decided)
 
 
 def _read(found: Iterator[KeptBatch]) -> list[KeptBatch]:
@@ -135,19 +146,10 @@ def _read(found: Iterator[KeptBatch]) -> list[KeptBatch]:
     return some
 
 
-def _difference(kept: Kept, batch: KeptBatch, decided: Sequence[Announced]) -> StoreError:
+def _differs(kept: Kept, difference: Otherwise) -> StoreError:
     """Return the error for a batch that decides otherwise today."""
-    was, now = next(pair for pair in zip_longest(batch.decisions, decided) if pair[0] != pair[1])
     what = (
-        f"batch {batch.number} decides otherwise today, from decision "
-        f"{(was or now).seq if was or now else batch.first_seq} on: it was {_told(was)}, "
-        f"and is now {_told(now)}. Muster {kept.written_by} wrote it, and this is Muster "
-        f"{__version__}: start the version that wrote it, or begin in a new directory"
+        f"{difference}. Muster {kept.written_by} wrote it, and this is Muster {__version__}: "
+        f"start the version that wrote it, or begin in a new directory"
     )
     return StoreError(what, kept.reader.path)
-
-
-def _told(announced: Announced | None) -> str:
-    if announced is None:
-        return "none"
-    return " ".join(f"{name}={value!r}" for name, value in announced.as_map().items())

@@ -218,4 +218,5 @@ async def open_storage(
     try:
         yield storage
     finally:
+        kept.reader.close()
         await storage.close()

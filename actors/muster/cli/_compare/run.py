@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -30,6 +31,7 @@ from muster.cli._options import (
     print_json,
 )
 from muster.cli._progress import Progress
+from muster.cli._sources import Instant, as_time, opened, since_option
 from muster.compare import (
     Compared,
     Comparison,
@@ -40,11 +42,12 @@ from muster.compare import (
     is_decision,
     read_decisions,
     sides_of,
+    sides_of_kept,
 )
 from muster.config_files import parse_configuration
-from muster.feeds import FeedError, RawEvent, parse
+from muster.feeds import FeedError, KeptFeed, RawEvent, is_directory, parse
 from muster_core.config.model import Configuration
-from muster_core.errors import ConfigError
+from muster_core.errors import ConfigError, RefusedError
 
 _MOST_LEFT_OUT: Final = 10
 """The most left-out `configure` events that are printed."""
@@ -59,11 +62,15 @@ class Arguments:
         inputs: The names of the feeds or logs, one or two.
         configs: The names of the configurations, at most two.
         partition: The partition to run, or None.
+        since: Where to begin, or None.
+        until: Where to end, or None.
     """
 
     inputs: tuple[str, ...]
     configs: tuple[str, ...]
     partition: str | None
+    since: Instant | None
+    until: Instant | None
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -126,6 +133,13 @@ class Meter:
     metavar="NAME",
     help="The partition of each FILE to run. [default: `default`, or the only one]",
 )
+@since_option("Begin with the state at this time.")
+@click.option(
+    "--until",
+    callback=as_time,
+    metavar="TIME",
+    help="Compare what came in up to this time. Needs a state directory.",
+)
 @format_option
 @click.pass_context
 def command(
@@ -134,18 +148,21 @@ def command(
     inputs: tuple[str, ...],
     configs: tuple[str, ...],
     partition: str | None,
+    since: Instant | None,
+    until: Instant | None,
     output: Format,
 ) -> None:
     """Compare a feed under two configurations, two feeds, or two decision logs.
 
     Replays both sides, A and B, in virtual time. Prints the first decision that differs, and the
     state of its ask on the other side. Then prints the results by queue, by priority and by job
-    (application). Decision logs are recognised by their content. `-` is standard input.
+    (application). Decision logs are recognised by their content. `-` is standard input. A feed may
+    be a state directory; if it begins with a state, each FILE comes into force right then.
 
     Exit status: 0 if both sides decide the same, 1 if not, 2 if the arguments or a file cannot
     be used, 130 after Ctrl-C.
     """
-    arguments = Arguments(inputs, configs, partition)
+    arguments = Arguments(inputs, configs, partition, since, until)
     _check(arguments)
     left_out: list[LeftOut] = []
     warnings: list[Warned] = []
@@ -207,13 +224,42 @@ def _run(arguments: Arguments, left_out: list[LeftOut], warnings: list[Warned]) 
         warnings += [
             Warned(name_of(name), told.line, told.path, told.message) for told in configuration.told
         ]
-    if configurations:
-        comparison = _of_configurations(arguments.inputs[0], configurations, progress, left_out)
-    else:
-        comparison = _of_two(arguments.inputs, progress)
-    meter.comparison = comparison
-    with progress.line():
-        return comparison.run()
+    with ExitStack() as stack:
+        opening = Opening(arguments, progress, stack)
+        if configurations:
+            comparison = _of_configurations(opening, configurations, left_out)
+        else:
+            comparison = _of_two(opening)
+        meter.comparison = comparison
+        with progress.line():
+            return comparison.run()
+
+
+@final
+@attrs.frozen
+class Opening:
+    """Opens the inputs of a comparison.
+
+    Attributes:
+        arguments: The arguments.
+        progress: Shows how much was read.
+        stack: Closes what was opened.
+    """
+
+    arguments: Arguments
+    progress: Progress
+    stack: ExitStack
+
+    def kept(self, name: str) -> KeptFeed | None:
+        """Open a state directory; return None for a file.
+
+        Raises:
+            FeedError: If it cannot be read.
+        """
+        since, until = self.arguments.since, self.arguments.until
+        if not is_directory(name) and since is None and until is None:
+            return None
+        return self.stack.enter_context(opened(name, since=since, until=until)).kept
 
 
 def _configuration(name: str, partition: str | None) -> Configuration:
@@ -232,20 +278,33 @@ def _configuration(name: str, partition: str | None) -> Configuration:
 
 
 def _of_configurations(
-    feed: str, configurations: list[Configuration], progress: Progress, left_out: list[LeftOut]
+    opening: Opening, configurations: list[Configuration], left_out: list[LeftOut]
 ) -> Comparison:
-    first, raws = _begun(progress.read_raw(feed))
+    (feed,) = opening.arguments.inputs
+    both = (configurations[0] if len(configurations) == 2 else None, configurations[-1])
+    kept = opening.kept(feed)
+    if kept is not None:
+        try:
+            return Comparison(*sides_of_kept(kept, both, left_out), in_step=True)
+        except RefusedError as error:
+            raise FeedError(feed, f"no configuration given can come into force: {error}") from error
+    first, raws = _begun(opening.progress.read_raw(feed))
     if first is not None and is_decision(first):
         raise FeedError(name_of(feed), "is a decision log: a configuration cannot change it")
-    both = (configurations[0] if len(configurations) == 2 else None, configurations[-1])
     sides = sides_of(raws, both, name=name_of(feed), base=_base(feed), left_out=left_out)
     return Comparison(*sides, in_step=True)
 
 
-def _of_two(names: tuple[str, ...], progress: Progress) -> Comparison:
-    begun = [_begun(progress.read_raw(name)) for name in names]
+def _of_two(opening: Opening) -> Comparison:
+    names = opening.arguments.inputs
+    kept = [opening.kept(name) for name in names]
+    begun = [
+        (None, iter(())) if one is not None else _begun(opening.progress.read_raw(name))
+        for name, one in zip(names, kept, strict=True)
+    ]
     # An empty file may be a feed or a log.
     logs = {is_decision(first) for first, _ in begun if first is not None}
+    logs |= {False for one in kept if one is not None}
     if len(logs) > 1:
         (log,) = (
             name
@@ -262,7 +321,9 @@ def _of_two(names: tuple[str, ...], progress: Progress) -> Comparison:
         )
     a, b = (
         FeedSide(events_of(parse(raws, base=_base(name)), name_of(name)))
-        for name, (_, raws) in zip(names, begun, strict=True)
+        if one is None
+        else FeedSide(one.items(), facts=one.facts)
+        for name, (_, raws), one in zip(names, begun, kept, strict=True)
     )
     return Comparison(a, b)
 

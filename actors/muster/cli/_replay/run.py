@@ -21,7 +21,6 @@ from muster.cli._options import (
     STDOUT,
     UNUSABLE,
     Format,
-    as_instant,
     complain,
     error_map,
     example,
@@ -33,9 +32,10 @@ from muster.cli._options import (
 from muster.cli._progress import Progress
 from muster.cli._replay.interrupt import Interrupt
 from muster.cli._replay.live import moment
-from muster.cli._replay.report import check_apart, opened, write
+from muster.cli._replay.report import check_apart, opened as opened_report, write
 from muster.cli._replay.summary import as_map, print_summary
-from muster.feeds import DecisionLog, FeedError, FeedItem
+from muster.cli._sources import Instant, Source, as_time, opened, since_option
+from muster.feeds import DecisionLog, FeedError
 from muster.replay import Tally, Watcher, replay
 from muster.report import Board, Ending, Recorder
 
@@ -52,7 +52,8 @@ class Arguments:
         decisions: The name of the decision log, or None.
         report: The name of the report, or None.
         live: Whether to show the queues while the replay runs.
-        until_us: When to end, in microseconds, or None.
+        since: Where to begin, or None.
+        until: When to end, or None.
         strict: Whether to stop at the first refusal.
     """
 
@@ -60,7 +61,8 @@ class Arguments:
     decisions: str | None
     report: str | None
     live: bool
-    until_us: int | None
+    since: Instant | None
+    until: Instant | None
     strict: bool
 
     @property
@@ -106,13 +108,13 @@ class Arguments:
     is_flag=True,
     help="Show the queues during the replay. Standard error must be a terminal.",
 )
+@since_option("Begin with the state at this time.")
 @click.option(
     "--until",
-    "until_us",
-    callback=as_instant,
+    callback=as_time,
     metavar="TIME",
-    help="End at this time since the start, in seconds or like 1h30m. [default: when the feed "
-    "has ended and no timer is left]",
+    help="End at this time since the start, in seconds or like 1h30m; of a state directory, it may "
+    "be a date. [default: when the feed has ended and no timer is left]",
 )
 @click.option("--strict", is_flag=True, help="Stop at the first refused event.")
 @format_option
@@ -124,14 +126,15 @@ def command(
     decisions: str | None,
     report: str | None,
     live: bool,
-    until_us: int | None,
+    since: Instant | None,
+    until: Instant | None,
     strict: bool,
     output: Format,
 ) -> None:
     """Replay a feed in virtual time, and print a summary.
 
-    FEED is YAML, JSON Lines or msgpack, gzip-compressed or not; `-` is standard input. In the
-    summary a job is an application, and an ask waits from its creation until it is bound for
+    FEED is YAML, JSON Lines or msgpack, gzip-compressed or not; `-` is standard input. It may be a
+    state directory, also one in use. In the summary a job is an application, and an ask waits from its creation until it is bound for
     the first time. Ctrl-C ends the replay and prints the summary so far. It also writes the
     report, which says that the replay was interrupted. If the feed cannot be read, there is no
     report.
@@ -139,7 +142,7 @@ def command(
     Exit status: 0 if there was no error, 1 if an event was refused, 2 if the feed cannot be
     read, or the log or the report cannot be written, 130 after Ctrl-C.
     """
-    arguments = Arguments(feed, decisions, report, live, until_us, strict)
+    arguments = Arguments(feed, decisions, report, live, since, until, strict)
     arguments.check()
     tally, interrupt = Tally(), Interrupt()
     report_written = False
@@ -171,9 +174,13 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
     with ExitStack() as stack:
         stack.enter_context(interrupt)
         # Read before the log is opened: a feed that cannot be read must not empty an older log.
-        items = _begun(interrupt.reads(progress.read(arguments.feed)))
+        source = stack.enter_context(opened(arguments.feed, progress.read, since=arguments.since))
+        until_us = source.us(arguments.until, "--until")
+        items = _begun(interrupt.reads(source.items))
         check_apart(arguments.feed, arguments.decisions, arguments.report)
-        report = None if arguments.report is None else stack.enter_context(opened(arguments.report))
+        report = None
+        if arguments.report is not None:
+            report = stack.enter_context(opened_report(arguments.report))
         journals: list[DecisionLog] = []
         if arguments.decisions is not None:
             journals.append(stack.enter_context(DecisionLog(arguments.decisions)))
@@ -182,7 +189,8 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
             ending = _ending(
                 arguments,
                 interrupt,
-                items,
+                attrs.evolve(source, items=iter(items)),
+                until_us,
                 journals=journals,
                 watchers=[watcher for watcher in (recorder, board) if watcher is not None],
                 tally=tally,
@@ -194,7 +202,8 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
 def _ending(
     arguments: Arguments,
     interrupt: Interrupt,
-    items: Iterable[FeedItem],
+    source: Source,
+    until_us: int | None,
     *,
     journals: Sequence[DecisionLog],
     watchers: Sequence[Watcher],
@@ -209,11 +218,12 @@ def _ending(
     async def run() -> bool:
         with interrupt.scope():
             return await replay(
-                items,
+                source.items,
+                facts=source.facts,
                 journals=journals,
                 watchers=watchers,
                 tally=tally,
-                until_us=arguments.until_us,
+                until_us=until_us,
                 strict=arguments.strict,
             )
         return False
@@ -226,7 +236,7 @@ def _ending(
         return Ending.INTERRUPTED
     if not went_through:
         return Ending.STOPPED
-    return Ending.COMPLETE if arguments.until_us is None else Ending.UNTIL
+    return Ending.COMPLETE if until_us is None else Ending.UNTIL
 
 
 def _begun(items: Iterator[T]) -> Iterable[T]:

@@ -12,7 +12,7 @@ from muster.compare._accounts.jobs import Job, JobHistory
 from muster.compare._accounts.usage import Usage
 from muster.compare._asks import find_ask
 from muster.compare._result import Figures
-from muster.replay import Waits
+from muster.replay import Beginning, Waits
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.decisions import MICROSECONDS, Announced, Decision, Kind, Reason
 from muster_core.owners.messages.asks import Ask
@@ -132,6 +132,31 @@ class Account:
 
     # Input
 
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with a state instead of with nothing; before anything else.
+
+        Its applications count as submitted then, unless an ask of theirs came earlier. What was
+        bound before does not count as bound, and did not wait.
+        """
+        now_us = self._now_us = beginning.at_us
+        if self._machine is not None:
+            self._usage.set_capacity(self._machine.view.nodes.total, now_us)
+        came_us: dict[str, int] = {}
+        for old in beginning.asks:
+            came_us[old.app] = min(came_us.get(old.app, now_us), old.ask.came_us)
+        for app, queue in beginning.apps.items():
+            self._submit(app, queue, came_us.get(app, now_us))
+        for old in beginning.asks:
+            key = (old.app, old.ask.name)
+            if old.node is not None:
+                self._hold(key, beginning.apps[old.app], old.ask)
+            if old.was_bound:
+                self._bound_before.add(key)
+                job = self._jobs.find(old.app)
+                if job is not None:
+                    job.bound_us = job.came_us
+                    self._join(job, old.ask)
+
     def note(self, now_us: int, decisions: Sequence[Announced]) -> None:
         """Count the decisions of the batch that has just ended."""
         self._now_us = now_us
@@ -168,7 +193,10 @@ class Account:
         if state != _NEW:
             self._jobs.entered(app, state, self._now_us)
             return
-        self._jobs.submitted(app, queue, self._now_us)
+        self._submit(app, queue, self._now_us)
+
+    def _submit(self, app: str, queue: str, came_us: int) -> None:
+        self._jobs.submitted(app, queue, came_us)
         count = self._queues[queue]
         count.jobs += 1
         if count.first_us is None:

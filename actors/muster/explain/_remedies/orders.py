@@ -14,7 +14,8 @@ from muster.explain._remedies.search import Knob, least_above, smallest
 from muster.explain._remedies.settings import QueueChange, configure
 from muster.explain._trials import node_of
 from muster.explain._writing import Written, add_ask, span
-from muster_core.config.model import PreemptionPolicy, SortPolicy
+from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
+from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace, AskSnapshot
 from muster_core.values.priority import MAX_PRIORITY
 from muster_core.view.tree.queue import ViewQueue
@@ -124,7 +125,21 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
 def _policies(case: Case) -> Iterator[Remedy]:
     """Try other settings of the leaf and of the partition."""
     leaf = case.path[0].config
-    settings = leaf.settings
+    for name, value in _other_properties(case, leaf.settings):
+        change = {leaf.path: QueueChange(properties={name: value})}
+        text = f"{name}: {value} for {leaf.path}"
+        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
+        if remedy is not None:
+            yield remedy
+    if not case.machine.registry.configuration.preemption_enabled:
+        events = [configure(case.machine, {}, preemption=True)]
+        remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
+        if remedy is not None:
+            yield remedy
+
+
+def _other_properties(case: Case, settings: Settings) -> Sequence[tuple[str, str]]:
+    """Return the properties that could be set in another way for the leaf."""
     wanted: list[tuple[str, str]] = []
     if settings.blocking:
         wanted.append(("application.sort.blocking", "disabled"))
@@ -137,17 +152,9 @@ def _policies(case: Case) -> Iterator[Remedy]:
         wanted.append(("preemption.delay", span(waited_us)))
     if case.event.node is not None and not settings.required_node:
         wanted.append(("preemption.required.node", "enabled"))
-    for name, value in wanted:
-        change = {leaf.path: QueueChange(properties={name: value})}
-        text = f"{name}: {value} for {leaf.path}"
-        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
-        if remedy is not None:
-            yield remedy
-    if not case.machine.registry.configuration.preemption_enabled:
-        events = [configure(case.machine, {}, preemption=True)]
-        remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
-        if remedy is not None:
-            yield remedy
+    if any(reason.code is Code.BACKING_OFF for reason in case.explanation.reasons):
+        wanted.append(("bind.retry.delay", "0s"))
+    return wanted
 
 
 def ask_remedies(case: Case) -> Iterator[Remedy]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, final
 
 from muster.feeds import FeedItem
-from muster.replay import Census, LiveAsk
+from muster.replay import Beginning, Census, LiveAsk
 from muster.report._recording.nodes import NodeRecord
 from muster.report._recording.queues import QueueRecord, QueueRecords
 from muster.report._recording.reasons import Explains, ReasonRecord
@@ -75,6 +75,12 @@ class Recorder:
         self._has_rules = False
 
     # A watcher
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with a state instead of with nothing."""
+        self._instant_us = beginning.at_us
+        self._has_rules = beginning.has_rules
+        self._census.begin(beginning)
 
     def saw(self, item: FeedItem) -> None:
         """Record an item that is about to be submitted."""

@@ -106,6 +106,7 @@ class Fate(StrEnum):
     GOES_ON = "goes on until it is cancelled"
     FAILS_BEFORE = "fails before it has started"
     FAILS_AFTER = "fails after it has started"
+    REPORTS = "reports after it has started that it has failed"
     HANGS = "never starts"
     FORGETS = "returns without having started"
 

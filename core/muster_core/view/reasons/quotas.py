@@ -77,11 +77,12 @@ def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     if app.state is _RUNNING:
         return None
     one = leaf.next_to_start()
-    if one is app:
-        return None
-    if one is None:  # A Starting application without pending asks excludes the others.
+    if one is None:  # A Starting application of which no ask may be picked excludes the others.
         starting = (other for other in leaf.apps.values() if other.state is _STARTING)
-        one = min(starting, key=lambda other: other.identity.key)
+        one = min(starting, key=lambda other: other.identity.key, default=None)
+    # BACKOFF-6
+    if one is None or one is app:
+        return None
     path, before = leaf.config.path, one.identity.name
     message = (
         f"{path} is stateaware and lets one application start at a time: {before}, which is "

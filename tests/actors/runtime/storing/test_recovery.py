@@ -93,3 +93,7 @@ async def test_something_else_is_no_state_directory(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert "file" in await refused(file)
+
+
+async def test_what_the_system_says_of_a_folder_is_told(tmp_path: Path) -> None:
+    assert "too long" in await refused(tmp_path / ("x" * 1000))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import attrs
+
 from muster_core.config.model import Configuration
 from muster_core.events import (
     AddNode,
     BindFailed,
     Configure,
     FailBind,
+    Outcome,
+    Release,
     RemoveAsk,
     RemoveNode,
     UpdateNode,
@@ -264,6 +268,59 @@ def test_work_that_could_not_be_started() -> None:
     assert said(here, Code.BIND_FAILED) == "its last bind, on n, failed; it has held no node since"
 
 
+def test_an_ask_that_backs_off() -> None:
+    config = configuration(queue("a", properties={"bind.retry.delay": "10s"}))
+    here = tree(config, vcore=2)
+    here.settle(wish("p", vcore=2, priority=1), FailBind("p", "x", 2), wish("p", "w", vcore=2))
+    here.pass_time(3_500_000)
+    here.settle()
+
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert said(here, Code.BACKING_OFF) == (
+        "its last bind failed, so it is not tried before 10 s, 6.5 s from now"
+    )
+    # It is neither first, nor compared with the first one.
+    here.settle(wish("p", "z", vcore=2), wish("p", "y", vcore=2))
+    assert explain(here, "p/y").first == "p/y"
+    assert (explain(here).first, explain(here).levels) == ("p/y", ())
+
+    here.settle(RemoveAsk("p", "y"), Release("p", "z"))
+    here.pass_time(10_000_001)
+    left = facts(here, Code.BACKING_OFF)
+    assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 19_999_999}
+    # Asked at an instant at which the timer has not gone off yet.
+    assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
+
+
+def test_whose_turn_it_is_while_asks_back_off() -> None:
+    properties = {"bind.retry.delay": "10s", "application.sort.policy": "stateaware"}
+    here = tree(configuration(queue("a", properties=properties)))
+    here.add_app("r")
+    here.settle(wish("p"), FailBind("p", "x"))
+    # Nobody else may start, but nobody keeps it from starting either.
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+
+    here.settle(wish("r"), FailBind("r", "x"))
+    assert codes(here, "r/x") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    here.settle(wish("r", "y"), wish("r", "z", vcore=11))
+    assert here.bound() == ["r/y m"]
+    assert codes(here) == [Code.STATE_AWARE_TURN, Code.BACKING_OFF, Code.BIND_FAILED]
+
+    # The one that is Starting has its turn, though all its asks back off.
+    here.settle(RemoveAsk("r", "z"), RemoveAsk("r", "x"), BindFailed("r", "y"))
+    assert codes(here, "r/y") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert facts(here, Code.STATE_AWARE_TURN)["first"] == "r"
+
+
+# BACKOFF-13
+def test_of_work_that_failed_it_is_not_said_that_its_bind_did() -> None:
+    here = tree(configuration(queue("a", properties={"bind.retry.delay": "10s"})))
+    here.settle(attrs.evolve(wish("p"), retries=1))
+    here.settle(Release("p", "x", Outcome.FAILED))
+
+    assert codes(here) == [Code.BACKING_OFF]
+
+
 # Queues
 
 
@@ -345,6 +402,20 @@ def test_the_one_that_may_start_is_not_told_to_wait() -> None:
     assert said(here, Code.STATE_AWARE_TURN, "q/x").endswith(
         "p, which is Accepted, is before q, which is Accepted"
     )
+
+
+def test_whose_asks_all_back_off_does_not_wait_for_its_own_turn() -> None:
+    properties = {"application.sort.policy": "stateaware", "bind.retry.delay": "1s"}
+    here = tree(configuration(queue("a", properties=properties)))
+    here.settle(wish("p"), FailBind("p", "x"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+
+    here.pass_time(1_000_001)
+    here.settle(BindFailed("p", "x"))
+    here.add_app("q")
+    here.settle(wish("q"))
+    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert codes(here, "q/x") == [Code.STATE_AWARE_TURN], "p is Starting"
 
 
 def test_the_one_that_maxapplications_keeps_out_has_its_turn() -> None:

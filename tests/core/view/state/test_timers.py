@@ -10,7 +10,6 @@ from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.view.gangs.gang import ViewGang
 from muster_core.view.state.back_offs import BackOffs
-from muster_core.view.state.deadlines import Deadlines
 from muster_core.view.state.delays import Delays
 from muster_core.view.state.timers import Completion, StateEnd, Timers, WaitEnd
 from muster_core.view.tree.application import ViewApp
@@ -210,17 +209,6 @@ def test_completions_first_then_applications_by_creation() -> None:
         StateEnd(2, AppState.COMPLETING),
         StateEnd(3, AppState.COMPLETING),
     ]
-
-
-def test_far_off_deadlines_that_no_longer_stand_are_not_kept() -> None:
-    standing: list[tuple[int]] = []
-    deadlines = Deadlines[tuple[int]](lambda deadline: deadline in standing)
-    for number in range(1_000):
-        standing[:] = [(10**15 - number,)]
-        deadlines.add((10**15 - number,))
-        assert deadlines.first() == (10**15 - number,)
-        all_at_once(deadlines.tidy())
-        assert len(deadlines) < 100
 
 
 def test_all_deadlines_that_stand_are_kept() -> None:

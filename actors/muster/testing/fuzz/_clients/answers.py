@@ -76,10 +76,16 @@ class BoundJudge:
                 yield from self._of_allocation(answer)
             case muster.BindFailedError():
                 yield from self._of_failure(answer.attempts)
+            case muster.AskFailedError():
+                last = self._last()
+                if last is not None and last.reason is not Reason.FAILED:
+                    yield f"decision {last.seq} has bound it, and it did not end as failed"
             case muster.AskRemovedError() | muster.AskParkedError():
                 last = self._last()
                 if last is not None and last.end is None:
                     yield f"decision {last.seq} has bound it, and it is bound still"
+                if last is not None and last.for_good:
+                    yield f"decision {last.seq} has bound it, and it has failed"
             case _:
                 pass
 
@@ -151,10 +157,18 @@ class EndJudge:
                 yield from self._of_reason(answer)
             case muster.AllocationEndedError():
                 yield from self._of_reason(answer.reason)
-                if type(answer) is not _CLASSES.get(answer.reason, muster.AllocationLostError):
+                if type(answer) not in self._classes(answer.reason):
                     yield f"that is not how {answer.reason.value} is said"
             case _:
                 pass
+
+    def _classes(self, reason: Reason) -> set[type[muster.AllocationEndedError]]:
+        if reason is not Reason.FAILED:
+            return {_CLASSES.get(reason, muster.AllocationLostError)}
+        if self._bound is not None and self._bound.for_good:
+            return {muster.AllocationEndedError}
+        # An ask with a retry left may be removed in the batch in which it has failed.
+        return {muster.AllocationEndedError, muster.AllocationLostError}
 
     def _of_reason(self, reason: Reason) -> Iterator[str]:
         if self._bound is None:

@@ -71,6 +71,8 @@ async def _work(plan: Bind, started: Callable[[], None]) -> None:
     await sleep_us(plan.work_us)
     if plan.fate is Fate.FAILS_AFTER:
         raise PlannedFailureError
+    if plan.fate is Fate.REPORTS:
+        raise muster.WorkFailedError("as planned")
     if plan.fate is Fate.GOES_ON:
         await trio.sleep_forever()
 

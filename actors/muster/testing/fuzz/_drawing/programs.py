@@ -45,6 +45,7 @@ _FATES: Final = (
     Fate.FAILS_AFTER,
     Fate.HANGS,
     Fate.FORGETS,
+    Fate.REPORTS,
 )
 
 

@@ -35,12 +35,14 @@ class Allocated:
         node: The node.
         batch: The number of the batch that bound it.
         end: The decision that released it, or None while it lasts.
+        for_good: Whether it ended as failed when the ask had no retry left.
     """
 
     seq: int
     node: str | None
     batch: int
     end: Announced | None = None
+    for_good: bool = False
 
     @property
     def reason(self) -> Reason | None:
@@ -56,11 +58,13 @@ class Life:
     Attributes:
         index: The index of the event that added it.
         sure: Whether that event was an ``add_ask``, and no manifest may have changed the ask.
+        retries: How many retries it has left.
         allocations: Its allocations, except those that ended in the batch in which they began.
     """
 
     index: int
     sure: bool
+    retries: int = 0
     allocations: list[Allocated] = attrs.field(factory=list[Allocated])
 
 
@@ -105,7 +109,8 @@ class History:
         match event:
             case AddAsk():
                 for name in event.names():
-                    self.lives.setdefault((event.app, name), []).append(Life(index, sure=True))
+                    life = Life(index, sure=True, retries=event.retries)
+                    self.lives.setdefault((event.app, name), []).append(life)
             case Apply(objects):
                 for content in (one.content for one in objects):
                     if isinstance(content, PodObject):
@@ -132,6 +137,10 @@ class History:
         elif decision.kind is _RELEASED and ask in self.lasting:
             allocated = self.lasting.pop(ask)
             allocated.end = one
+            if decision.reason is Reason.FAILED:
+                life = self._latest(ask, self.entered)
+                allocated.for_good = life.retries == 0
+                life.retries -= 1
             if allocated.batch == self._batch:  # No caller can have seen it.
                 self.lives[ask][-1].allocations.remove(allocated)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from muster.store._meta import Anchor
 from muster.store._rows import Checkpoint, part_digest
-from muster.store._select import anchor_at
+from muster.store._sql.select import anchor_at
 from muster.store._trouble import damaged
 
 

@@ -1,0 +1,316 @@
+"""A state directory stands wherever a command takes a feed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster.config_files import parse_configuration
+from muster_core.decisions import Announced
+from muster_core.events import AddApp, AddAsk, AddNode, Configure, RemoveApp
+from tests.actors.cli.helpers import run, run_json, written
+from tests.actors.kept import ONE, Keeper, S, decisions_in, small
+
+# COMMAND-12
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory with four batches and a checkpoint after the second one."""
+    return small(tmp_path / "state").close()
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Path:
+    """The same, but the first batch was removed."""
+    keeper = small(tmp_path / "later")
+    keeper.prune(2 * S)
+    return keeper.close()
+
+
+def as_lines(decisions: list[Announced]) -> list[object]:
+    return [json.loads(json.dumps(one.as_map())) for one in decisions]
+
+
+def logged(log: Path) -> list[object]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_replay(directory: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    status, found = run_json("replay", directory, "--decisions", log, "--until", "4")
+
+    assert logged(log) == as_lines(decisions_in(directory))
+    assert (status, found["asks_bound"], found["refused"]) == (1, 2, 1)
+    assert found["virtual_s"] == 4
+
+
+def test_replay_from_a_checkpoint(later: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    status, found = run_json("replay", later, "--decisions", log, "--until", "4")
+
+    assert logged(log) == as_lines(decisions_in(later))[-len(logged(log)) :]
+    assert logged(log)
+    # The first ask was bound before.
+    assert (status, found["asks_bound"], found["asks_running"]) == (1, 1, 1)
+    assert (found["virtual_s"], found["utilisation"]) == (2, {"vcore": 0.5})
+    assert [queue["jobs"] for queue in found["queues"]] == [1]
+
+
+@pytest.mark.parametrize("since", ["3", "2023-11-14T22:13:23Z", "2023-11-14 23:13:23+01:00"])
+def test_replay_since_an_instant(directory: Path, tmp_path: Path, since: str) -> None:
+    # COMMAND-14
+    log = tmp_path / "log.jsonl"
+    status, found = run_json(
+        "replay", directory, "--decisions", log, "--since", since, "--until", "4"
+    )
+
+    kept = [one for one in decisions_in(directory) if one.at_us >= 3 * S]
+    assert logged(log) == as_lines(kept)
+    assert (status, found["asks_bound"], found["asks_running"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["directory", "later"])
+def test_a_report(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    result = run("replay", request.getfixturevalue(name), "--report", report)
+
+    assert result.exit_code == 1, result.output
+    assert "root.q" in report.read_text()
+
+
+@pytest.mark.parametrize(("name", "batches", "events"), [("directory", 4, 5), ("later", 2, 2)])
+def test_check(name: str, batches: int, events: int, request: pytest.FixtureRequest) -> None:
+    checked: Path = request.getfixturevalue(name)
+
+    result = run("check", checked)
+    assert result.stdout == f"{checked}: ok ({events} events, {batches} batches)\n"
+    assert result.exit_code == 0
+    status, found = run_json("check", checked)
+    assert (status, found["feeds"][0]["batches"]) == (0, batches)
+
+
+def test_check_finds_what_is_decided_otherwise(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.lie(5 * S)
+    directory = keeper.close()
+
+    result = run("check", directory)
+    assert result.exit_code == 1
+    place, found, last = result.stdout.partition(": expected ")[0], result.stdout, result.stdout
+    assert place == f"{directory}: event 4: batch 5, decision 12"
+    assert "kind='bound' app='a' ask='lie'" in found
+    assert "found none" in found
+    assert last.endswith(f"{directory}: 1 difference (5 events, 5 batches)\n")
+
+
+def test_explain(directory: Path, later: Path) -> None:
+    for place in (directory, later):
+        status, found = run_json("explain", place, "--at", "2023-11-14T22:13:23Z", "--ask", "a/one")
+
+        assert (status, found["at"], found["fate"], found["since"]) == (0, 3, "completed", 3)
+
+
+def test_explain_what_is_bound(directory: Path) -> None:
+    # The checkpoint is of the batch that has bound it.
+    status, found = run_json("explain", directory, "--at", "2.5", "--ask", "a/one")
+
+    assert (status, found["fate"], found["node"], found["since"]) == (0, "bound", "n", 2)
+    assert found["index"] == 2
+
+
+def test_explain_what_is_bound_since_before_what_is_kept(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.checkpoint()
+    keeper.run(5 * S, [AddAsk("a", "three", ONE)])
+    keeper.prune(5 * S)
+    directory = keeper.close()
+
+    status, found = run_json("explain", directory, "--ask", "a/two")
+    assert (status, found["fate"], found["since"], found["index"]) == (0, "bound", None, None)
+    result = run("explain", directory, "--ask", "a/two")
+    assert result.stdout == "5 s: a/two is bound on n in root.q since before what is kept\n"
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_explain_what_is_pending_since_before_a_checkpoint(tmp_path: Path, pruned: bool) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.run(5 * S, [AddAsk("a", "three", ONE)])
+    keeper.checkpoint()
+    keeper.run(6 * S, [AddAsk("a", "four", ONE)])
+    if pruned:
+        keeper.prune(6 * S)
+    directory = keeper.close()
+    plain = tmp_path / "feed.jsonl"
+    if not pruned:
+        assert run("convert", directory, plain).exit_code == 0
+
+    status, found = run_json("explain", directory, "--ask", "a/three", "--at", "6")
+    assert (status, found["fate"], found["since"]) == (0, "pending", 5)
+    assert found["remedies"]
+    assert found["index"] == (None if pruned else 5)
+    if not pruned:
+        _, same = run_json("explain", plain, "--ask", "a/three", "--at", "6")
+        assert found["remedies"] == same["remedies"]
+
+
+def test_explain_all(directory: Path, later: Path) -> None:
+    for place in (directory, later):
+        result = run("explain", place, "--all")
+
+        assert result.exit_code == 0
+        assert result.stderr.startswith(f"{place}:event 4: refused: ask: ")
+
+
+def test_explain_all_tells_what_was_refused_before_a_checkpoint(tmp_path: Path) -> None:
+    keeper = small(tmp_path / "state")
+    keeper.checkpoint()
+    directory = keeper.close()
+
+    result = run("explain", directory, "--all")
+    assert result.stderr.startswith(f"{directory}:event 4: refused: ask: ")
+
+
+def test_checking_one_in_use(tmp_path: Path) -> None:
+    keeper: Keeper = small(tmp_path / "state")
+
+    assert run("check", keeper.directory).exit_code == 0
+    keeper.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", "DIR"),
+        ("check", "DIR"),
+        ("explain", "DIR", "--all"),
+        ("compare", "DIR", "DIR"),
+        ("convert", "DIR", "-"),
+    ],
+)
+def test_a_directory_that_is_no_state_directory(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    result = run(*(str(tmp_path) if word == "DIR" else word for word in arguments))
+
+    assert result.exit_code == 2
+    assert result.stderr == f"{tmp_path}: is no state directory: there is no muster.db in it\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--since", "1", "--since needs a state directory"),
+        ("--until", "2026-01-01", "--until: only a state directory knows dates"),
+    ],
+)
+def test_options_that_a_feed_cannot_have(
+    option: str, value: str, message: str, tmp_path: Path
+) -> None:
+    # COMMAND-14
+    feed = written(tmp_path / "feed.yaml", "- {op: settle}\n")
+    result = run("replay", feed, option, value)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("2023-11-14", "--until: is before the start of the directory, 2023-11-14T22:13:20+00:00"),
+        ("2023-13-14", "is no date: write it like 2026-01-31 or 2026-01-31T18:30:00Z"),
+    ],
+)
+def test_dates_that_are_wrong(directory: Path, value: str, message: str) -> None:
+    # COMMAND-14
+    result = run("replay", directory, "--until", value)
+
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", "").split())
+
+
+def test_an_instant_that_was_removed(later: Path) -> None:
+    # COMMAND-14
+    result = run("replay", later, "--since", "1")
+
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"{later / 'muster.db'}: batches up to 1 were removed, and the state is known only after "
+        "batch 2, at 2 s: begin later\n"
+    )
+
+
+# Comparing
+
+SLOW = "partitions: [{name: default, queues: [{name: q, resources: {max: {vcore: 0}}}]}]"
+PLAIN = "partitions: [{name: default, queues: [{name: q}]}]"
+
+
+def configured(directory: Path) -> Keeper:
+    """Keep three batches; the first one has the configuration."""
+    keeper = Keeper(directory)
+    keeper.run(S, [as_event(PLAIN), AddNode("n", ONE), AddApp("a", "root.q")])
+    keeper.run(2 * S, [AddAsk("a", "one", ONE, run_for_us=S)])
+    keeper.run(4 * S, [AddAsk("a", "two", ONE, run_for_us=S)])
+    return keeper
+
+
+def as_event(text: str) -> Configure:
+    return Configure(parse_configuration(text.encode(), file="x"))
+
+
+def test_compare_with_another_configuration(tmp_path: Path) -> None:
+    directory = configured(tmp_path / "state").close()
+    status, found = run_json(
+        "compare", directory, "--config", written(tmp_path / "slow.yaml", SLOW)
+    )
+
+    assert (status, found["first"]["at"]) == (1, 2)
+    assert [found["all"][side]["asks_bound"] for side in ("a", "b")] == [2, 0]
+    assert [one["index"] for one in found["left_out"]] == [0]
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_compare_what_came_since_an_instant(tmp_path: Path, pruned: bool) -> None:
+    # COMMAND-14, COMMAND-15
+    keeper = configured(tmp_path / "state")
+    if pruned:
+        keeper.checkpoint()
+        keeper.run(6 * S, [AddAsk("a", "three", ONE, run_for_us=S)])
+        keeper.prune(6 * S)
+    directory = keeper.close()
+    since = () if pruned else ("--since", "2023-11-14T22:13:22.5Z")
+    slow = written(tmp_path / "slow.yaml", SLOW)
+    status, found = run_json("compare", directory, *since, "--config", slow)
+
+    # What was bound before stays bound until it has ended.
+    assert status == 1
+    assert [found["all"][side]["asks_bound"] for side in ("a", "b")] == [1, 0]
+    assert [found["all"][side]["jobs"] for side in ("a", "b")] == [1, 1]
+    assert found["first"]["at"] == (6 if pruned else 4)
+    assert found["left_out"] == []
+    same = run("compare", directory, *since, "--config", written(tmp_path / "same.yaml", PLAIN))
+    assert same.exit_code == 0, same.output
+
+
+def test_compare_two(tmp_path: Path) -> None:
+    a = configured(tmp_path / "a").close()
+    keeper = configured(tmp_path / "b")
+    keeper.run(4 * S, [RemoveApp("a")])
+    b = keeper.close()
+
+    assert run("compare", a, a).exit_code == 0
+    assert run("compare", a, b).exit_code == 1
+    assert run("compare", a, b, "--until", "3").exit_code == 0
+
+
+def test_compare_with_a_configuration_that_cannot_come_in(tmp_path: Path) -> None:
+    directory = configured(tmp_path / "state").close()
+    other = written(
+        tmp_path / "other.yaml", PLAIN.replace("name: q", "name: q, queues: [{name: r}]")
+    )
+    result = run("compare", directory, "--since", "3", "--config", other)
+
+    assert result.exit_code == 2
+    assert "no configuration given can come into force" in result.stderr
