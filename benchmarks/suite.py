@@ -98,6 +98,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("latency", "how long other tasks wait"),
         _module("evictions", "what reclaim and preemption cost"),
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
+        _module("store", "what it costs to keep the state on disk"),
         _module("philly", "replaying two clusters of the Philly trace"),
         _whole_trace(trace),
         _module("startup", "starting the command"),

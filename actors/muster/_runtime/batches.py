@@ -78,7 +78,10 @@ class Decided:
     gangs: set[str]
 
     async def let_go(self, pace: Pace) -> None:
-        """Free the memory of the decisions in pieces, when nobody needs them any more."""
+        """Free the memory of the batch in pieces, when nobody needs it any more."""
+        if self.events:
+            events, self.events = [*self.events], ()
+            await pace.let_go(events, shield=True)
         kept, self.announced = self.announced, ()
         announced: list[Announced] = []
         for piece in slices(kept):  # The journal may keep the sequence itself.

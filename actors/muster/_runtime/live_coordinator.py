@@ -275,7 +275,7 @@ class LiveCoordinator:
         if self._storage is not None and self._announcer is not None:
             await self._announcer.close()
             with self._blame.taken():
-                await self._storage.keep_checkpoint(await self._batches.facts())
+                await self._storage.keep_checkpoint([await self._batches.facts()])
         await self._batches.close()
 
     def _now_us(self) -> int:
@@ -327,12 +327,12 @@ class LiveCoordinator:
             call.answer.fail(RefusedError("there is no store: pass `store` to open_scheduler"))
             return
         await self._announcer.catch_up()
-        self._nursery.start_soon(self._keep_checkpoint, await self._batches.facts(), call)
+        self._nursery.start_soon(self._keep_checkpoint, [await self._batches.facts()], call)
 
-    async def _keep_checkpoint(self, facts: Facts, call: TakeCheckpoint | None) -> None:
+    async def _keep_checkpoint(self, taken: list[Facts], call: TakeCheckpoint | None) -> None:
         assert self._storage is not None, "a checkpoint without a store"
         try:
-            await self._storage.keep_checkpoint(facts)
+            await self._storage.keep_checkpoint(taken)
             if call is not None:
                 call.answer.give(None)
         finally:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from muster_core.structures.steps import Steps
 
+_AT_ONCE: Final = 8
+"""How many items of a long tuple are taken apart in one step; each may hold many by itself."""
+
 PART_BYTES: Final = 256 * 1024
 """How large a part is at least, in bytes, but for the last one. Each is one transaction."""
 
@@ -79,8 +82,8 @@ def _pieces(value: Any, wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - of an
             for part, hint in zip(value, get_args(wanted), strict=True):
                 yield from _pieces(part, hint)
         else:
-            for at in range(0, len(value), SIZE):
-                yield from _items(value[at : at + SIZE], item)
+            for at in range(0, len(value), _AT_ONCE):
+                yield from _items(value[at : at + _AT_ONCE], item)
 
 
 def _items(values: tuple[Any, ...], wanted: Any) -> Iterator[bytes]:  # noqa: ANN401 - as above

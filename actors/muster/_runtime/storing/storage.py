@@ -122,26 +122,33 @@ class Storage:
         due = self._events >= self._options.checkpoint_every
         return due and not self._checkpointing.locked()
 
-    async def keep_checkpoint(self, facts: Facts) -> None:
+    async def keep_checkpoint(self, taken: list[Facts]) -> None:
         """Write a checkpoint, and remove the history that it makes superfluous.
 
         Args:
-            facts: The state after a batch that is on disk.
+            taken: The state after a batch that is on disk, and nothing else. It is taken out, so
+                that its memory can be freed in pieces.
 
         Raises:
             StoreError: If it cannot be written.
         """
+        facts = taken.pop()
         async with self._checkpointing:
-            batch = facts.coordinator.batches
-            if batch == self._covered:
-                return
-            self._events = 0
-            parts = await self._pace.take(state_in_parts(facts))
-            for number, part in enumerate(parts):
-                last = number == len(parts) - 1
-                await self._run(self._put_part, batch, number, part, last)
-            self._covered = batch
-            await self._prune(facts.coordinator.now_us)
+            if facts.coordinator.batches != self._covered:
+                await self._write_checkpoint(facts)
+        apps = [*facts.apps]
+        del facts
+        await self._pace.let_go(apps)
+
+    async def _write_checkpoint(self, facts: Facts) -> None:
+        batch = facts.coordinator.batches
+        self._events = 0
+        parts = await self._pace.take(state_in_parts(facts))
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            await self._run(self._put_part, batch, number, part, last)
+        self._covered = batch
+        await self._prune(facts.coordinator.now_us)
 
     def _put_part(self, batch: int, number: int, part: bytes, last: bool) -> None:
         self._writer.put_part(batch, number, part, last=last)
