@@ -34,12 +34,14 @@ class Printer:
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
         """Print a page from its first line on."""
+        (self._folder / allocation.ask).write_text("0")
         started()
         await self._print(allocation.ask, 0)
 
     async def resume(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
         """Go on with a page that was being printed when the service was killed."""
-        printed = int((self._folder / allocation.ask).read_text() or 0)
+        written = (self._folder / allocation.ask).read_text()  # raises if run() had not begun
+        printed = int(written or 0)
         say(f"{allocation.ask}: goes on after line {printed}")
         started()
         await self._print(allocation.ask, printed)

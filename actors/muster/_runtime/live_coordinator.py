@@ -275,7 +275,7 @@ class LiveCoordinator:
         if self._storage is not None and self._announcer is not None:
             await self._announcer.close()
             with self._blame.taken():
-                await self._storage.keep_checkpoint([await self._batches.facts()])
+                await self._storage.keep_checkpoint([await self._batches.facts()], self._now_us())
         await self._batches.close()
 
     def _now_us(self) -> int:
@@ -332,7 +332,7 @@ class LiveCoordinator:
     async def _keep_checkpoint(self, taken: list[Facts], call: TakeCheckpoint | None) -> None:
         assert self._storage is not None, "a checkpoint without a store"
         try:
-            await self._storage.keep_checkpoint(taken)
+            await self._storage.keep_checkpoint(taken, self._now_us())
             if call is not None:
                 call.answer.give(None)
         finally:

@@ -169,7 +169,7 @@ class Ask:
                     return status.held
                 _check_not_failed(name, status.held)
                 if status.is_given_up:
-                    msg = f"{name} was removed: its work failed {status.failures} times in a row"
+                    msg = f"{name} was removed: its work could not be started, {status.failures} times in a row"
                     raise BindFailedError(msg, status.failures) from status.error
                 msg = f"{name} was removed"
                 raise AskRemovedError(msg)

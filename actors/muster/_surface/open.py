@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from muster._runtime.mailbox import Interleave
     from muster._runtime.storing.storage import Storage
     from muster_core.snapshots import Statistics
+
+_DAY_US: Final = 86_400_000_000
 
 CHECKPOINT_EVERY: Final = 50_000
 """The default for after how many events a checkpoint is taken."""
@@ -86,7 +90,8 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
             end of the process, also by ``kill -9``, and costs less.
         checkpoint_every: After how many events a checkpoint is taken, from which the next start
             goes on.
-        keep: How long history is kept, in seconds or as a duration; default: for ever.
+        keep: How long history is kept: a number of seconds, or a duration such as ``12h`` or
+            ``30d``; default: for ever.
         interleave: Awaited by every owner before it reads its mailbox. Tests use it to change
             the order of tasks, on which no decision depends.
 
@@ -216,13 +221,13 @@ def store_options(
         EventError: If an argument is invalid.
     """
     if durability not in get_args(Durability):
-        msg = f"durability: {durability!r}: there are {', '.join(get_args(Durability))}"
+        msg = f"durability: {durability!r}: must be one of {', '.join(get_args(Durability))}"
         raise EventError(msg)
     if checkpoint_every < 1:
         msg = f"checkpoint_every: {checkpoint_every!r} events: must be 1 or more"
         raise EventError(msg)
     try:
-        keep_us = None if keep is None else parse_duration(keep)
+        keep_us = None if keep is None else _span_us(keep)
     except MusterError as error:
         msg = f"keep: {error}"
         raise EventError(msg) from None
@@ -231,7 +236,20 @@ def store_options(
         raise EventError(msg)
     if store is None:
         return None
+    if not os.fspath(store):
+        msg = "store: the name of the folder is empty"
+        raise EventError(msg)
     return StoreOptions(Path(store), durability, checkpoint_every, keep_us)
+
+
+def _span_us(written: float | str) -> int:
+    """Return how long history is kept, in microseconds; days are written as ``7d``.
+
+    Raises:
+        QuantityError: If it is no duration.
+    """
+    days = re.fullmatch(r"([0-9]{1,6})d", written) if isinstance(written, str) else None
+    return parse_duration(written) if days is None else int(days[1]) * _DAY_US
 
 
 def _check_limits(timeout: float, attempts: int | None) -> None:

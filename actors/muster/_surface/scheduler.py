@@ -157,7 +157,7 @@ class Scheduler(Operations):
             ClosedSchedulerError: If the scheduler is closed.
         """
         if state is not None and state not in set(AskPlace):
-            msg = f"state: {state!r}: there are {', '.join(AskPlace)}"
+            msg = f"state: {state!r}: must be one of {', '.join(AskPlace)}"
             raise EventError(msg)
         place = None if state is None else AskPlace(state)
         call = ListAsks(place, None if queue is None else path_of(queue), app)

@@ -86,12 +86,12 @@ class Lock:
     def _refusal(self) -> str:
         facts = holder_of(self._path.parent)
         if facts is None:
-            return "another process writes to the directory: end it, or use another directory"
+            return "another process has the directory open for writing: end it, or use another directory"
         whom = f"process {facts.get('pid')} on {facts.get('host')}"
         if facts.get("pid") == os.getpid() and facts.get("host") == socket.gethostname():
-            whom = f"this process ({facts.get('pid')}) itself"
+            whom = f"this process ({facts.get('pid')})"
         return (
-            f"{whom} writes to the directory since {facts.get('since')} "
+            f"{whom} has had the directory open for writing since {facts.get('since')} "
             f"(command: {facts.get('command')}): end it, or use another directory"
         )
 

@@ -133,7 +133,7 @@ def test_compacting_what_is_in_use_is_refused(tmp_path: Path) -> None:
         result = run("store", tmp_path, "--compact")
 
     assert result.exit_code == 2
-    assert "itself writes to the directory" in result.stderr
+    assert "has had the directory open for writing" in result.stderr
 
 
 def test_what_is_no_state_directory(tmp_path: Path) -> None:

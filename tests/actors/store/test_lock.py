@@ -95,7 +95,7 @@ def test_the_same_process_cannot_open_it_twice(tmp_path: Path) -> None:
     # STORE-14
     directory = tmp_path / "state"
     with made(directory, 1) as writer:
-        with pytest.raises(StoreError, match=rf"this process \({os.getpid()}\) itself writes"):
+        with pytest.raises(StoreError, match=rf"this process \({os.getpid()}\) has had the directory"):
             StateWriter.open(directory)
         writer.append(rows(2, 2))
     assert numbers(directory) == [1, 2]
@@ -115,7 +115,7 @@ def test_a_holder_that_is_not_known_is_refused_all_the_same(tmp_path: Path, cont
     directory = tmp_path / "state"
     with made(directory, 1):
         (directory / "lock").write_bytes(content)
-        with pytest.raises(StoreError, match="another process writes to the directory"):
+        with pytest.raises(StoreError, match="another process has the directory open for writing"):
             StateWriter.open(directory)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, cast, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 import attrs
 import trio
@@ -15,6 +16,8 @@ from muster_core.decisions import Reason
 
 if TYPE_CHECKING:
     from muster._runtime.clients.tracking import Closed, Held, TrackedAsk
+
+_LOG: Final = logging.getLogger("muster.binder")
 
 Work = Callable[["TrackedAsk", "Held", Callable[[], None]], Awaitable[None]]
 """Does the work of one allocation, and calls the last argument when the work has started."""
@@ -199,6 +202,8 @@ class Bindings:
         if error is None or failure is not None:
             await self._tell(WorkEnded(job.ask, job.held, failure))
         else:
+            name = f"{job.ask.app}/{job.ask.name}"
+            _LOG.warning("the work of %s could not be started", name, exc_info=error)
             await self._tell(StartFailed(job.ask, job.held, error))
         job.has_told = True
 

@@ -122,12 +122,13 @@ class Storage:
         due = self._events >= self._options.checkpoint_every
         return due and not self._checkpointing.locked()
 
-    async def keep_checkpoint(self, taken: list[Facts]) -> None:
+    async def keep_checkpoint(self, taken: list[Facts], now_us: int) -> None:
         """Write a checkpoint, and remove the history that it makes superfluous.
 
         Args:
             taken: The state after a batch that is on disk, and nothing else. It is taken out, so
                 that its memory can be freed in pieces.
+            now_us: The present instant, in microseconds since the origin.
 
         Raises:
             StoreError: If it cannot be written.
@@ -136,6 +137,7 @@ class Storage:
         async with self._checkpointing:
             if facts.coordinator.batches != self._covered:
                 await self._write_checkpoint(facts)
+            await self._prune(now_us)
         apps = [*facts.apps]
         del facts
         await self._pace.let_go(apps)
@@ -148,7 +150,6 @@ class Storage:
             last = number == len(parts) - 1
             await self._run(self._put_part, batch, number, part, last)
         self._covered = batch
-        await self._prune(facts.coordinator.now_us)
 
     def _put_part(self, batch: int, number: int, part: bytes, last: bool) -> None:
         self._writer.put_part(batch, number, part, last=last)

@@ -176,7 +176,7 @@ async def test_too_many_failures_in_a_row_remove_the_ask(
 
         assert caught.value.attempts == attempts == len(worker.runs)
         assert caught.value.__cause__ is worker.last.error
-        times = f"its work failed {attempts} times in a row"
+        times = f"its work could not be started, {attempts} times in a row"
         assert str(caught.value) == f"ask a/k was removed: {times}"
         snapshot = await scheduler.snapshot()
         assert snapshot.apps["a"].asks == ()

@@ -69,6 +69,19 @@ async def test_without_a_store_there_is_none() -> None:
             await scheduler.checkpoint()
 
 
+async def test_history_goes_also_if_nothing_new_came(tmp_path: Path) -> None:
+    clock = SetClock()
+    await begin(tmp_path, clock)
+    clock.move(30 * 86400)
+    async with muster.open_scheduler(store=tmp_path, clock=clock):
+        await trio.lowlevel.checkpoint()
+    clock.move(8 * 86400)
+    async with muster.open_scheduler(store=tmp_path, clock=clock, keep="7d"):
+        await trio.lowlevel.checkpoint()
+    with StateReader(tmp_path) as reader:
+        assert reader.meta.anchor.batch == reader.last().batch
+
+
 async def test_history_goes_when_a_checkpoint_covers_it(tmp_path: Path) -> None:
     clock = SetClock()
     await begin(tmp_path, clock)

@@ -56,7 +56,7 @@ async def test_everything_is_there_again(tmp_path: Path) -> None:
 
 async def test_a_state_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     async with muster.open_scheduler(store=tmp_path) as scheduler:
-        with pytest.raises(muster.EventError, match="state: 'running': there are pending"):
+        with pytest.raises(muster.EventError, match="state: 'running': must be one of pending"):
             await scheduler.asks(state="running")
 
 
@@ -159,10 +159,11 @@ async def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"durability": "none"}, "durability: 'none': there are full, process"),
+        ({"durability": "none"}, "durability: 'none': must be one of full, process"),
         ({"checkpoint_every": 0}, "checkpoint_every: 0 events: must be 1 or more"),
         ({"keep": "a week"}, "keep: 'a week' is not a duration"),
         ({"keep": 0}, "keep: 0: must be above 0"),
+        ({"keep": "0d"}, "keep: '0d': must be above 0"),
     ],
 )
 async def test_a_bad_option_is_refused(
