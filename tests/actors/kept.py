@@ -52,6 +52,7 @@ class Keeper:
         self.scheduler = PlainScheduler()
         self._checkpoints = checkpoints
         self._number = 0
+        self._instants: list[int] = []
         self._index = 0
         self._writer = StateWriter.create(directory, NEW, durability="process")
 
@@ -75,6 +76,7 @@ class Keeper:
         self.scheduler.settle(at_us)
         announced, self.scheduler.announced = self.scheduler.announced, []
         self._number += 1
+        self._instants.append(at_us)
         seq = self._writer.last.seq
         self._writer.append([row_of(self._number, at_us, tuple(events), tuple(announced), seq)])
         if self._number in self._checkpoints:
@@ -93,8 +95,14 @@ class Keeper:
         self._writer.put_checkpoint(self._number, parts)
 
     def prune(self, before_us: int) -> None:
-        """Remove the batches before an instant that the newest checkpoint covers."""
-        while self._writer.prune(before_us):
+        """Remove batches before an instant that the newest checkpoint covers.
+
+        So a pruning is left that was cut short: what is left need not begin with a checkpoint.
+        """
+        older = sum(at_us < before_us for at_us in self._instants)
+        if older:
+            self._writer.prune(10**18, most=older)
+        while self._writer.prune(0):  # The checkpoints before what is left go, too.
             pass
 
     def close(self) -> Path:

@@ -62,6 +62,8 @@ def _foremost(
     failures = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
     if not failures:  # All were cancelled from outside; an error of the body comes first.
         return group if leaving is None else leaving
+    # What failed only because of another failure says nothing new, such as a second write.
+    failures = [error for error in failures if error.__cause__ not in failures]
     if len(failures) == 1 or all(isinstance(one, BrokenSchedulerError) for one in failures):
         return failures[0]
     return group.derive(failures)

@@ -17,7 +17,9 @@ from muster.cli._options import (
     name_of,
     print_json,
 )
-from muster.feeds import Encoding, FeedError, convert
+from muster.cli._sources import Instant, as_time, since_option
+from muster.export import Exported, export
+from muster.feeds import Encoding, FeedError, convert, is_directory, origin_of
 
 ENCODING = click.Choice([encoding.value for encoding in Encoding])
 
@@ -38,17 +40,37 @@ ENCODING = click.Choice([encoding.value for encoding in Encoding])
     type=ENCODING,
     help="The encoding of OUT. [default: detected from its name; jsonl for standard output]",
 )
+@since_option("Begin with the state at this time, as events that lead to it.")
+@click.option(
+    "--until",
+    callback=as_time,
+    metavar="TIME",
+    help="Write what came in up to this time. Needs a state directory.",
+)
+@click.option(
+    "--expect",
+    "expects",
+    is_flag=True,
+    help="Write what happened as `expect` after each batch. Needs a state directory.",
+)
 @format_option
 @click.pass_context
 def command(
     context: click.Context,
+    *,
     source: str,
     target: str,
     source_encoding: str | None,
     target_encoding: str | None,
+    since: Instant | None,
+    until: Instant | None,
+    expects: bool,
     output: Format,
 ) -> None:
     """Write a feed in another encoding; it replays the same.
+
+    IN may be a state directory: what was let in is written as a feed. What the feed cannot say as it
+    was is told on standard error; without --since that is nothing.
 
     The name of OUT determines its encoding: .yaml, .jsonl or .msgpack; add .gz for gzip. `-` is
     standard input or output. The field `file` of a `configure` event does not change: it is
@@ -58,19 +80,65 @@ def command(
     Exit status: 0, or 2 if IN cannot be read or OUT cannot be written.
     """
     to_stdout = target == STDOUT
+    to = None if target_encoding is None else Encoding(target_encoding)
+    notes: tuple[str, ...] = ()
     try:
-        events = convert(
-            source,
-            target,
-            source_encoding=None if source_encoding is None else Encoding(source_encoding),
-            target_encoding=None if target_encoding is None else Encoding(target_encoding),
-        )
+        if is_directory(source):
+            if source_encoding is not None:
+                raise click.UsageError("--from: a state directory has no encoding")
+            exported = _export(source, target, to, since, until, expects=expects)
+            events, notes = exported.events, exported.notes
+        else:
+            _check(since, until, expects=expects)
+            given = None if source_encoding is None else Encoding(source_encoding)
+            events = convert(source, target, source_encoding=given, target_encoding=to)
     except FeedError as error:
         complain(str(error))
         if output is Format.JSON:
             print_json({"error": error_map(error)}, err=to_stdout)
         context.exit(UNUSABLE)
+    for note in notes:
+        complain(f"{source}: {note}")
     if output is Format.JSON:
-        print_json({"in": name_of(source), "out": target, "events": events}, err=to_stdout)
+        told = {"in": name_of(source), "out": target, "events": events}
+        print_json(told | ({"notes": [*notes]} if is_directory(source) else {}), err=to_stdout)
     elif not to_stdout:
         click.echo(f"{target}: {counted(events, 'event')} from {name_of(source)}")
+
+
+def _check(since: Instant | None, until: Instant | None, *, expects: bool) -> None:
+    """Refuse options that only a state directory can have.
+
+    Raises:
+        click.UsageError: If one is given.
+    """
+    given = (("--since", since is not None), ("--until", until is not None), ("--expect", expects))
+    for option, is_given in given:
+        if is_given:
+            raise click.UsageError(f"{option} needs a state directory")
+
+
+def _export(
+    directory: str,
+    target: str,
+    encoding: Encoding | None,
+    since: Instant | None,
+    until: Instant | None,
+    *,
+    expects: bool,
+) -> Exported:
+    """Write a state directory as a feed.
+
+    Raises:
+        FeedError: If it cannot be read or written.
+        click.UsageError: If an instant is not possible.
+    """
+    origin_us = origin_of(directory)
+    return export(
+        directory,
+        target,
+        since_us=None if since is None else since.since(origin_us, "--since"),
+        until_us=None if until is None else until.since(origin_us, "--until"),
+        expects=expects,
+        encoding=encoding,
+    )

@@ -28,6 +28,7 @@ from muster.feeds._kept import KeptFeed, is_directory, origin_of, run_again
 from muster.feeds._log import DecisionLog
 from muster.feeds._ops import AT, OPS, Op
 from muster.feeds._parse import parse, read_feed
+from muster.feeds._written.events import write_event
 
 __all__ = [
     "APP_FIELDS",
@@ -62,4 +63,5 @@ __all__ = [
     "read_feed",
     "read_raw",
     "run_again",
+    "write_event",
 ]

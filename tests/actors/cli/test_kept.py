@@ -314,3 +314,64 @@ def test_compare_with_a_configuration_that_cannot_come_in(tmp_path: Path) -> Non
 
     assert result.exit_code == 2
     assert "no configuration given can come into force" in result.stderr
+
+
+# Converting
+
+
+def test_convert(directory: Path, tmp_path: Path) -> None:
+    # COMMAND-13
+    for name in ("feed.yaml", "feed.msgpack", "feed.jsonl.gz"):
+        result = run("convert", directory, tmp_path / name, "--expect")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == f"{tmp_path / name}: 9 events from {directory}\n"
+        checked = run("check", tmp_path / name)
+        assert checked.stdout == f"{tmp_path / name}: ok (9 events, 4 expects)\n"
+
+
+def test_convert_since_an_instant(directory: Path, tmp_path: Path) -> None:
+    # COMMAND-14
+    feed = tmp_path / "feed.jsonl"
+    status, found = run_json(
+        "convert", directory, feed, "--expect", "--since", "2.5", "--until", "2023-11-14T22:13:24Z"
+    )
+
+    assert (status, len(found["notes"])) == (0, 2)
+    told = run("convert", directory, feed, "--expect", "--since", "2.5").stderr.splitlines()
+    assert told == [f"{directory}: {note}" for note in found["notes"]]
+    assert run("check", feed).exit_code == 0
+    log, same = tmp_path / "log.jsonl", tmp_path / "same.jsonl"
+    run("replay", feed, "--decisions", log, "--until", "4")
+    run("replay", directory, "--decisions", same, "--until", "4")
+    binds = [
+        [
+            (line["at"], line["ask"])
+            for line in map(json.loads, one.read_text().splitlines())
+            if line["kind"] == "bound"
+        ]
+        for one in (log, same)
+    ]
+    assert binds == [[(2, "one"), (4, "two")]] * 2
+
+
+@pytest.mark.parametrize("option", [("--since", "1"), ("--until", "1"), ("--expect",)])
+def test_convert_options_that_a_feed_cannot_have(option: tuple[str, ...], tmp_path: Path) -> None:
+    feed = written(tmp_path / "feed.yaml", "- {op: settle}\n")
+    result = run("convert", feed, tmp_path / "out.jsonl", *option)
+
+    assert (result.exit_code, f"{option[0]} needs a state directory" in result.stderr) == (2, True)
+
+
+def test_a_directory_has_no_encoding(directory: Path) -> None:
+    result = run("convert", directory, "-", "--from", "yaml")
+
+    assert (result.exit_code, "--from: a state directory has no" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--decisions", "--report"])
+def test_nothing_is_written_into_a_state_directory(directory: Path, option: str) -> None:
+    result = run("replay", directory, option, directory / "muster.db")
+
+    assert result.exit_code == 2
+    assert "is in the state directory" in result.stderr
+    assert run("check", directory).exit_code == 0

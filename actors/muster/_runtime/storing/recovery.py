@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple, final
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from muster._runtime.batches import Batches
     from muster._runtime.pace import Pace
     from muster.store._rows import KeptBatch, Otherwise
+    from muster_core.decisions import Announced
     from muster_core.facts import Facts
 
 _AT_ONCE: Final = 64

@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 from muster.cli._options import STDIN, name_of
-from muster.feeds import FeedError, Output
+from muster.feeds import FeedError, Output, is_directory
 from muster.replay import Tally
 from muster.report import Content, Ending, Recorder, page
 
@@ -21,6 +21,9 @@ def check_apart(feed: str, decisions: str | None, report: str | None) -> None:
     """
     files = [("the feed", feed), ("the log", decisions), ("the report", report)]
     named = [(what, name) for what, name in files if name is not None and name != STDIN]
+    for other, name in named[1:] if named and is_directory(feed) else ():
+        if Path(name).resolve().parent == Path(feed).resolve():
+            raise FeedError(name, f"is in the state directory: write {other} to another folder")
     for (what, one), (other, another) in combinations(named, 2):
         if _same(Path(one), Path(another)):
             raise FeedError(another, f"is also {what}: write {other} to another file")

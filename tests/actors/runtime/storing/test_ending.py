@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final, final
 
@@ -12,9 +14,10 @@ from trio.testing import wait_all_tasks_blocked
 
 import muster
 from muster_core.decisions import Announced, Kind
-from muster_core.events import AddAsk, RemoveApp, RemoveGang
+from muster_core.events import AddApp, AddAsk, Event, RemoveApp, RemoveGang
 from muster_core.resources import Resources
 from tests.actors.program import APP, NODE, ask
+from tests.actors.store.faults import FULL, failing_disk, library
 
 SIZE: Final = {"vcore": 1000}
 LARGE: Final = AddAsk("a", "large", Resources(SIZE))
@@ -109,7 +112,7 @@ def _submit(scheduler: muster.Scheduler, name: str) -> Callable[[], Awaitable[ob
 
 
 async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_path: Path) -> None:
-    journal, gone = Held(), [RemoveApp("a"), RemoveGang("default/g")]
+    journal, gone = Held(), list[Event]([RemoveApp("a"), RemoveGang("default/g")])
     journal.error = OSError("the journal is full")
     async with trio.open_nursery() as nursery:
         waits = Waits(nursery)
@@ -126,3 +129,28 @@ async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_pat
                 journal.go.set()
                 await trio.sleep_forever()
     assert waits.got == dict.fromkeys(["ended", "bound", "satisfied", "call"], "closed")
+
+
+@pytest.mark.parametrize("at", [10, 20, 60])
+async def test_a_failing_disk_is_told_once(tmp_path: Path, at: int) -> None:
+    sqlite = library()
+    if sqlite is None:
+        pytest.skip("SQLite is a part of Python here, no shared library: no fault can be injected")
+
+    async def add(scheduler: muster.Scheduler) -> None:
+        with suppress(muster.ClosedSchedulerError):
+            for number in count():
+                await scheduler.add_app(f"more-{number}", "root.q")
+
+    with failing_disk(sqlite) as disk, trio.fail_after(30):
+        # A checkpoint fails while a batch waits for the disk, or the other way round.
+        with pytest.raises(muster.StoreError, match="there is no room on the disk"):
+            async with muster.open_scheduler(store=tmp_path) as scheduler:
+                await scheduler.submit_many([AddApp(f"a-{n}", "root.q") for n in range(1500)])
+                disk.fail(at, FULL)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(add, scheduler)
+                    await scheduler.checkpoint()
+        disk.mend()
+    async with muster.open_scheduler(store=tmp_path) as scheduler:
+        assert (await scheduler.snapshot()).apps

@@ -1,0 +1,85 @@
+"""What happened in a batch, and the state after it, as fields of ``expect``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.feeds import Raw
+from muster.feeds._written.amounts import Written, amounts
+from muster.replay._record import Record
+from muster_core.decisions import Announced, Kind
+from muster_core.resources import Resources
+from muster_core.snapshots import AskPlace, Snapshot
+
+
+# COMMAND-13
+def happened(batch: Sequence[Announced]) -> Written:
+    """Return what a batch has decided: ``order`` always, the other fields if they say something.
+
+    Args:
+        batch: Its decisions.
+    """
+    record = Record()
+    record.write(batch)
+    written: Written = {"order": [*record.bound]}
+    placed = _placed(batch)
+    if placed:
+        written["placed"] = placed
+    lists: tuple[tuple[str, Sequence[str]], ...] = (
+        ("preempted", record.preempted),
+        ("reclaimed", record.reclaimed),
+        ("rejected", [refusal.message for refusal in record.refusals]),
+        ("warnings", record.warnings),
+    )
+    return written | {name: [*values] for name, values in lists if values}
+
+
+def _placed(batch: Sequence[Announced]) -> Written:
+    """Return the nodes of the asks that got one and still have it at the end of the batch."""
+    nodes: Written = {}
+    for announced in batch:
+        decision = announced.decision
+        name = f"{decision.app}/{decision.ask}"
+        if decision.kind in {Kind.BOUND, Kind.WAITING}:
+            nodes[name] = decision.node
+        elif decision.kind is Kind.RELEASED:
+            nodes.pop(name, None)
+    return nodes
+
+
+def state(snapshot: Snapshot) -> Written:
+    """Return the whole state that ``expect`` can name."""
+    places: dict[str, list[str]] = {place.value: [] for place in AskPlace}
+    placed: Written = {}
+    for app in snapshot.apps.values():
+        for ask in app.asks:
+            name = f"{app.name}/{ask.name}"
+            places[ask.place.value].append(name)
+            if ask.node is not None:
+                placed[name] = ask.node
+    written: Written = {place: [*names] for place, names in places.items()}
+    if placed:
+        written["placed"] = placed
+    written["queues"] = {
+        path: {
+            "priority": queue.priority,
+            "allocated": amounts(Resources(dict(queue.allocated))),
+            "pending": amounts(Resources(dict(queue.pending))),
+            "state": "draining" if queue.draining else "active",
+        }
+        for path, queue in snapshot.queues.items()
+    }
+    apps: dict[str, Raw] = {
+        app.name: {"state": app.state.value, "priority": app.priority}
+        for app in snapshot.apps.values()
+    }
+    gangs: dict[str, Raw] = {
+        gang.name: {
+            "waiting": len(gang.waiting),
+            "bound": len(gang.bound),
+            "satisfied": gang.satisfied,
+            "timed_out": gang.timed_out,
+        }
+        for gang in snapshot.gangs.values()
+    }
+    return written | {name: value for name, value in (("apps", apps), ("gangs", gangs)) if value}

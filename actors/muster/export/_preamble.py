@@ -1,0 +1,287 @@
+"""Events that lead to a state, for a feed that begins with it.
+
+What is bound is bound again where it was: as a Pod that names its node, or, where a Pod cannot say
+what the ask has, by ``add_ask`` while its node alone accepts asks. Meanwhile no queue has limits. Then
+the configuration and the nodes become what they were, and what is pending is added. That this leads
+to the state is not believed but tried, and every difference is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final, final
+
+import attrs
+
+from muster.export._differences import differences
+from muster.export._wide import wide_configuration
+from muster.feeds import Expect, RawEvent, Refused, Settle, parse, write_event
+from muster.feeds._written.amounts import Written
+from muster.replay import event_of
+from muster_core.coordinator.plain import PlainScheduler
+from muster_core.decisions import Kind
+from muster_core.events import (
+    AddApp,
+    AddAsk,
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    Apply,
+    Configure,
+    Event,
+    FailBind,
+    Manifest,
+    PodObject,
+    UpdateNode,
+)
+from muster_core.facts import AppFacts, Facts, NodeFacts
+from muster_core.gangs.definition import NOTHING_SAID, GangFields
+from muster_core.owners.messages.asks import Allocation, Ask
+from muster_core.resources import Resources
+from muster_core.values.application_states import SKIP_STARTING_TAG
+
+_SETTLE: Final = Settle()
+_MOST: Final = 5
+"""How many refusals are told."""
+
+_SHORTER: Final = "asks run only as long as was left, also if they run again"
+_PLAINER: Final = "bound asks lose their `run_for`, `retries` or `node`"
+_TAMER: Final = "asks may preempt, and no priority class says so"
+
+_Held = tuple[str, Allocation]
+_Step = Event | Settle
+
+
+@final
+@attrs.frozen
+class Preamble:
+    """The beginning of a feed.
+
+    Attributes:
+        at_us: The instant of all its events, in microseconds.
+        events: Its events.
+        scheduler: What they lead to.
+        notes: What is not as it was, in sentences for a person.
+    """
+
+    at_us: int
+    events: tuple[Written, ...]
+    scheduler: PlainScheduler
+    notes: tuple[str, ...]
+
+
+# COMMAND-14
+def preamble_of(facts: Facts) -> Preamble:
+    """Return events that lead to a state.
+
+    Args:
+        facts: The state.
+
+    Raises:
+        FeedError: If an event cannot be written.
+    """
+    writing = _State(facts)
+    written: list[Written] = [{"op": "configure", "config": wide_configuration(facts)}]
+    written += [_written(step) for step in writing.steps()]
+    at_us = facts.coordinator.now_us
+    scheduler = PlainScheduler()
+    notes = [*_let_in(scheduler, written, at_us)]
+    notes += differences(PlainScheduler(facts=facts).snapshot(), scheduler.snapshot())
+    return Preamble(at_us, tuple(written), scheduler, (*notes, *writing.unsaid()))
+
+
+def _written(step: _Step) -> Written:
+    return {"op": "settle"} if isinstance(step, Settle) else write_event(step)
+
+
+def _let_in(scheduler: PlainScheduler, written: Iterable[Written], at_us: int) -> Iterator[str]:
+    """Let in the preamble; yield what is refused of it."""
+    for item in parse(RawEvent(index, None, one) for index, one in enumerate(written)):
+        match item.content:
+            case Settle():
+                scheduler.settle(at_us)
+            case Refused(message):
+                yield f"event {item.index} cannot be read again: {message}"
+            case Expect():
+                pass  # there is none in a preamble
+            case event:
+                scheduler.submit(event, at_us, item.index)
+    scheduler.settle(at_us)
+    refused = [one.decision for one in scheduler.announced if one.decision.kind is Kind.REJECTED]
+    for decision in refused[:_MOST]:
+        yield f"event {decision.index} is refused: {decision.message}"
+    if len(refused) > _MOST:
+        yield f"… {len(refused):,} events are refused in all"
+
+
+@final
+class _State:
+    """The events for one state."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._own = facts.coordinator
+        self._now_us = self._own.now_us
+        self._nodes = {node.name: node for node in self._own.view.nodes}
+        self._ends_us = {
+            (app, ask): at_us for at_us, _, app, ask in self._own.view.timers.completions
+        }
+        self._says = {
+            (member.key, member.ask): says
+            for gang in self._own.admission.gangs
+            for member, says in gang.members
+        }
+        self._few = set(self._few_bound())
+        #: How many asks are not quite as they were, by what is missing.
+        self._missing: Counter[str] = Counter()
+
+    def _few_bound(self) -> Iterator[str]:
+        """Yield the gangs of which fewer members are bound than they need at once."""
+        for gang in self._facts.gangs:
+            bound = sum(place == "bound" for _, place in gang.members)
+            if gang.definition is not None and bound < gang.definition.min_member:
+                yield gang.name
+
+    def steps(self) -> Iterator[_Step]:
+        """Yield the events, with the ends of batches."""
+        own = self._own
+        for one in own.admission.classes:
+            yield AddPriorityClass(one.name, one.value, one.preempts)
+        used = self._used()
+        for node in own.view.nodes:
+            room = {
+                name: max(used.get(node.name, {}).get(name, 0), dict(node.capacity).get(name, 0))
+                for name in {**dict(node.capacity), **used.get(node.name, {})}
+            }
+            yield AddNode(node.name, Resources(room), dict(node.attributes), schedulable=False)
+        for app in self._facts.apps:
+            yield _app(app)
+        gangs = {gang.key: gang.name for gang in self._facts.gangs}
+        for gang in own.admission.gangs:
+            if gang.given is not None:
+                yield AddGang(gangs[gang.key], gang.given)
+        yield _SETTLE
+        yield from self._holding()
+        yield Configure(own.admission.configuration)
+        for node in own.view.nodes:
+            yield from self._restored(node)
+        yield _SETTLE
+        yield from self._pending()
+
+    def _used(self) -> dict[str, dict[str, int]]:
+        used: dict[str, dict[str, int]] = {}
+        for _, held in (*self._held("bound"), *self._held("waiting")):
+            amounts = used.setdefault(held.node, {})
+            for name, amount in held.ask.resources.items():
+                amounts[name] = amounts.get(name, 0) + amount
+        return used
+
+    def _held(self, place: str) -> list[_Held]:
+        """Return the allocations in one place, in the order in which they were made."""
+        found: list[_Held] = [
+            (app.identity.name, held)
+            for app in self._facts.apps
+            for held in (app.bound if place == "bound" else app.waiting)
+        ]
+        return sorted(found, key=lambda one: one[1].number)
+
+    def _restored(self, node: NodeFacts) -> Iterator[Event]:
+        yield UpdateNode(node.name, Resources(dict(node.capacity)), schedulable=node.schedulable)
+
+    def _holding(self) -> Iterator[_Step]:
+        """Yield what has nodes: first the bound asks, then the waiting ones."""
+        keys = {app.identity.name: app.identity.key for app in self._facts.apps}
+        later: list[tuple[str, AddAsk]] = []
+        for app, held in self._held("bound"):
+            event = self._bound(keys[app], app, held)
+            if self._is_a_pod(event, held):
+                yield _pod(event, held.node)
+            else:
+                later.append((held.node, event))
+        yield _SETTLE
+        for app, held in self._held("waiting"):
+            later.append((held.node, self._event(keys[app], app, held.ask)))
+        before: str | None = None
+        for node, event in later:
+            if node != before:
+                yield _SETTLE
+                if before is not None:
+                    yield UpdateNode(before, schedulable=False)
+                yield UpdateNode(node, schedulable=True)
+                before = node
+            yield event
+        yield _SETTLE
+
+    def _bound(self, key: int, app: str, held: Allocation) -> AddAsk:
+        """Return the event for a bound ask, which runs only as long as is left."""
+        event = self._event(key, app, held.ask)
+        end_us = self._ends_us.get((key, held.ask.name))
+        if end_us is None or event.run_for_us is None:
+            return event
+        self._missing[_SHORTER] += 1
+        return attrs.evolve(event, run_for_us=max(end_us - self._now_us, 1))
+
+    def _is_a_pod(self, event: AddAsk, held: Allocation) -> bool:
+        node = self._nodes[held.node]
+        fits = held.ask.shape.matches(node.name, dict(node.attributes))
+        if event.run_for_us is None and not event.retries and event.node is None:
+            return True
+        if fits and event.gang not in self._few:
+            return False
+        self._missing[_PLAINER] += 1
+        return True
+
+    def _event(self, key: int, app: str, ask: Ask) -> AddAsk:
+        event = event_of(app, ask, self._own.admission.classes)
+        if ask.preempts and event.priority_class is None:
+            self._missing[_TAMER] += 1
+        says: GangFields = self._says.get((key, ask.name), NOTHING_SAID)
+        return attrs.evolve(event, says=says)
+
+    def _pending(self) -> Iterator[Event]:
+        """Yield what has no node, in the order in which it came."""
+        found = [
+            (ask.seq, ask.number, app.identity.key, app.identity.name, ask, is_parked)
+            for app in self._facts.apps
+            for asks, is_parked in ((app.pending, False), (app.parked, True))
+            for ask in asks
+        ]
+        for _, _, key, app, ask, is_parked in sorted(found, key=lambda one: one[:3]):
+            event = self._event(key, app, ask)
+            yield attrs.evolve(event, timed_out=True) if is_parked else event
+        for one in self._facts.apps:
+            for name, times in one.spoilt:
+                yield FailBind(one.identity.name, name, times)
+
+    def unsaid(self) -> Iterator[str]:
+        """Yield what no event can say, as far as the state has any of it."""
+        own, apps = self._own, self._facts.apps
+        waits = sum(gang.since_us is not None for gang in self._facts.gangs)
+        asks = sum(len(app.pending) + len(app.parked) for app in apps)
+        lost = sum(len(app.in_a_row) for app in apps)
+        for number, what in (
+            (asks, "asks that are not bound begin to wait now, and came alone, not by a `count`"),
+            (waits, "gangs begin their waits now"),
+            (len(own.view.timers.state_ends), "applications begin the time of their state now"),
+            *((number, what) for what, number in self._missing.items()),
+            (lost, "asks lose the count of their failed binds, and do not back off"),
+            (sum(map(len, own.admission.completed)), "names of completed applications are free"),
+            (len(own.view.keepers), "node services keep no node"),
+            (len(own.view.history.held) + len(own.view.history.lost), "evictions are forgotten"),
+        ):
+            if number:
+                yield f"{what} ({number:,})"
+
+
+def _app(app: AppFacts) -> AddApp:
+    one = app.identity
+    user, groups = one.user
+    tags = {SKIP_STARTING_TAG: "true"} if one.skip_starting else {}
+    return AddApp(one.name, one.path, user, groups, tags)
+
+
+def _pod(event: AddAsk, node: str) -> Apply:
+    """Return a Pod that is bound from the start."""
+    plain = attrs.evolve(event, node=None, run_for_us=None, retries=0)
+    return Apply((Manifest(PodObject(event.app, event.ask, ask=plain, node=node)),))
