@@ -33,6 +33,9 @@ A = TypeVarTuple("A")
 
 _LOG: Final = logging.getLogger("muster.store")
 
+_in_thread = trio.to_thread.run_sync
+"""Runs a call in a thread. Fuzzing puts another function here: no seed determines threads."""
+
 
 @final
 class Storage:
@@ -75,7 +78,7 @@ class Storage:
 
     async def _run(self, call: Callable[[*A], R], *args: *A) -> R:
         """Run a call in the store's thread; it is not given up when this task is cancelled."""
-        return await trio.to_thread.run_sync(call, *args, limiter=self._limiter)
+        return await _in_thread(call, *args, limiter=self._limiter)
 
     async def restore(self, batches: Batches, nursery: trio.Nursery) -> None:
         """Start all owners with what the store holds.
@@ -214,7 +217,7 @@ async def open_storage(
             writer.close()
             raise
 
-    writer, kept = await trio.to_thread.run_sync(opened)
+    writer, kept = await _in_thread(opened)
     storage = Storage(writer, options, kept, pace)
     try:
         yield storage

@@ -18,6 +18,7 @@ from muster.testing.fuzz._program import (
     Order,
     Program,
     Step,
+    Store,
     Watcher,
 )
 from muster.testing.fuzz._records.story import Entry, Story
@@ -41,6 +42,7 @@ __all__ = [
     "Program",
     "Session",
     "Step",
+    "Store",
     "Story",
     "Tally",
     "UnknownTrioError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
@@ -28,14 +28,19 @@ _BY_ITSELF: Final = frozenset({"Release", "RemoveAsk", "BindFailed"})
 """The events that the scheduler submits by itself, for binders and for bodies that have ended."""
 
 
-def faults_of_calls(call_log: CallLog, story: Story) -> Iterator[str]:
+def faults_of_calls(call_log: CallLog, story: Story, own: Iterable[Key] = ()) -> Iterator[str]:
     """Compare the answers of calls with the recorded events.
 
     The events of a call that returned or was refused were recorded once; those of a cancelled or
     invalid call were not. Events in a batch that was never announced do not count.
+
+    Args:
+        call_log: The calls.
+        story: The recorded events.
+        own: What the scheduler may have submitted besides.
     """
     done: Counter[Key] = Counter()
-    perhaps: Counter[Key] = Counter()
+    perhaps: Counter[Key] = Counter(own)
     for call in call_log.calls:
         if call.end is None:
             yield f"{call}"

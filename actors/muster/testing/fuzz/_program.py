@@ -177,6 +177,20 @@ class Order:
 
 @final
 @attrs.frozen
+class Store:
+    """How a program keeps its state.
+
+    Attributes:
+        checkpoint_every: After how many events a checkpoint is taken.
+        restarts: Whether the block is left after half of the steps, and entered again for the rest.
+    """
+
+    checkpoint_every: int = 50_000
+    restarts: bool = False
+
+
+@final
+@attrs.frozen
 class Program:
     """Everything that happens in one run.
 
@@ -192,6 +206,7 @@ class Program:
         bind_attempts: How often in a row the work of an ask may fail, or None.
         leave: How and when the block ends.
         order: The order in which tasks run.
+        store: How the state is kept, or None if it is not.
     """
 
     config: Config | None
@@ -205,6 +220,7 @@ class Program:
     bind_attempts: int | None = 3
     leave: Leave = Leave()
     order: Order = Order()
+    store: Store | None = None
 
     @override
     def __str__(self) -> str:
@@ -218,6 +234,8 @@ class Program:
         lines += [f"binder: {bind}" for bind in self.binds]
         if self.binds:
             lines.append(f"bind_timeout: {self.bind_timeout_us} us, attempts: {self.bind_attempts}")
+        if self.store is not None:
+            lines.append(f"{self.store}")
         lines += [f"first: {step}" for step in self.prelude]
         for number, client in enumerate(self.clients):
             place = "outside" if client.outside else "inside"

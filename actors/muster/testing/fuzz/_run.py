@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from math import inf
 from typing import Final, final
 
@@ -13,8 +14,10 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
+from muster._runtime.clock import TrioClock
 from muster._runtime.requests import Examined
 from muster._surface.conversion import configuration_of
+from muster._surface.open import CHECKPOINT_EVERY
 from muster.testing import Interleaving, check
 from muster.testing.fuzz._afterwards import faults_of_calls, faults_of_replay, replay
 from muster.testing.fuzz._alarm import alarm, too_long
@@ -23,12 +26,14 @@ from muster.testing.fuzz._clients.answers import faults_of_attempts
 from muster.testing.fuzz._clients.clients import Hands
 from muster.testing.fuzz._clients.watching import Seen, faults_of, watch
 from muster.testing.fuzz._clients.workers import MindedBinder, PlannedBinder
-from muster.testing.fuzz._program import Client, Config, How, Program
+from muster.testing.fuzz._program import Client, Config, How, Key, Leave, Program
 from muster.testing.fuzz._records.book import CallLog
 from muster.testing.fuzz._records.story import Story
 from muster.testing.fuzz._rest import faults_at_rest
+from muster.testing.fuzz._stored import Stored
 from muster_core.config.model import Configuration
 from muster_core.decisions import MICROSECONDS
+from muster_core.events import Event
 
 MOST_JUMPS: Final = 200
 """How often the clock may jump when no task can run, before the block must end."""
@@ -67,8 +72,8 @@ class Outcome:
 
     @property
     def configuration(self) -> Configuration | None:
-        """The configuration with which the scheduler was opened."""
-        return loaded(self.program.config)
+        """The configuration with which the scheduler began; with a store another one comes in."""
+        return None if self.program.store is not None else loaded(self.program.config)
 
 
 Oracle = Callable[[Outcome], Sequence[str]]
@@ -100,7 +105,11 @@ def run_program(
         UnknownTrioError: If this version of trio does not let its scheduler be seeded.
     """
     runner = _Runner(program, binder)
-    with ordered(program.order), alarm(runner.end_soon, lambda: str(program)):
+    with (
+        ordered(program.order),
+        alarm(runner.end_soon, lambda: str(program)),
+        nullcontext() if runner.stored is None else runner.stored.there(),
+    ):
         try:
             trio.run(runner.main, clock=runner.clock, instruments=[runner.steps])
         except KeyboardInterrupt:
@@ -149,6 +158,11 @@ class _Runner:
         self._early: trio.Event
         self._token: trio.lowlevel.TrioToken | None = None
         self._everything = trio.CancelScope()
+        self.stored = None if program.store is None else Stored(program.order.chance)
+        #: How many times the block was entered, and how many times it is to be.
+        self._life = 0
+        self._batches = 0
+        self._lives = 2 if program.store is not None and program.store.restarts else 1
 
     def end_soon(self) -> None:
         """Cancel the run because it takes too long; may be called from a signal handler."""
@@ -169,10 +183,31 @@ class _Runner:
 
     async def main(self) -> None:
         """Run the program."""
-        self._quiet, self._early = trio.Event(), trio.Event()
         self._token = trio.lowlevel.current_trio_token()
+        self._opened_us = self._now_us()
         with self._everything:
-            await self._run()
+            while self._life < self._lives and not self.faults:
+                self._begin_life()
+                await self._run()
+
+    def _begin_life(self) -> None:
+        """Forget what the life before was about; its decisions are the beginning of the story."""
+        self._life += 1
+        self._quiet, self._early = trio.Event(), trio.Event()
+        self._scope = trio.CancelScope()
+        self._is_leaving = self._has_left = False
+        self._faults_of_watchers()
+        self._hands.clear()
+
+    def _faults_of_watchers(self) -> None:
+        for number, seen in enumerate(self._seen):
+            self.faults += faults_of(number, seen, self._story, at_rest=False)
+        self._seen.clear()
+
+    @property
+    def _leave(self) -> Leave:
+        """How this life ends; the one after a restart goes on to its end."""
+        return self._program.leave if self._life == 1 else Leave()
 
     async def _run(self) -> None:
         before = trio.lowlevel.current_statistics().tasks_living
@@ -187,7 +222,7 @@ class _Runner:
             self.faults.append(f"{left} tasks are left")
 
     async def _block(self, outside: trio.Nursery) -> None:
-        leave = self._program.leave
+        leave = self._leave
         if leave.how is How.CANCELLED:
             self.steps.at(leave.at, self._scope)
         elif leave.how is not How.DONE:
@@ -205,16 +240,19 @@ class _Runner:
                 self.faults.append("the exception by which the block was left did not come out")
 
     async def _use_scheduler(self, outside: trio.Nursery) -> None:
-        program, order = self._program, self._program.order
+        program, order, store = self._program, self._program.order, self._program.store
         interleave = None if order.delays is None else Interleaving(order.delays, order.longest)
-        self._opened_us = self._now_us()
         async with muster.open_scheduler(
-            program.config,
+            program.config if self._life == 1 else None,
             binder=self._binder,
             bind_timeout=program.bind_timeout_us / MICROSECONDS,
             bind_attempts=program.bind_attempts,
             journal=self._story,
-            record=self._story,
+            record=self,
+            clock=TrioClock(),
+            store=None if self.stored is None else self.stored.directory,
+            durability="process",
+            checkpoint_every=CHECKPOINT_EVERY if store is None else store.checkpoint_every,
             interleave=interleave,
         ) as scheduler:
             try:
@@ -224,7 +262,7 @@ class _Runner:
 
     async def _body(self, scheduler: muster.Scheduler, outside: trio.Nursery) -> None:
         main = self._make_hands("main", scheduler)
-        for step in self._program.prelude:
+        for step in self._program.prelude if self._life == 1 else ():
             await main.do(step)
         async with trio.open_nursery() as inside:
             for watcher in self._program.watchers:
@@ -232,7 +270,7 @@ class _Runner:
                 self._seen.append(seen)
                 place = outside if watcher.outside else inside
                 place.start_soon(watch, scheduler, seen, self._story)
-            for number, client in enumerate(self._program.clients):
+            for number, client in enumerate(map(self._part, self._program.clients)):
                 hands = self._make_hands(f"client {number}", scheduler)
                 place = outside if client.outside else inside
                 place.start_soon(self._client, hands, client)
@@ -240,8 +278,16 @@ class _Runner:
             inside.cancel_scope.cancel()
         if self._quiet.is_set():
             await self._look(scheduler)
-        if self._program.leave.how is How.ERROR:
+        if self._leave.how is How.ERROR:
             raise LeftBlockError
+
+    def _part(self, client: Client) -> Client:
+        """Return the part of a client that is done in this life."""
+        if self._lives == 1:
+            return client
+        half = len(client.steps) // 2
+        steps = client.steps[:half] if self._life == 1 else client.steps[half:]
+        return attrs.evolve(client, steps=steps)
 
     async def _client(self, hands: Hands, client: Client) -> None:
         await hands.work_off(client)
@@ -263,7 +309,7 @@ class _Runner:
 
     async def _wait_to_leave(self) -> None:
         """Wait until no task can continue, or until the step at which the block is to end."""
-        if self._program.leave.how in {How.EARLY, How.ERROR}:
+        if self._leave.how in {How.EARLY, How.ERROR}:
             async with trio.open_nursery() as nursery:
 
                 async def first(event: trio.Event) -> None:
@@ -290,6 +336,19 @@ class _Runner:
             "main", "examine", "a look at timers", lambda: scheduler.examine(look)
         )
         self.faults += overdue
+
+    # The record
+
+    def enter(self, at_us: int, event: Event, /) -> None:
+        """Record an accepted event."""
+        self._story.enter(at_us, event)
+
+    def close(self, at_us: int, /) -> None:
+        """Record the end of a batch, which is on disk before anybody hears of it."""
+        self._batches += 1
+        if self.stored is not None and (kept := self.stored.kept()) < self._batches:
+            self.faults.append(f"batch {self._batches} was announced, and {kept} were on disk")
+        self._story.close(at_us)
 
     # Time, and checks when no task can continue
 
@@ -325,6 +384,11 @@ class _Runner:
 
     # Afterwards
 
+    def _own(self) -> list[Key]:
+        """Return the events with which the scheduler may have begun by itself."""
+        has_config = self._program.config is not None and self.stored is not None
+        return [("Configure",)] if has_config else []
+
     def outcome(self) -> Outcome:
         """Return the outcome, with the faults of the checks after the run."""
         story, call_log = self._story, self._call_log
@@ -334,11 +398,12 @@ class _Runner:
             attempts = self._program.bind_attempts
             faults += faults_of_attempts(story, self._binder, attempts)
         if not faults:
-            faults += faults_of_calls(call_log, story)
-            for number, seen in enumerate(self._seen):
-                faults += faults_of(number, seen, story, at_rest=False)
+            faults += faults_of_calls(call_log, story, own=self._own())
+            self._faults_of_watchers()
+            faults += self.faults
         if not faults:
-            expected = replay(story, loaded(self._program.config))
+            is_kept = self.stored is not None
+            expected = replay(story, None if is_kept else loaded(self._program.config))
             faults += faults_of_replay(story, expected, "the machines without tasks")
         return Outcome(
             program=self._program,

@@ -21,6 +21,7 @@ from muster.testing.fuzz._program import (
     Leave,
     Order,
     Program,
+    Store,
     Watcher,
 )
 
@@ -109,12 +110,15 @@ def draw_program(drawn: Drawn, given: Given = NOTHING_GIVEN) -> Program:
     leave = _leave(choices)
     binds = () if given.binder else _binds(choices)
     timeout_us, attempts = choices.of((30 * S, 2 * S, S)), choices.of((3, 1, None, 2))
-    if attempts is None and binds:
-        binds = (*binds, Bind())  # Otherwise work that always fails would run for ever.
     watchers = tuple(_watcher(choices) for _ in range(choices.number(4)))
     clock_us = choices.of((0, 0, 12_345_678_901, 1_700_000_000_123_457))
     places = [choices.one_in(3) for _ in range(6)]
     cuts = [choices.large() % 900 if choices.one_in(8) else None for _ in range(6)]
+    store = _store(choices)
+    if store is not None and store.restarts:
+        attempts = None  # A new process does not know how often work has failed.
+    if attempts is None and binds:
+        binds = (*binds, Bind())  # Otherwise work that always fails would run for ever.
     choices = Choices(drawn.frame[_CONFIGS])
     if given.config is None:
         configs = [draw_config(choices) for _ in range(choices.of((1, 1, 2, 3)))]
@@ -142,6 +146,7 @@ def draw_program(drawn: Drawn, given: Given = NOTHING_GIVEN) -> Program:
         bind_attempts=attempts,
         leave=leave,
         order=order,
+        store=store,
     )
 
 
@@ -153,6 +158,12 @@ def _order(choices: Choices) -> Order:
         longest=choices.of((3, 1, 2, 8)),
         pauses=choices.one_in(3),
     )
+
+
+def _store(choices: Choices) -> Store | None:
+    if not choices.one_in(5):
+        return None
+    return Store(choices.of((50_000, 1, 5, 20)), restarts=choices.one_in(2))
 
 
 def _leave(choices: Choices) -> Leave:

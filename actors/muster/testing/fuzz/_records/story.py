@@ -102,7 +102,8 @@ class Story:
         self.awake_us = 0
         self.faults: list[str] = []
         self.history = History()
-        self._is_written = False
+        #: The decisions of the batch that is about to end.
+        self._written: Sequence[Announced] = ()
         self._gangs: dict[str, _Gang] = {}
 
     # The record
@@ -118,25 +119,26 @@ class Story:
 
     def close(self, at_us: int, /) -> None:
         """Record the end of a batch."""
-        if not self._is_written:
-            self.history.end_batch()
-        self._is_written = False
-        self.closed = self.keys.copy()
-        self.entries.append(Entry(at_us, None, len(self.decisions)))
-
-    # The journal
-
-    def write(self, batch: Sequence[Announced], /) -> None:
-        """Record the decisions of a batch."""
-        if not batch:
-            self.faults.append("the journal was given an empty batch")
+        batch, self._written = self._written, ()
         satisfied = {one.decision.gang for one in batch if one.decision.kind is _GANG_SATISFIED}
         for one in batch:
             self._check_place(one)
             self.decisions.append(one)
             self._follow(one, satisfied)
         self.history.end_batch(batch)
-        self._is_written = True
+        self.closed = self.keys.copy()
+        self.entries.append(Entry(at_us, None, len(self.decisions)))
+
+    # The journal
+
+    def write(self, batch: Sequence[Announced], /) -> None:
+        """Receive the decisions of a batch, of which :meth:`close` tells next.
+
+        With a store its events come in between, otherwise they have come before.
+        """
+        if not batch:
+            self.faults.append("the journal was given an empty batch")
+        self._written = batch
 
     def _check_place(self, one: Announced) -> None:
         if one.seq != len(self.decisions) + 1:
