@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 import muster
 from muster_core.decisions import Announced, Kind
-from muster_core.events import AddApp, AddAsk, RemoveApp, RemoveGang
+from muster_core.events import AddApp, AddAsk, Event, RemoveApp, RemoveGang
 from muster_core.resources import Resources
 from tests.actors.program import APP, NODE, ask
 from tests.actors.store.faults import FULL, failing_disk, library
@@ -112,7 +112,8 @@ def _submit(scheduler: muster.Scheduler, name: str) -> Callable[[], Awaitable[ob
 
 
 async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_path: Path) -> None:
-    journal, gone = Held(), [RemoveApp("a"), RemoveGang("default/g")]
+    journal = Held()
+    gone: list[Event] = [RemoveApp("a"), RemoveGang("default/g")]
     journal.error = OSError("the journal is full")
     async with trio.open_nursery() as nursery:
         waits = Waits(nursery)
