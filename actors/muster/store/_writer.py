@@ -24,6 +24,7 @@ from muster.store._format import (
     bring_up_to_date,
     checked_meta,
     connect,
+    facts_of,
     make_directory,
     make_file,
 )
@@ -75,13 +76,21 @@ class StateWriter:
     Attributes:
         path: The file.
         is_new: Whether this call of :meth:`open` has made it.
+        wrote_last: The version of Muster that wrote before this call of :meth:`open`.
     """
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: Lock, *, is_new: bool
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        lock: Lock,
+        *,
+        is_new: bool,
+        wrote_last: str,
     ) -> None:
         self.path = path
         self.is_new = is_new
+        self.wrote_last = wrote_last
         self._connection = connection
         self._lock = lock
         self._broken: StoreError | None = None
@@ -159,8 +168,9 @@ class StateWriter:
             connection.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'OFF'}")
             connection.execute(f"PRAGMA fullfsync = {int(durability == 'full')}")
+            wrote_last = str(facts_of(connection, path).get("written_by"))
             bring_up_to_date(connection, path, migrations)
-            made = cls(path, connection, lock, is_new=is_new)
+            made = cls(path, connection, lock, is_new=is_new, wrote_last=wrote_last)
             with made._transaction("open the file"):
                 made._change_facts(written_by=__version__, last_batch=made.last.batch)
                 _checkpoints.drop_unfinished(connection)

@@ -64,6 +64,7 @@ def test_an_older_format_is_brought_up_to_date_after_a_copy(tmp_path: Path) -> N
     with StateWriter.open(directory, migrations={0: to_1}) as writer:
         assert writer.meta.format == 1
         assert writer.meta.written_by == muster.__version__
+        assert writer.wrote_last == "0.0.9"
         writer.append(rows(4, 4))
 
     assert numbers(directory) == [1, 2, 3, 4]

@@ -95,7 +95,9 @@ def test_the_same_process_cannot_open_it_twice(tmp_path: Path) -> None:
     # STORE-14
     directory = tmp_path / "state"
     with made(directory, 1) as writer:
-        with pytest.raises(StoreError, match=rf"this process \({os.getpid()}\) has had the directory"):
+        with pytest.raises(
+            StoreError, match=rf"this process \({os.getpid()}\) has had the directory"
+        ):
             StateWriter.open(directory)
         writer.append(rows(2, 2))
     assert numbers(directory) == [1, 2]

@@ -203,7 +203,8 @@ class Bindings:
             await self._tell(WorkEnded(job.ask, job.held, failure))
         else:
             name = f"{job.ask.app}/{job.ask.name}"
-            _LOG.warning("the work of %s could not be started", name, exc_info=error)
+            _LOG.warning("the work of %s could not be started: %r", name, error)
+            _LOG.debug("the work of %s could not be started", name, exc_info=error)
             await self._tell(StartFailed(job.ask, job.held, error))
         job.has_told = True
 

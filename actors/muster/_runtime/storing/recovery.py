@@ -12,11 +12,10 @@ import attrs
 from muster._errors import StoreError
 from muster._runtime.pace import PIECE
 from muster._version import __version__
-from muster.store._format import NAME
 from muster.store._msgpack import CodecError
 from muster.store._reader import StateReader
 from muster.store._state import facts_of
-from muster.store._trouble import damaged, telling
+from muster.store._trouble import damaged
 
 if TYPE_CHECKING:
     from muster._runtime.batches import Batches
@@ -86,20 +85,6 @@ class Kept:
             what = f"the checkpoint of batch {found.batch}: {error}"
             raise damaged(reader.path, what) from error
         return cls(reader, found.batch, facts, broken, written_by)
-
-
-def version_in(directory: Path) -> str:
-    """Return the version of Muster that wrote last; this one if there is no store yet.
-
-    Raises:
-        StoreError: If the store is damaged.
-    """
-    with telling(directory, "open the directory"):
-        is_there = (directory / NAME).is_file()
-    if not is_there:
-        return __version__
-    with StateReader(directory) as reader:
-        return reader.meta.written_by
 
 
 async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) -> int:

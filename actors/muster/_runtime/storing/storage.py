@@ -16,7 +16,7 @@ import trio
 
 from muster._runtime.pace import PIECE, Pace
 from muster._runtime.storing.options import StoreOptions
-from muster._runtime.storing.recovery import Kept, recover, version_in
+from muster._runtime.storing.recovery import Kept, recover
 from muster.store._rows import row_of
 from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
@@ -209,10 +209,9 @@ async def open_storage(
     new = NewState(partition, clock.now_us())
 
     def opened() -> tuple[StateWriter, Kept]:
-        written_by = version_in(options.directory)
         writer = StateWriter.open(options.directory, durability=options.durability, new=new)
         try:
-            return writer, Kept.look(options.directory, written_by)
+            return writer, Kept.look(options.directory, writer.wrote_last)
         except BaseException:
             writer.close()
             raise

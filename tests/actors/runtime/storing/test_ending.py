@@ -112,7 +112,8 @@ def _submit(scheduler: muster.Scheduler, name: str) -> Callable[[], Awaitable[ob
 
 
 async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_path: Path) -> None:
-    journal, gone = Held(), list[Event]([RemoveApp("a"), RemoveGang("default/g")])
+    journal = Held()
+    gone: list[Event] = [RemoveApp("a"), RemoveGang("default/g")]
     journal.error = OSError("the journal is full")
     async with trio.open_nursery() as nursery:
         waits = Waits(nursery)

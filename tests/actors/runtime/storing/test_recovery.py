@@ -13,6 +13,7 @@ from muster.store._decisions import decode_decisions, encode_decisions
 from muster.store._rows import BatchRow, batch_digest
 from tests.actors.runtime.storing.clock import SetClock
 from tests.actors.runtime.storing.test_restart import begin
+from tests.actors.store.test_format import put_facts
 
 
 def change(folder: Path, statement: str, *values: object) -> None:
@@ -97,3 +98,9 @@ async def test_something_else_is_no_state_directory(tmp_path: Path) -> None:
 
 async def test_what_the_system_says_of_a_folder_is_told(tmp_path: Path) -> None:
     assert "too long" in await refused(tmp_path / ("x" * 1000))
+
+
+async def test_a_format_that_is_too_old_is_not_said_to_need_an_opening(tmp_path: Path) -> None:
+    await begin(tmp_path, SetClock())
+    put_facts(tmp_path, format=0)
+    assert "cannot bring it to format" in await refused(tmp_path)
