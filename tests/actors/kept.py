@@ -35,8 +35,8 @@ class HandClock:
     def now_us(self) -> int:
         return self.at_us
 
-    async def wait_until_us(self, instant_us: int) -> None:
-        if instant_us > self.at_us:
+    async def wait_until_us(self, at_us: int) -> None:
+        if at_us > self.at_us:
             await trio.sleep_forever()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.feeds import Raw
-from muster.feeds._written.amounts import Written, amounts
+from muster.feeds._written.amounts import Written, amounts, without
 from muster.replay._record import Record
 from muster_core.decisions import Announced, Kind
 from muster_core.resources import Resources
@@ -25,13 +25,14 @@ def happened(batch: Sequence[Announced]) -> Written:
     placed = _placed(batch)
     if placed:
         written["placed"] = placed
-    lists: tuple[tuple[str, Sequence[str]], ...] = (
-        ("preempted", record.preempted),
-        ("reclaimed", record.reclaimed),
-        ("rejected", [refusal.message for refusal in record.refusals]),
-        ("warnings", record.warnings),
+    return written | without(
+        {
+            "preempted": [*record.preempted],
+            "reclaimed": [*record.reclaimed],
+            "rejected": [refusal.message for refusal in record.refusals],
+            "warnings": [*record.warnings],
+        }
     )
-    return written | {name: [*values] for name, values in lists if values}
 
 
 def _placed(batch: Sequence[Announced]) -> Written:
@@ -82,4 +83,4 @@ def state(snapshot: Snapshot) -> Written:
         }
         for gang in snapshot.gangs.values()
     }
-    return written | {name: value for name, value in (("apps", apps), ("gangs", gangs)) if value}
+    return written | without({"apps": apps, "gangs": gangs})

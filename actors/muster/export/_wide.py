@@ -41,7 +41,8 @@ def _queue(queue: QueueFacts, below: dict[int | None, list[QueueFacts]]) -> Writ
         written["queues"] = children
     elif config.is_parent and queue.parent is not None:
         written["parent"] = True
-    return written | {"properties": _properties(config, is_root=queue.parent is None)}
+    written["properties"] = _properties(config, is_root=queue.parent is None)
+    return written
 
 
 def _properties(config: QueueConfig, *, is_root: bool) -> Written:
