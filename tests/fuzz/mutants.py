@@ -246,7 +246,7 @@ MUTANTS: Final = (
     Mutant(
         "failures count that were not in a row",
         "muster._runtime.clients.tracking:Tracker._change",
-        "if end.reason is not Reason.BIND_FAILED:",
+        "if end.reason is not _BIND_FAILED:",
         "if False:",
     ),
     Mutant(
@@ -296,6 +296,30 @@ MUTANTS: Final = (
         "muster_core.view.state.kept_nodes:KeptNodes.end",
         "if not of_node:",
         "if False:",
+    ),
+    Mutant(
+        "a batch is announced before it is on disk",
+        "muster._runtime.announcing.announcer:Announcer._announce",
+        """                with self._blame.taken():
+                    await self._write(decided)
+                self._pace.start()
+                await self._outside.before(decided)
+""",
+        """                await self._outside.before(decided)
+                await self._write(decided)
+""",
+    ),
+    Mutant(
+        "handles show what is not on disk",
+        "muster._runtime.clients.publications:Staged.put",
+        "self._waiting.append(partial(watched.publish, value))",
+        "watched.publish(value)",
+    ),
+    Mutant(
+        "what came after the checkpoint is not let in again",
+        "muster._runtime.storing.storage:Storage.restore",
+        "await recover(batches, self._kept, self._pace, self._run)",
+        "0",
     ),
 )
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import attrs
@@ -29,6 +30,7 @@ from muster.testing.fuzz import (
     Program,
     Session,
     Step,
+    Store,
     Tally,
     UnknownTrioError,
     _alarm,
@@ -37,9 +39,10 @@ from muster.testing.fuzz import (
 )
 from muster.testing.fuzz._chance import ordered
 from muster.testing.fuzz._cli import command
-from muster_core.decisions import Kind
+from muster.testing.fuzz._drawing.programs import FRAME_BYTES
+from muster_core.decisions import Announced, Kind
 from tests.fuzz.binders import Deaf, Good
-from tests.fuzz.everything import CLIENTS, CONFIG as WHOLE, S, everything
+from tests.fuzz.everything import BINDS, CLIENTS, CONFIG as WHOLE, S, everything
 from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
 from tests.fuzz.naive_oracle import naive
 
@@ -49,6 +52,8 @@ STRIDE: Final = 1 if THOROUGH else 10
 """In the suite a client is cancelled at every tenth step only: each of its calls takes several."""
 BLOCK_STRIDE: Final = 1 if THOROUGH else 3
 """So is the block at every third one: ``test_leaving_cancelled`` cancels one at every step."""
+STORED_STRIDE: Final = 1 if THOROUGH else 17
+"""With a store each of these takes twice as long."""
 
 CONFIG: Final = """
 partitions:
@@ -114,6 +119,50 @@ def test_a_client_is_cancelled_at_any_step(client: int) -> None:
         run = run_program(everything(client, client=client, client_at=at))
 
         assert run.faults == [], f"cancelled at step {at}"
+
+
+@pytest.mark.starts_early
+@pytest.mark.parametrize("every", [1, 50_000])
+def test_the_block_is_cancelled_at_any_step_and_goes_on_from_its_store(every: int) -> None:
+    def stored(block_at: int | None = None) -> Program:
+        store = Store(every, restarts=True)
+        program = everything(1, block_at=block_at)
+        return attrs.evolve(program, store=store, binds=(*BINDS, Bind()), bind_attempts=None)
+
+    whole = run_program(stored(), oracles=(naive,))
+    assert whole.faults == []
+    alone = run_program(attrs.evolve(stored(), store=Store(every)))
+    assert len(alone.story.decisions) > 20 < len(whole.story.decisions)
+
+    for at in range(1, whole.steps + 1, STORED_STRIDE):
+        run = run_program(stored(at), oracles=(naive,))
+
+        assert run.faults == [], f"cancelled at step {at}"
+
+
+def test_a_share_of_programs_has_a_store() -> None:
+    drawn = [Drawn(Random(seed).randbytes(FRAME_BYTES)) for seed in range(300)]
+    stores = [draw_program(one).store for one in drawn]
+
+    assert {None if one is None else one.restarts for one in stores} == {None, False, True}
+    assert 200 < stores.count(None) < 280
+
+
+def test_a_store_changes_no_decision() -> None:
+    plain = run_program(everything(2))
+    stored = run_program(attrs.evolve(everything(2), store=Store(3)))
+
+    first, *others = stored.story.decisions
+    assert stored.faults == []
+    assert first.decision.kind is Kind.CONFIG
+    # A commit takes steps, so calls may come into later batches; what is bound is the same.
+    assert {bound(one) for one in plain.story.decisions} == {bound(one) for one in others}
+
+
+def bound(one: Announced) -> tuple[str | None, str | None] | None:
+    """Give the ask that a decision binds."""
+    decision = one.decision
+    return (decision.app, decision.ask) if decision.kind is Kind.BOUND else None
 
 
 # Something is found

@@ -196,6 +196,8 @@ class _Runner:
         self._quiet, self._early = trio.Event(), trio.Event()
         self._scope = trio.CancelScope()
         self._is_leaving = self._has_left = False
+        # What came due since the last block was left goes off late, at its own instant.
+        self._story.awake_us = 0
         self._faults_of_watchers()
         self._hands.clear()
 
