@@ -227,8 +227,9 @@ class LiveCoordinator:
         self._pace.start()
         # Timers that came due while nobody ran go off before anything else.
         await self._batches.run_timers(self._now_us())
-        if self._first not in {None, self._batches.machine.configuration}:
-            await self._run_batch([Configure(self._first)])
+        first = self._first
+        if first is not None and first != self._batches.machine.configuration:
+            await self._run_batch([Configure(first)])
         elif storage.is_new:
             await self._run_batch(())
         await self._resume(bound)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+from muster.store._msgpack import as_array
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
@@ -54,10 +55,7 @@ def ask_together(value: object, _: object) -> Ask:
     Raises:
         ValueError: If it is none.
     """
-    if type(value) is not list:
-        msg = f"{ascii(value)[:80]} is no ask"
-        raise ValueError(msg)
-    values: list[Any] = value
+    values: list[Any] = [*as_array(value, "ask")]
     if not _FEWEST <= len(values) <= len(_FIELDS):
         msg = f"an ask of {len(values)} fields, not of {_FEWEST} to {len(_FIELDS)}"
         raise ValueError(msg)

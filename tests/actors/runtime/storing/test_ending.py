@@ -61,6 +61,7 @@ class Waits:
 
 async def test_what_is_on_disk_is_announced_before_the_end(tmp_path: Path) -> None:
     journal = Held()
+    outside: list[tuple[muster.Decisions, muster.Ask]] = []
     async with trio.open_nursery() as nursery:
         waits = Waits(nursery)
         with trio.CancelScope() as scope:
@@ -68,13 +69,14 @@ async def test_what_is_on_disk_is_announced_before_the_end(tmp_path: Path) -> No
                 await scheduler.submit_many([APP, LARGE])
                 handle = scheduler.ask("a", "large")
                 await waits.begin("bound", handle.bound)
-                observer = scheduler.decisions(kinds=[Kind.BOUND])
+                outside.append((scheduler.decisions(kinds=[Kind.BOUND]), handle))
                 journal.holds = True
                 await waits.begin("call", lambda: scheduler.add_node("n", SIZE))
                 nursery.start_soon(_later, journal.go)
                 scope.cancel()
                 await trio.sleep_forever()
         assert scope.cancelled_caught
+        ((observer, handle),) = outside
 
         # The call was answered, so everybody else has heard of its batch, too.
         await wait_all_tasks_blocked()

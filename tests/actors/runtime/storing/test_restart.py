@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -167,10 +168,10 @@ async def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
     ],
 )
 async def test_a_bad_option_is_refused(
-    tmp_path: Path, options: dict[str, object], message: str
+    tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(muster.EventError) as caught:
-        async with muster.open_scheduler(store=tmp_path / "s", **options):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - it is bad
+        async with muster.open_scheduler(store=tmp_path / "s", **options):
             pytest.fail("the block was entered")
     assert message in str(caught.value)
     assert not (tmp_path / "s").exists()
