@@ -72,7 +72,9 @@ def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
         process.communicate(timeout=30)
 
     told = str(caught.value)
-    assert told.startswith(f"{directory}: process {process.pid} on {socket.gethostname()} writes")
+    assert told.startswith(
+        f"{directory}: process {process.pid} on {socket.gethostname()} has had the directory open"
+    )
     assert str(directory) in told.partition("(command: ")[2]
     assert " since 20" in told
     assert caught.value.path == directory
@@ -126,7 +128,7 @@ def test_a_lock_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
     made(directory, 1).close()
     (directory / "lock").unlink()
 
-    with StateWriter.open(directory), pytest.raises(StoreError, match="itself writes"):
+    with StateWriter.open(directory), pytest.raises(StoreError, match="has had the directory open"):
         StateWriter.open(directory)
 
 

@@ -60,7 +60,7 @@ def asker(decision: Decision) -> str:
     return found[1]
 
 
-@share(0.4)
+@share(0.15)
 @given(evictions())
 def test_evictions_place_their_askers_and_come_to_rest(scenario: list[Step]) -> None:
     journal = Batches()
