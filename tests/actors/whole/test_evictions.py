@@ -72,7 +72,10 @@ def test_evictions_place_their_askers_and_come_to_rest(scenario: list[Step]) -> 
         assert len(victims) == len(set(victims))
         for place, decision in evicted(batch):
             event(f"{decision.reason}")
-            assert asker(decision) in placed(batch[place:])
+            # An asker that was evicted itself may take something and lose it again: the log says
+            # only once in a batch that an ask was evicted, and leaves such a detour out.
+            lost = {f"{app}/{ask}" for app, ask in victims}
+            assert asker(decision) in placed(batch[place:]) | lost
     # Who is evicted waits for its delay, and may take from others then: that ends, too.
     asks = {(one.app, one.ask) for batch in journal.batches for one in batch if one.ask}
     times = sum(1 for batch in journal.batches[before:] for _ in evicted(batch))
