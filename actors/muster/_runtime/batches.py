@@ -49,6 +49,7 @@ from muster_core.structures.steps import all_at_once, freed, in_order, in_pieces
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from muster._runtime.clients.calls import RequestKey
     from muster_core.coordinator.coordinator import Outcome
     from muster_core.events import Event
     from muster_core.reasons import Explanation
@@ -56,6 +57,22 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class KeptRequest:
+    """A request of a client that had a key of its own.
+
+    Attributes:
+        key: Its key.
+        first: The index of its first event, from 0, among all events that were let in.
+        count: How many events it had.
+    """
+
+    key: RequestKey
+    first: int
+    count: int
 
 
 @final
@@ -69,6 +86,8 @@ class Decided:
         events: Its events, if they are kept.
         announced: Its decisions.
         gangs: The names of the gangs that it may have changed.
+        first: The index of its first event, from 0, among all events that were let in.
+        requests: The requests of clients whose events are in it.
     """
 
     number: int
@@ -76,6 +95,8 @@ class Decided:
     events: Sequence[Event]
     announced: Sequence[Announced]
     gangs: set[str]
+    first: int = 0
+    requests: Sequence[KeptRequest] = ()
 
     async def let_go(self, pace: Pace) -> None:
         """Free the memory of the batch in pieces, when nobody needs it any more."""

@@ -15,26 +15,21 @@ import trio
 from muster._errors import ClosedSchedulerError, WorkFailedError
 from muster._runtime.announcing.announcer import Announcement, Announcer, Outside
 from muster._runtime.announcing.journal import Blame, JournalWriter, Record
-from muster._runtime.batches import Batches, Decided
+from muster._runtime.batches import Batches, Decided, KeptRequest
 from muster._runtime.clients.binding import Bindings
 from muster._runtime.clients.calls import (
+    READINGS,
     Call,
     Changing,
     EndAllocation,
     Enter,
     Entered,
-    ListAsks,
-    LookInto,
     Note,
     Reading,
     SettleNow,
     StartFailed,
-    Survey,
     TakeCheckpoint,
     TimeIsUp,
-    TrackAsk,
-    TrackGang,
-    Why,
     WithdrawAsk,
     WorkEnded,
     WorkStarted,
@@ -42,6 +37,7 @@ from muster._runtime.clients.calls import (
 )
 from muster._runtime.clients.observers import Observers
 from muster._runtime.clients.publications import Immediate, Staged
+from muster._runtime.clients.readings import Readings
 from muster._runtime.clients.tracking import Held, TrackedAsk, Tracker
 from muster._runtime.entry import Entry
 from muster._runtime.owners import broken
@@ -60,6 +56,7 @@ from muster_core.events import (
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
+    from muster._runtime.announcing.companion import Companion
     from muster._runtime.announcing.journal import Journal
     from muster._runtime.mailbox import Interleave
     from muster._runtime.storing.storage import Storage
@@ -90,12 +87,13 @@ class LiveCoordinator:
         record: Receives accepted events and ends of batches, or None.
         storage: Keeps what is let in and decided, or None.
         first: The configuration to begin with; None for that of the machine.
+        companion: Hears of every batch, or None.
 
     Attributes:
         ready: Set when what is in the store was loaded, and the first batch is announced.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a running scheduler
         self,
         *,
         machine: CoordinatorMachine,
@@ -110,11 +108,17 @@ class LiveCoordinator:
         record: Record | None,
         storage: Storage | None = None,
         first: Configuration | None = None,
+        companion: Companion | None = None,
     ) -> None:
         self._blame = Blame()
         self._batches = Batches(
-            machine, interleave, pace, self._announce, keeps=storage is not None
+            machine,
+            interleave,
+            pace,
+            self._announce,
+            keeps=storage is not None or companion is not None,
         )
+        self._companion = companion
         self._pace = pace
         self._entry = entry
         self._timekeeper = timekeeper
@@ -135,6 +139,7 @@ class LiveCoordinator:
             None if bindings is None else self._start_work,
             self._blame,
             keeps_events=storage is not None,
+            companion=companion,
         )
         #: The values of a batch that is not on disk yet; None without a store.
         self._staged = None if storage is None else Staged()
@@ -144,12 +149,18 @@ class LiveCoordinator:
         self._tracker = Tracker(
             machine, self._staged or Immediate(), all_bound=bindings is not None
         )
+        self._readings = Readings(self._batches, self._tracker, pace)
         #: The calls and notes that were taken from the entry and are not answered.
         self._serving: list[Call | Note] = []
         #: How many events were accepted; the index of the next event.
         self._index = machine.requests
         #: The positions of the events of each call in this batch.
         self._positions: dict[Call | Note, list[int]] = {}
+        #: The index of the first event of this batch, and of each call in it.
+        self._first_index = self._index
+        self._firsts: dict[Call | Note, int] = {}
+        #: The requests of clients in this batch that have a key.
+        self._requests: list[KeptRequest] = []
         #: The allocations that events of this batch end.
         self._ended: set[Held] = set()
         #: Whether the view contains the effects of all events of callers in this batch.
@@ -218,6 +229,8 @@ class LiveCoordinator:
             return
         with self._blame.taken():
             await storage.restore(self._batches, self._nursery)
+            if self._companion is not None:
+                await storage.retell(self._companion, self._batches.machine.requests)
         self._index = self._batches.machine.requests
         self._statistics = self._batches.machine.statistics()
         # With a binder, the work of what was bound when the last process ended is to be resumed.
@@ -244,6 +257,7 @@ class LiveCoordinator:
         """
         now_us = self._now_us()
         self._batches.begin()
+        self._first_index = self._index
         positions = list[int]()
         for event in events:
             if self._pace.is_up():
@@ -276,7 +290,9 @@ class LiveCoordinator:
         if self._storage is not None and self._announcer is not None:
             await self._announcer.close()
             with self._blame.taken():
-                await self._storage.keep_checkpoint([await self._batches.facts()], self._now_us())
+                beside = await self._state_of_companion()
+                taken = [await self._batches.facts()]
+                await self._storage.keep_checkpoint(taken, self._now_us(), beside)
         await self._batches.close()
 
     def _now_us(self) -> int:
@@ -296,21 +312,22 @@ class LiveCoordinator:
         # comes too late.
         now_us = self._now_us()
         await self._batches.run_timers(now_us)
-        before = self._index
+        before = self._first_index = self._index
         for call in self._serving:
             await self._enter(call, now_us)
         decided = None
         if self._index != before:
             self._batches.begin()
             decided = await self._batches.end()
-        reading = [call for call in self._serving if isinstance(call, Reading)]
+        reading = [call for call in self._serving if isinstance(call, READINGS)]
         await self._announce(
-            decided, [call for call in self._serving if not isinstance(call, Reading)]
+            decided, [call for call in self._serving if not isinstance(call, READINGS)]
         )
         for call in reading:
             await self._show(call)
         self._serving = []
         self._positions.clear()
+        self._firsts.clear()
         self._ended.clear()
         self._is_view_current = True
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
@@ -328,12 +345,22 @@ class LiveCoordinator:
             call.answer.fail(RefusedError("there is no store: pass `store` to open_scheduler"))
             return
         await self._announcer.catch_up()
-        self._nursery.start_soon(self._keep_checkpoint, [await self._batches.facts()], call)
+        beside = await self._state_of_companion()
+        taken = [await self._batches.facts()]
+        self._nursery.start_soon(self._keep_checkpoint, taken, beside, call)
 
-    async def _keep_checkpoint(self, taken: list[Facts], call: TakeCheckpoint | None) -> None:
+    async def _state_of_companion(self) -> Sequence[bytes]:
+        """Return the state of the companion; it has heard of everything that was decided."""
+        if self._companion is None:
+            return ()
+        return await self._pace.take(self._companion.save())
+
+    async def _keep_checkpoint(
+        self, taken: list[Facts], beside: Sequence[bytes], call: TakeCheckpoint | None
+    ) -> None:
         assert self._storage is not None, "a checkpoint without a store"
         try:
-            await self._storage.keep_checkpoint(taken, self._now_us())
+            await self._storage.keep_checkpoint(taken, self._now_us(), beside)
             if call is not None:
                 call.answer.give(None)
         finally:
@@ -348,6 +375,7 @@ class LiveCoordinator:
             case Enter():
                 events: Sequence[Event] = call.events
                 self._is_view_current = False
+                self._note(call)
             case EndAllocation(ask, held, outcome, message):
                 events = await self._end(ask, held, Release(ask.app, ask.name, outcome, message))
             case WorkEnded(ask, held, failure):
@@ -373,6 +401,12 @@ class LiveCoordinator:
             if self._pace.is_up():
                 await self._pace.rest()
             positions.append(await self._let_in(event, now_us))
+
+    def _note(self, call: Enter) -> None:
+        """Note where the events of a call are, before they are let in."""
+        self._firsts[call] = self._index
+        if call.request is not None:
+            self._requests.append(KeptRequest(call.request, self._index, len(call.events)))
 
     async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
         """Return the event that ends an allocation; nothing if the allocation has ended already.
@@ -411,6 +445,9 @@ class LiveCoordinator:
         No cancellation comes between the announcement of a batch and its answers.
         """
         pace = self._pace
+        if decided is not None:
+            decided.first = self._first_index
+            decided.requests, self._requests = self._requests, []
         if self._announcer is None or self._staged is None:
             if decided is not None:
                 await self._outside.before(decided)
@@ -485,27 +522,10 @@ class LiveCoordinator:
         """Answer a call that reads the state and changes nothing."""
         if self._announcer is not None:
             await self._announcer.catch_up()
-        match call:
-            case Survey():
-                call.answer.give(await self._batches.snapshot())
-            case Why():
-                call.answer.give(self._batches.explain(call.app, call.ask))
-            case LookInto():
-                call.answer.give(await self._batches.examine(call.examiner))
-            case TrackAsk():
-                try:
-                    call.answer.give(self._tracker.track(call.app, call.ask))
-                except RefusedError as error:
-                    call.answer.fail(error)
-            case TrackGang():
-                call.answer.give(self._tracker.track_gang(call.gang))
-            case ListAsks():
-                asks = self._tracker.select(call.state, call.queue, call.app)
-                call.answer.give(await self._pace.take(asks))
-            case TakeCheckpoint():
-                await self._take_checkpoint(call)
-            case _:
-                assert_never(call)
+        if isinstance(call, TakeCheckpoint):
+            await self._take_checkpoint(call)
+        else:
+            await self._readings.answer(call)
 
     def _answer_withdrawal(self, call: WithdrawAsk) -> Callable[[], None]:
         ask = call.ask
@@ -533,7 +553,8 @@ class LiveCoordinator:
             ):
                 if isinstance(event, AddAsk) and refusal is None:
                     asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
-        return Entered(tuple(refusals), tuple(asks))
+        batch = self._batches.machine.batches
+        return Entered(tuple(refusals), tuple(asks), self._firsts[call], batch)
 
 
 def _release(ask: TrackedAsk, failure: WorkFailedError | None) -> Release:

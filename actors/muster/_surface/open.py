@@ -33,6 +33,7 @@ from muster_core.errors import EventError, MusterError
 from muster_core.values.quantities import parse_duration
 
 if TYPE_CHECKING:
+    from muster._runtime.announcing.companion import Companion
     from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.mailbox import Interleave
     from muster._runtime.storing.storage import Storage
@@ -136,6 +137,7 @@ async def open_parts(
     record: Record | None,
     store: StoreOptions | None,
     interleave: Interleave | None,
+    companion: Companion | None = None,
 ) -> AsyncGenerator[tuple[Callable[[], Statistics], Client, Observers], None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
@@ -187,6 +189,7 @@ async def open_parts(
             record=record,
             storage=storage,
             first=None if storage is None or config is None else configuration,
+            companion=companion,
         )
         ready = None if storage is None else coordinator.ready
         async with run_for_block(coordinator.run, entry.close, ready):

@@ -42,6 +42,17 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
             " parts INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL,"
             " PRIMARY KEY (batch, part))"
         ),
+        "request": (
+            "CREATE TABLE request (user TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL,"
+            " batch INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,"
+            " at_us INTEGER NOT NULL, row_digest BLOB NOT NULL, PRIMARY KEY (user, key))"
+            " WITHOUT ROWID"
+        ),
+        "companion": (
+            "CREATE TABLE companion (batch INTEGER NOT NULL, part INTEGER NOT NULL,"
+            " parts INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL,"
+            " PRIMARY KEY (batch, part))"
+        ),
     }
 )
 """The tables of the present format, as they are made."""
@@ -49,8 +60,15 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
 Migration: TypeAlias = Callable[[sqlite3.Connection, Facts], None]
 """Brings tables and facts from one format to the next, within a transaction that is open."""
 
-MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({})
-"""For each older format, what brings it to the next one. There is only one format so far."""
+
+def _from_1_to_2(connection: sqlite3.Connection, _: Facts) -> None:
+    """Make the tables for what a service keeps; format 1 had none."""
+    for table in ("request", "companion"):
+        connection.execute(TABLES[table])
+
+
+MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({1: _from_1_to_2})
+"""For each older format, what brings it to the next one."""
 
 
 def connect(path: Path, parameters: str) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ from muster._version import __version__
 from muster.store._msgpack import pack
 from muster.store._trouble import damaged
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The format that this version writes."""
 
 Facts: TypeAlias = dict[str, "str | int | bytes"]

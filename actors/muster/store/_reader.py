@@ -19,7 +19,7 @@ from muster.store._format import NAME, checked_meta, connect
 from muster.store._meta import Anchor, StateMeta
 from muster.store._msgpack import HEAD_BYTES, length_of
 from muster.store._rows import Checkpoint, KeptBatch
-from muster.store._sql import checkpoints as _checkpoints
+from muster.store._sql import beside as _beside, checkpoints as _checkpoints
 from muster.store._sql.select import anchor_at, chunk_of, ends_of
 from muster.store._trouble import name_of, telling
 
@@ -290,6 +290,40 @@ class StateReader:
             return low
 
         return self._look("look for a batch", read)
+
+    def event_count(self, after: int) -> int:
+        """Return how many events the batches after one have.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+
+        def read(connection: sqlite3.Connection) -> int:
+            heads = connection.execute(f"{_HEADS} WHERE number > ?", (after,))
+            return sum(length_of(head) for (head,) in heads)
+
+        return self._look("count events", read)
+
+    def requests(self, since_us: int) -> list[_beside.RequestRow]:
+        """Return the requests of clients that had a key, the oldest first.
+
+        Args:
+            since_us: The instant from which on, in microseconds since the origin.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+        return self._look(
+            "read the requests", lambda one: _beside.requests_since(one, self.path, since_us)
+        )
+
+    def companion(self) -> _beside.CompanionState | None:
+        """Return the state of the companion, or None if none was kept.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+        return self._look("read the state of the companion", _beside.companion_of)
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return what is known of the checkpoints without reading them, the oldest first.

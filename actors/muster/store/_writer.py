@@ -31,7 +31,7 @@ from muster.store._format import (
 from muster.store._lock import Lock
 from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_facts
 from muster.store._rows import BatchRow, Checkpoint, batch_digest
-from muster.store._sql import checkpoints as _checkpoints
+from muster.store._sql import beside as _beside, checkpoints as _checkpoints
 from muster.store._sql.select import ends_of
 from muster.store._trouble import telling
 
@@ -204,11 +204,12 @@ class StateWriter:
         return self._ends.last
 
     # STORE-15
-    def append(self, rows: Sequence[BatchRow]) -> None:
+    def append(self, rows: Sequence[BatchRow], requests: Sequence[_beside.RequestRow] = ()) -> None:
         """Write batches in one transaction; when this returns, they are kept.
 
         Args:
             rows: The batches in order; the first one follows :attr:`last`.
+            requests: The requests of clients whose events are in them.
 
         Raises:
             StoreError: If they cannot be written. None of them may be announced then; all of
@@ -236,6 +237,8 @@ class StateWriter:
             last = Anchor(row.number, row.at_us, row.last_seq, digest)
         with self._transaction(f"write batch {last.batch}"):
             self._connection.executemany(_INSERT, values)
+            if requests:
+                _beside.insert_requests(self._connection, requests)
         self._ends = attrs.evolve(self._ends, last=last)
 
     @contextmanager
@@ -355,6 +358,32 @@ class StateWriter:
             return 0
         with self._transaction("remove checkpoints"):
             return _checkpoints.remove(self._connection, batches, most)
+
+    # What a service keeps beside the batches
+
+    def put_companion(self, state: _beside.CompanionState) -> None:
+        """Write the state of a companion, each part in a transaction of its own.
+
+        Args:
+            state: Its state; it takes the place of the one before when its last part is there.
+
+        Raises:
+            StoreError: If it cannot be written.
+        """
+        for part, content in enumerate(state.parts):
+            with self._transaction("write the state of the companion"):
+                _beside.put_companion_part(self._connection, state.batch, part, content)
+        with self._transaction("write the state of the companion"):
+            _beside.end_companion(self._connection, state.batch, len(state.parts))
+
+    def forget_requests(self, before_us: int) -> None:
+        """Remove the requests of clients that are older than an instant.
+
+        Raises:
+            StoreError: If they cannot be removed.
+        """
+        with self._transaction("remove old requests"):
+            _beside.forget_requests(self._connection, before_us)
 
     # STORE-16
     def prune(self, before_us: int, *, most: int = 1000) -> int:

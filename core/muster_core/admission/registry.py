@@ -42,7 +42,7 @@ from muster_core.values.events import (
     RemoveApp,
     RemoveAsk,
 )
-from muster_core.values.nearest import Guesses
+from muster_core.values.nearest import Guesses, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -168,6 +168,16 @@ class Registry:
             RefusedError: If it is unknown or has completed.
         """
         return self._app(app)[0]
+
+    def what_is_wrong_with(self, app: str) -> str:
+        """Return what to tell a reader about an application that does not exist.
+
+        Unlike the refusal of an event this does not count as a guess: what is read must not
+        change what is decided.
+        """
+        if app in self.completed:
+            return f"app: {app!r} has completed"
+        return f"app: {app!r} is unknown{did_you_mean(app, self._apps)}"
 
     def leaf_of(self, key: int) -> QueueEntry:
         """Return the queue of an application."""

@@ -43,7 +43,7 @@ def test_what_is_in_it(directory: Path) -> None:
         ["3", "3", "s", "2", "117", "bytes", "yes"],
         ["6", "6", "s", "2", "117", "bytes", "yes"],
     ]
-    assert f"{directory}: format 1, 20.0 KiB" in result.stdout
+    assert f"{directory}: format 2, 32.0 KiB" in result.stdout
 
 
 def test_what_is_in_it_for_programs(directory: Path) -> None:
@@ -51,7 +51,7 @@ def test_what_is_in_it_for_programs(directory: Path) -> None:
         0,
         {
             "store": str(directory),
-            "format": 1,
+            "format": 2,
             "written_by": muster.__version__,
             "origin": "2023-11-14T22:13:20+00:00",
             "partition": "default",

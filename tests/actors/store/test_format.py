@@ -11,8 +11,9 @@ import pytest
 import muster
 from muster import StoreError
 from muster.store import StateReader
-from muster.store._format import Migration
+from muster.store._format import MIGRATIONS, Migration
 from muster.store._meta import Facts, facts_digest
+from muster.store._sql.beside import RequestRow
 from muster.store._writer import StateWriter
 from tests.actors.store.program import made, numbers, rows
 
@@ -39,10 +40,13 @@ def put_facts(directory: Path, **changes: object) -> None:
     connection.close()
 
 
+BEFORE_2 = ("DROP TABLE request", "DROP TABLE companion")
+
+
 def format_0(directory: Path) -> Path:
     """Make a directory of an older format: batches have another name, and no partition is said."""
     made(directory, 3).close()
-    change(directory, "ALTER TABLE batch RENAME TO lot")
+    change(directory, "ALTER TABLE batch RENAME TO lot", *BEFORE_2)
     put_facts(directory, format=0, partition=None, written_by="0.0.9")
     return directory
 
@@ -61,8 +65,8 @@ def test_an_older_format_is_brought_up_to_date_after_a_copy(tmp_path: Path) -> N
     directory = format_0(tmp_path / "state")
     old = (directory / "muster.db").read_bytes()
 
-    with StateWriter.open(directory, migrations={0: to_1}) as writer:
-        assert writer.meta.format == 1
+    with StateWriter.open(directory, migrations={**MIGRATIONS, 0: to_1}) as writer:
+        assert writer.meta.format == 2
         assert writer.meta.written_by == muster.__version__
         assert writer.wrote_last == "0.0.9"
         writer.append(rows(4, 4))
@@ -76,6 +80,20 @@ def test_an_older_format_is_brought_up_to_date_after_a_copy(tmp_path: Path) -> N
     StateWriter.open(directory).close()
 
 
+def test_format_1_gets_the_tables_of_a_service(tmp_path: Path) -> None:
+    # STORE-8
+    made(tmp_path, 3).close()
+    change(tmp_path, *BEFORE_2)
+    put_facts(tmp_path, format=1)
+
+    with StateWriter.open(tmp_path) as writer:
+        writer.append(rows(4, 4), [RequestRow("ann", "k", b"d", 4, 0, 1, 40)])
+
+    assert numbers(tmp_path) == [1, 2, 3, 4]
+    with StateReader(tmp_path) as reader:
+        assert [one.key for one in reader.requests(0)] == ["k"]
+
+
 def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     # STORE-8
     directory = format_0(tmp_path / "state")
@@ -85,9 +103,9 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
         connection.execute("SELECT * FROM what_is_not_there")
 
     with pytest.raises(StoreError, match=r"cannot open the file: .*no such table"):
-        StateWriter.open(directory, migrations={0: halfway})
+        StateWriter.open(directory, migrations={**MIGRATIONS, 0: halfway})
 
-    with StateWriter.open(directory, migrations={0: to_1}) as writer:
+    with StateWriter.open(directory, migrations={**MIGRATIONS, 0: to_1}) as writer:
         assert writer.last.batch == 3
 
 
@@ -96,7 +114,7 @@ def test_a_format_that_is_too_old_is_refused(tmp_path: Path) -> None:
     directory = format_0(tmp_path / "state")
 
     with pytest.raises(
-        StoreError, match=r"has format 0, and Muster .* cannot bring it to format 1"
+        StoreError, match=r"has format 0, and Muster .* cannot bring it to format 2"
     ):
         StateWriter.open(directory)
     assert not (directory / "muster.db.format-0").exists()
@@ -111,7 +129,7 @@ def test_a_reader_leaves_an_older_format_as_it_is(tmp_path: Path) -> None:
 
 
 def opened_by_a_writer(directory: Path) -> None:
-    migrations: dict[int, Migration] = {0: to_1}
+    migrations: dict[int, Migration] = {**MIGRATIONS, 0: to_1}
     StateWriter.open(directory, migrations=migrations).close()
 
 
@@ -126,9 +144,9 @@ OPENED = pytest.mark.parametrize("opened", [opened_by_a_writer, opened_by_a_read
 def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None]) -> None:
     # STORE-8
     made(tmp_path, 1).close()
-    put_facts(tmp_path, format=2, written_by="9.1")
+    put_facts(tmp_path, format=3, written_by="9.1")
 
-    with pytest.raises(StoreError, match=r"has format 2, written by Muster 9\.1; this is Muster"):
+    with pytest.raises(StoreError, match=r"has format 3, written by Muster 9\.1; this is Muster"):
         opened(tmp_path)
 
 
@@ -141,8 +159,8 @@ def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None
         ("DELETE FROM meta", "the digest of the table meta does not hold"),
         ("UPDATE meta SET value = 1 WHERE key = 'origin_us'", "the digest of the table meta"),
         ("UPDATE meta SET value = NULL WHERE key = 'origin'", "a value of another type"),
-        ("DROP TABLE checkpoint", "its tables are not those of format 1"),
-        ("CREATE TABLE more (a)", "its tables are not those of format 1"),
+        ("DROP TABLE checkpoint", "its tables are not those of format 2"),
+        ("CREATE TABLE more (a)", "its tables are not those of format 2"),
         ("DELETE FROM batch WHERE number = 3", "batches 3 to 3 are missing"),
         ("DELETE FROM batch", "batches 1 to 3 are missing"),
         ("DELETE FROM batch WHERE number = 1", "the first batch is 2, not 1"),
@@ -169,9 +187,9 @@ def test_what_cannot_be_right_is_told(
     ("changes", "told"),
     [
         ({"format": None}, "the table meta does not say its format"),
-        ({"partition": None}, "the table meta is not that of format 1: partition"),
-        ({"origin_us": "x"}, "the table meta is not that of format 1: origin_us"),
-        ({"colour": "red"}, "the table meta is not that of format 1: colour"),
+        ({"partition": None}, "the table meta is not that of format 2: partition"),
+        ({"origin_us": "x"}, "the table meta is not that of format 2: origin_us"),
+        ({"colour": "red"}, "the table meta is not that of format 2: colour"),
         ({"anchor_batch": 2, "last_batch": MOST}, "is missing|are missing|the first batch is"),
     ],
 )

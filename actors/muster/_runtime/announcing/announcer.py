@@ -17,6 +17,7 @@ from muster._runtime.owners import broken
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from muster._runtime.announcing.companion import Companion
     from muster._runtime.announcing.journal import Blame, JournalWriter, Record
     from muster._runtime.batches import Decided
     from muster._runtime.clients.calls import Call, Note
@@ -69,6 +70,7 @@ class Outside:
         blame: Remembers the exceptions of the record.
         keeps_events: Whether the record gets the events of a batch now; otherwise it has got them
             when they were let in.
+        companion: Hears of every batch, or None.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Outside:
         blame: Blame,
         *,
         keeps_events: bool,
+        companion: Companion | None = None,
     ) -> None:
         self._journal = journal
         self._record = record
@@ -87,6 +90,7 @@ class Outside:
         self._start = start
         self._blame = blame
         self._keeps_events = keeps_events
+        self._companion = companion
 
     async def before(self, decided: Decided, /) -> None:
         """Tell the journal and the record; this is not cancelled."""
@@ -99,6 +103,10 @@ class Outside:
 
     def after(self, decided: Decided, bound: Sequence[tuple[TrackedAsk, Held]], /) -> Steps[None]:
         """Tell the observers, and start the work of bound asks."""
+        if self._companion is not None:
+            yield from self._companion.hear(
+                decided.number, decided.at_us, decided.first, decided.events, decided.announced
+            )
         yield from self._observers.publish(decided.announced)
         if self._start is not None:
             for ask, held in bound:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final
 
 import attrs
 import outcome
@@ -21,6 +21,9 @@ from muster_core.snapshots import AskPlace, Snapshot
 
 if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
+
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
 
 A = TypeVar("A")
 
@@ -72,10 +75,30 @@ class Entered:
     Attributes:
         refusals: For each event the error with which it was refused, or None.
         asks: The asks that the events added, if they are to be tracked.
+        first: The index of the first event, from 0, among all events that were let in.
+        batch: The number of the batch that they went into.
     """
 
     refusals: tuple[RefusedError | None, ...]
     asks: tuple[TrackedAsk, ...] = ()
+    first: int = 0
+    batch: int = 0
+
+
+@final
+@attrs.frozen
+class RequestKey:
+    """What marks a request of a client, so that a repeat of it changes nothing.
+
+    Attributes:
+        user: Who sent it.
+        key: Its key, unique for this user.
+        digest: The digest of its content.
+    """
+
+    user: str
+    key: str
+    digest: bytes
 
 
 @final
@@ -86,11 +109,13 @@ class Enter:
     Attributes:
         events: The events.
         track: Whether to track the asks that the events add.
+        request: The key of the request that the events come from; it is kept with their batch.
         answer: The results of the events.
     """
 
     events: Sequence[Event]
     track: bool = False
+    request: RequestKey | None = None
     answer: Answer[Entered] = attrs.field(factory=Answer[Entered])
 
 
@@ -171,6 +196,21 @@ class LookInto:
 
 @final
 @attrs.frozen(eq=False)
+class Inspect(Generic[A]):
+    """Read the state between two batches.
+
+    Attributes:
+        look: Reads the machine, and changes nothing. What it raises as
+            :class:`~muster_core.errors.MusterError` is the answer.
+        answer: What it returns.
+    """
+
+    look: Callable[[CoordinatorMachine], Steps[A]]
+    answer: Answer[A] = attrs.field(factory=Answer[Any])
+
+
+@final
+@attrs.frozen(eq=False)
 class ListAsks:
     """Return the asks that are in a place, and belong to a queue or an application.
 
@@ -198,10 +238,14 @@ class TakeCheckpoint:
 Changing = Enter | EndAllocation | WithdrawAsk | SettleNow
 """The calls that may have events; their answers come with those of their batch."""
 
-Reading = TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | TakeCheckpoint
+READINGS: Final = (TrackAsk, TrackGang, ListAsks, Survey, Why, LookInto, Inspect, TakeCheckpoint)
+
+Reading: TypeAlias = (
+    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeCheckpoint"
+)
 """The calls that read the state when everything before them is announced."""
 
-Call = Changing | Reading
+Call: TypeAlias = "Changing | Reading"
 """The calls of callers; each gets an answer."""
 
 

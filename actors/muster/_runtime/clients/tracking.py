@@ -219,7 +219,9 @@ class Tracker:
             return known
         found, place, allocation = self._look(app, ask)
         if found is None:
-            self._machine.registry.app_key(app)  # raises if the application does not exist
+            registry = self._machine.registry
+            if not registry.has_app(app):
+                raise RefusedError(registry.what_is_wrong_with(app))
             msg = f"ask: {ask!r} is no ask of application {app!r}"
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))

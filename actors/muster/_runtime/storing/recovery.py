@@ -104,7 +104,7 @@ async def recover(batches: Batches, kept: Kept, pace: Pace, threaded: Threaded) 
     """
     found = kept.reader.batches(after=kept.checkpoint)
     events = 0
-    while some := await threaded(_read, found):
+    while some := await threaded(decoded_batches, found):
         for batch in some:
             events += len(batch.events)
             decided = await batches.run_again(batch.at_us, batch.events)
@@ -125,7 +125,8 @@ async def _compared(
     return batch.first_difference(decided)
 
 
-def _read(found: Iterator[KeptBatch]) -> list[KeptBatch]:
+def decoded_batches(found: Iterator[KeptBatch]) -> list[KeptBatch]:
+    """Return the next batches, with their events decoded."""
     some = list(islice(found, _AT_ONCE))
     for batch in some:
         _ = batch.events  # decoded here, not in the coordinator's task

@@ -7,7 +7,7 @@ beside that, in parts, so that no batch waits long for one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple, final
 
@@ -16,20 +16,26 @@ import trio
 
 from muster._runtime.pace import PIECE, Pace
 from muster._runtime.storing.options import StoreOptions
-from muster._runtime.storing.recovery import Kept, recover
+from muster._runtime.storing.recovery import Kept, decoded_batches, recover
+from muster.store._reader import StateReader
 from muster.store._rows import row_of
+from muster.store._sql.beside import CompanionState, RequestRow
 from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from muster._runtime.announcing.companion import Companion
     from muster._runtime.batches import Batches, Decided
     from muster._runtime.clock import Clock
     from muster_core.facts import Facts
 
 R = TypeVar("R")
 A = TypeVarTuple("A")
+
+REQUESTS_US: Final = 86_400_000_000
+"""How long the keys of requests are kept: a day, in microseconds."""
 
 _LOG: Final = logging.getLogger("muster.store")
 
@@ -108,14 +114,61 @@ class Storage:
             StoreError: If it cannot be written; it must not be announced then.
         """
         events, decisions = decided.events, decided.announced
+        requests = [
+            RequestRow(
+                one.key.user,
+                one.key.key,
+                one.key.digest,
+                decided.number,
+                one.first,
+                one.count,
+                decided.at_us,
+            )
+            for one in decided.requests
+        ]
         made = (decided.number, decided.at_us, tuple(events), tuple(decisions), self._last_seq)
         if len(events) + len(decisions) > PIECE:
             row = await self._run(row_of, *made)
         else:
             row = row_of(*made)
-        await self._run(self._writer.append, (row,))
+        await self._run(self._writer.append, (row,), requests)
         self._last_seq = row.last_seq
         self._events += len(events)
+
+    async def retell(self, companion: Companion, requests: int) -> None:
+        """Load a companion, and let it hear again of the batches after its state.
+
+        Args:
+            companion: The companion, which knows nothing yet.
+            requests: How many events were let in so far.
+
+        Raises:
+            StoreError: If the store cannot be read.
+        """
+        with StateReader(self._options.directory) as reader:
+            state = await self._run(reader.companion)
+            after = await self._load(companion, state, reader.meta.anchor.batch)
+            first = requests - await self._run(reader.event_count, after)
+            found = reader.batches(after=after)
+            while some := await self._run(decoded_batches, found):
+                for batch in some:
+                    steps = companion.hear(
+                        batch.number, batch.at_us, first, batch.events, batch.decisions
+                    )
+                    await self._pace.take(steps)
+                    first += len(batch.events)
+
+    async def _load(self, companion: Companion, state: CompanionState | None, anchor: int) -> int:
+        """Load a companion; return the last batch of which it knows."""
+        if state is not None and state.batch >= anchor:
+            try:
+                await self._pace.take(companion.load(state.parts))
+            except ValueError as error:
+                _LOG.warning("the lists of the service are made again from the batches: %s", error)
+            else:
+                return state.batch
+        await self._pace.take(companion.load(()))
+        return anchor
 
     # Checkpoints
 
@@ -125,13 +178,16 @@ class Storage:
         due = self._events >= self._options.checkpoint_every
         return due and not self._checkpointing.locked()
 
-    async def keep_checkpoint(self, taken: list[Facts], now_us: int) -> None:
+    async def keep_checkpoint(
+        self, taken: list[Facts], now_us: int, beside: Sequence[bytes] = ()
+    ) -> None:
         """Write a checkpoint, and remove the history that it makes superfluous.
 
         Args:
             taken: The state after a batch that is on disk, and nothing else. It is taken out, so
                 that its memory can be freed in pieces.
             now_us: The present instant, in microseconds since the origin.
+            beside: The state of the companion after that batch; empty without one.
 
         Raises:
             StoreError: If it cannot be written.
@@ -140,6 +196,10 @@ class Storage:
         async with self._checkpointing:
             if facts.coordinator.batches != self._covered:
                 await self._write_checkpoint(facts)
+            if beside:
+                state = CompanionState(facts.coordinator.batches, tuple(beside))
+                await self._run(self._writer.put_companion, state)
+                await self._run(self._writer.forget_requests, now_us - REQUESTS_US)
             await self._prune(now_us)
         apps = [*facts.apps]
         del facts

@@ -11,6 +11,7 @@ import muster
 from muster._version import __version__
 from muster.store._decisions import decode_decisions, encode_decisions
 from muster.store._rows import BatchRow, batch_digest
+from muster_core.values.nearest import MOST_GUESSES
 from tests.actors.runtime.storing.clock import SetClock
 from tests.actors.runtime.storing.test_restart import begin
 from tests.actors.store.test_format import put_facts
@@ -104,3 +105,19 @@ async def test_a_format_that_is_too_old_is_not_said_to_need_an_opening(tmp_path:
     await begin(tmp_path, SetClock())
     put_facts(tmp_path, format=0)
     assert "cannot bring it to format" in await refused(tmp_path)
+
+
+async def test_what_is_read_changes_no_later_decision(tmp_path: Path) -> None:
+    """Handles of unknown applications use up none of the guesses that refusals have."""
+    clock = SetClock()
+    async with muster.open_scheduler(store=tmp_path, clock=clock) as scheduler:
+        await scheduler.add_app("nightly-1", "root.default")
+        for number in range(MOST_GUESSES):
+            with pytest.raises(muster.RefusedError, match="did you mean nightly-1"):
+                await scheduler.ask(f"nightly-{number + 2}", "x").bound()
+        with pytest.raises(muster.RefusedError, match="did you mean nightly-1"):
+            await scheduler.remove_app("nightly-2")
+    change(tmp_path, "DELETE FROM checkpoint")
+
+    async with muster.open_scheduler(store=tmp_path, clock=clock) as scheduler:
+        assert "nightly-1" in (await scheduler.snapshot()).apps
