@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, final, get_args
+
+import attrs
 
 from muster._errors import ClosedSchedulerError
 from muster._runtime.block import run_for_block
@@ -120,8 +122,26 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
         record=record,
         store=store_options(store, durability, checkpoint_every, keep),
         interleave=interleave,
-    ) as (statistics, client, observers):
-        yield Scheduler(statistics, client, observers.admit)
+    ) as parts:
+        yield Scheduler(parts.statistics, parts.client, parts.observers.admit)
+
+
+@final
+@attrs.frozen
+class Parts:
+    """The parts of a running scheduler.
+
+    Attributes:
+        statistics: Returns how much was announced so far.
+        client: Sends calls to the coordinator.
+        observers: The observers.
+        origin_us: Where its time begins, in microseconds of its clock.
+    """
+
+    statistics: Callable[[], Statistics]
+    client: Client
+    observers: Observers
+    origin_us: int
 
 
 @asynccontextmanager
@@ -138,11 +158,10 @@ async def open_parts(
     store: StoreOptions | None,
     interleave: Interleave | None,
     companion: Companion | None = None,
-) -> AsyncGenerator[tuple[Callable[[], Statistics], Client, Observers], None]:
+) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
-    Yields:
-        The function that returns the statistics, the client for calls, and the observers.
+    The companion, if there is one, hears of every batch before callers and observers do.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
@@ -193,7 +212,7 @@ async def open_parts(
         )
         ready = None if storage is None else coordinator.ready
         async with run_for_block(coordinator.run, entry.close, ready):
-            yield coordinator.statistics, client, observers
+            yield Parts(coordinator.statistics, client, observers, start_us)
 
 
 @asynccontextmanager

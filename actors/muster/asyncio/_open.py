@@ -103,14 +103,14 @@ async def open_scheduler(  # noqa: PLR0913 - all that a program may choose
             record=record,
             store=store_options(store, durability, checkpoint_every, keep),
             interleave=interleave,
-        ) as (statistics, client, observers):
+        ) as parts:
 
             def admit(observer: muster.Decisions) -> None:
                 # This runs in the host, which creates the observer.
                 bridge.check()
-                bridge.post(partial(observers.admit, observer))
+                bridge.post(partial(parts.observers.admit, observer))
 
-            yield muster.Scheduler(statistics, client, admit)
+            yield muster.Scheduler(parts.statistics, parts.client, admit)
 
     async with open_bridge(Mode(mode), open_block) as (bridge, inner):
         yield Scheduler(bridge, inner)

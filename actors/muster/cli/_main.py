@@ -22,7 +22,16 @@ PIPE_CLOSED: Final = 141
 """The exit status after the reader of a pipe has closed it, as if SIGPIPE had ended the program."""
 
 # A module is imported only when its command is used or all commands are listed.
-_COMMANDS: Final = ("replay", "check", "explain", "compare", "validate", "convert", "store")
+_COMMANDS: Final = (
+    "replay",
+    "check",
+    "explain",
+    "compare",
+    "validate",
+    "convert",
+    "store",
+    "serve",
+)
 
 
 @final

@@ -1,0 +1,1 @@
+"""Muster as a service: what ``muster serve`` runs, in one process with the scheduler."""

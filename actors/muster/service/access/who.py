@@ -1,0 +1,67 @@
+"""Who sends a request, and what their role allows."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+import attrs
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+
+@final
+class Role(IntEnum):
+    """What somebody may do; each role may do what those below it may.
+
+    ``ANYONE`` needs no token, and is for health and metrics of the process only.
+    """
+
+    ANYONE = 0
+    READER = 1
+    SUBMITTER = 2
+    ADMIN = 3
+
+
+@final
+@attrs.frozen
+class Who:
+    """Who sends a request.
+
+    Attributes:
+        name: The name of the token; empty if tokens are not used.
+        role: The role.
+        user: The user as whom a submitter adds applications, or None.
+        groups: The groups of this user.
+    """
+
+    name: str
+    role: Role
+    user: str | None = None
+    groups: tuple[str, ...] = ()
+
+
+EVERYBODY: Final = Who("", Role.ADMIN)
+"""Everybody who reaches a service without tokens."""
+
+
+class Access(Protocol):
+    """Knows who sends a request."""
+
+    def who(self, request: HTTPConnection, /) -> Who:
+        """Return who sends a request.
+
+        Raises:
+            Problem: 401 if a token is needed, and none or a wrong one was sent.
+        """
+        ...
+
+
+@final
+class OpenAccess:
+    """Access without tokens: everybody who reaches the service may do everything."""
+
+    def who(self, request: HTTPConnection, /) -> Who:
+        """Return everybody."""
+        return EVERYBODY

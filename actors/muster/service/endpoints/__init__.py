@@ -1,0 +1,1 @@
+"""End points as tables, from which both the routes and the OpenAPI document are made."""

@@ -1,0 +1,1 @@
+"""What was let in and decided, as far as the lists of a service need it."""

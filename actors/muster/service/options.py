@@ -1,0 +1,94 @@
+"""What a service is started with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeAlias, final
+
+import attrs
+
+Run: TypeAlias = Literal["none", "local"]
+"""What does the work of asks: whoever reads the decisions, or subprocesses on this machine."""
+
+LogForm: TypeAlias = Literal["text", "json"]
+"""The form of the lines of the log."""
+
+
+@final
+@attrs.frozen
+class Limits:
+    """How much a service takes; what is beyond is refused, and counted.
+
+    Attributes:
+        body_bytes: The longest body of a request, in bytes.
+        events: The most events of a request.
+        nesting: How deep the values of a body may be nested.
+        connections: The most open connections.
+        streams: The most streams of decisions and events at the same time.
+        head_bytes: The longest head of a request, in bytes.
+        head_s: How long the head of a request may take to arrive, in seconds.
+        idle_s: How long a connection may be idle, in seconds.
+        calls: The most calls that wait at the entry of the scheduler.
+    """
+
+    body_bytes: int = 16 * 1024 * 1024
+    events: int = 10_000
+    nesting: int = 64
+    connections: int = 1_000
+    streams: int = 100
+    head_bytes: int = 64 * 1024
+    head_s: float = 10.0
+    idle_s: float = 75.0
+    calls: int = 1_024
+
+
+@final
+@attrs.frozen
+class ServeOptions:
+    """What a service is started with.
+
+    Attributes:
+        config: The file of the configuration, or None: only ``root``, without limits.
+        partition: The partition to run; None for ``default``, or else the only one.
+        state: The state directory; None to keep nothing.
+        keep: How long history is kept, such as ``30d``; None for ever.
+        durability: As for :func:`muster.open_scheduler`.
+        checkpoint_every: After how many events a checkpoint is taken.
+        listen: Where to listen: ``host:port``, or ``unix:PATH``.
+        yunikorn_listen: Where YuniKorn's end points are served on a port of their own, or None.
+        yunikorn_ui: The folder with YuniKorn's web UI, or None.
+        cluster: The name of the cluster that YuniKorn's end points say.
+        cors: Whether YuniKorn's end points allow other web sites to read them.
+        tokens: The file of the tokens; None if nobody needs one.
+        hosts: Names under which the service is reached, besides addresses that it listens on.
+        tls_cert: The file of the certificate, or None.
+        tls_key: The file of its key, or None.
+        run: What does the work of asks.
+        run_as: The user as whom commands run, for one user or (key ``*``) for all.
+        trust_submitters: Whether commands of submitters may run as the user of the service.
+        log: The form of the lines of the log.
+        watch: Whether the configuration is read again when its file has changed.
+        limits: How much it takes.
+    """
+
+    config: Path | None = None
+    partition: str | None = None
+    state: Path | None = None
+    keep: str | None = None
+    durability: Literal["full", "process"] = "full"
+    checkpoint_every: int = 50_000
+    listen: tuple[str, ...] = ("127.0.0.1:9080",)
+    yunikorn_listen: str | None = None
+    yunikorn_ui: Path | None = None
+    cluster: str = "muster"
+    cors: bool = False
+    tokens: Path | None = None
+    hosts: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    run: Run = "none"
+    run_as: tuple[tuple[str, str], ...] = ()
+    trust_submitters: bool = False
+    log: LogForm = "text"
+    watch: bool = False
+    limits: Limits = Limits()

@@ -1,0 +1,62 @@
+"""The running service, as its handlers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, final
+
+import attrs
+
+from muster._runtime.clients.calls import Inspect
+
+if TYPE_CHECKING:
+    from muster._runtime.clients.client import Client
+    from muster._surface.scheduler import Scheduler
+    from muster.service.access.who import Access
+    from muster.service.ledger.ledger import Ledger
+    from muster.service.options import ServeOptions
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen(eq=False)
+class Service:
+    """The running service.
+
+    Attributes:
+        scheduler: The scheduler.
+        client: Sends calls to the scheduler.
+        ledger: What was let in and decided, as far as lists need it.
+        access: Who may do what.
+        options: What the service was started with.
+        origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
+        started_us: When the service started, in microseconds since 1970 in UTC.
+    """
+
+    scheduler: Scheduler
+    client: Client
+    ledger: Ledger
+    access: Access
+    options: ServeOptions
+    origin_us: int
+    started_us: int
+
+    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+        """Read the state between two batches; everything before is announced.
+
+        Args:
+            read: Reads the machine in steps, and changes nothing.
+
+        Raises:
+            MusterError: What ``read`` raises.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        call = Inspect(read)
+        return await self.client.call(call, call.answer)
+
+    def unix_us(self, at_us: int) -> int:
+        """Return an instant of the scheduler in microseconds since 1970 in UTC."""
+        return self.origin_us + at_us
