@@ -115,7 +115,9 @@ class Objects:
         origin: Origin,
     ) -> list[AnyRoute]:
         routes: list[AnyRoute] = []
-        with self._admission.whole(tree=any(_of_queue(one.content) for one in objects)):
+        tree = self._admission.registry.tree
+        saved = tree.save() if any(_of_queue(one.content) for one in objects) else None
+        with self._admission.unreported.whole(saved):
             for number, manifest in enumerate(objects):
                 try:
                     # Each object has its own position in the input, as if it were its own event.
@@ -132,7 +134,7 @@ class Objects:
         admission = self._admission
         match content:
             case AddPriorityClass():
-                admission.undoable(admission.registry.classes.save(content.name))
+                admission.unreported.undoable(admission.registry.classes.save(content.name))
                 admission.registry.classes.set(content)
             case AddGang():
                 yield from admission.define_gang(content, origin, update=True)
@@ -173,7 +175,7 @@ class Objects:
             raise RefusedError(msg)
         # OBJECT-15
         if not admission.registry.has_app(pod.app):
-            admission.undoable(admission.registry.save_app(pod.app))
+            admission.unreported.undoable(admission.registry.save_app(pod.app))
             yield from admission.registry.handle(self._application(pod), origin)
         if pod.node is not None:
             yield from admission.add_placed(pod.ask, pod.node, origin)
@@ -229,7 +231,7 @@ class Objects:
         admission = self._admission
         match content.kind:
             case ObjectKind.PRIORITY_CLASS:
-                admission.undoable(admission.registry.classes.save(content.name))
+                admission.unreported.undoable(admission.registry.classes.save(content.name))
                 admission.registry.classes.remove(content.name)
             case ObjectKind.POD_GROUP:
                 yield from admission.remove_gang(content.name, "gang", origin)
