@@ -52,7 +52,13 @@ from muster_core.owners.messages.to_applications import (
 )
 from muster_core.owners.sayings import Sayings
 from muster_core.structures.steps import PART, all_at_once, freed, in_pieces
-from muster_core.values.application_states import TRANSITIONS, AppState, Trigger, next_state
+from muster_core.values.application_states import (
+    STATE_NAMES,
+    TRANSITIONS,
+    AppState,
+    Trigger,
+    next_state,
+)
 from muster_core.values.decisions import Kind, Reason, decision_on_app
 from muster_core.values.errors import RefusedError
 from muster_core.values.snapshots import AppSnapshot, AskPlace
@@ -418,7 +424,7 @@ class ApplicationMachine:
     def _enter(self, state: AppState, origin: Origin, order: int = 0) -> None:
         self._state = state
         self._moves.act(Entered(state))
-        decision = decision_on_app(self.identity.name, self.identity.path, state.value)
+        decision = decision_on_app(self.identity.name, self.identity.path, STATE_NAMES[state])
         self._moves.act(Say((origin.seq, order, 1), decision))
 
     def _report(self, epoch: int) -> AppReport:
