@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from muster._surface.ask_options import AskOptions
 
 # Looking up a member of an enum takes ten times as long.
+_BOUND: Final = AskPlace.BOUND
 _COMPLETED: Final = Reason.COMPLETED
 _FAILED: Final = Reason.FAILED
+_PARKED: Final = AskPlace.PARKED
 
 
 @final
@@ -158,23 +160,22 @@ class Ask:
             AskParkedError: If the gang of the ask has timed out.
         """
         name = f"ask {self.app}/{self.name}"
-        match status.place:
-            case AskPlace.PARKED:
-                msg = f"{name} is parked: its gang {tracked.gang} has timed out"
-                raise AskParkedError(msg)
-            case AskPlace.BOUND:
-                return status.held if status.started else None
-            case None:
-                if status.held is not None and status.held.ended.value is _COMPLETED:
-                    return status.held
-                _check_not_failed(name, status.held)
-                if status.is_given_up:
-                    msg = f"{name} was removed: its work could not be started, {status.failures} times in a row"
-                    raise BindFailedError(msg, status.failures) from status.error
-                msg = f"{name} was removed"
-                raise AskRemovedError(msg)
-            case _:
-                return None
+        place = status.place
+        if place is _BOUND:
+            return status.held if status.started else None
+        if place is _PARKED:
+            msg = f"{name} is parked: its gang {tracked.gang} has timed out"
+            raise AskParkedError(msg)
+        if place is not None:
+            return None
+        if status.held is not None and status.held.ended.value is _COMPLETED:
+            return status.held
+        _check_not_failed(name, status.held)
+        if status.is_given_up:
+            msg = f"{name} was removed: its work could not be started, {status.failures} times in a row"
+            raise BindFailedError(msg, status.failures) from status.error
+        msg = f"{name} was removed"
+        raise AskRemovedError(msg)
 
     async def remove(self) -> None:
         """Remove the ask, which must not be bound.

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from muster.feeds import FeedItem
 from muster_core.decisions import Reason
 from muster_core.events import Apply, Delete, Outcome, PodObject, Release, RemoveApp, RemoveAsk
+
+# Looking up a member of an enum takes ten times as long.
+_COMPLETED: Final = Reason.COMPLETED
+_FAILED: Final = Reason.FAILED
+_WORK_FAILED: Final = Outcome.FAILED
 
 
 def may_end(item: FeedItem, app: str, ask: str) -> bool:
@@ -27,12 +34,12 @@ def may_end_for(item: FeedItem, reason: Reason | None) -> bool:
     """Return whether an event that may end an ask ends it for this reason."""
     match item.content:
         case Release():
-            failed = item.content.outcome is Outcome.FAILED
-            return reason is (Reason.FAILED if failed else Reason.COMPLETED)
+            failed = item.content.outcome is _WORK_FAILED
+            return reason is (_FAILED if failed else _COMPLETED)
         case Apply():
-            return reason is Reason.COMPLETED
+            return reason is _COMPLETED
         case _:
-            return reason not in {Reason.COMPLETED, Reason.FAILED}
+            return reason not in {_COMPLETED, _FAILED}
 
 
 def how_it_ended(item: FeedItem | None, *, completed: bool) -> str:

@@ -20,6 +20,7 @@ from muster_core.snapshots import AskPlace, AskSnapshot
 _REJECTED: Final = Kind.REJECTED
 _BOUND: Final = Kind.BOUND
 _WAITING: Final = Kind.WAITING
+_HOLDING: Final = frozenset({AskPlace.BOUND, AskPlace.WAITING})
 _RELEASED: Final = Kind.RELEASED
 _COMPLETED: Final = Reason.COMPLETED
 
@@ -279,9 +280,9 @@ class History:
         came = self._came
         index, line = (None, None) if came is None else (came.index, came.line)
         if seen is not None:
-            held = seen.place in {AskPlace.BOUND, AskPlace.WAITING} or since_us is None
+            held = seen.place in _HOLDING or since_us is None
             since_us = self._moved_us if held else since_us
-            fate = Fate(seen.place.value)
+            fate = Fate(str(seen.place))
             before = None if seen.node is not None else self._before
             return Whereabouts(
                 fate, since_us, seen.node, queue, index=index, line=line, before=before

@@ -18,6 +18,7 @@ from muster_core.decisions import Kind, Reason
 from muster_core.snapshots import AskPlace
 
 # Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_REJECTED: Final = Kind.REJECTED
 _BOUND: Final = AskPlace.BOUND
 
 MOST: Final = 1_000
@@ -92,7 +93,7 @@ class Trials:
             let_in_plainly(scheduler, item)
         scheduler.settle(self._at_us)
         kinds = {announced.decision.kind for announced in scheduler.announced}
-        return None if Kind.REJECTED in kinds else scheduler
+        return None if _REJECTED in kinds else scheduler
 
     def node_after(self, events: Sequence[Written]) -> str | None:
         """Return the node on which the ask is bound at once after these events, or None."""

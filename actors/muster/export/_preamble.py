@@ -41,6 +41,9 @@ from muster_core.owners.messages.asks import Allocation, Ask
 from muster_core.resources import Resources
 from muster_core.values.application_states import SKIP_STARTING_TAG
 
+# Looking up a member of an enum takes ten times as long.
+_REJECTED: Final = Kind.REJECTED
+
 _SETTLE: Final = Settle()
 _MOST: Final = 5
 """How many refusals are told."""
@@ -108,7 +111,7 @@ def _let_in(scheduler: PlainScheduler, written: Iterable[Written], at_us: int) -
             case event:
                 scheduler.submit(event, at_us, item.index)
     scheduler.settle(at_us)
-    refused = [one.decision for one in scheduler.announced if one.decision.kind is Kind.REJECTED]
+    refused = [one.decision for one in scheduler.announced if one.decision.kind is _REJECTED]
     for decision in refused[:_MOST]:
         yield f"event {decision.index} is refused: {decision.message}"
     if len(refused) > _MOST:

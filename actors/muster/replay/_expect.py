@@ -160,7 +160,7 @@ def compare_reason(
 
 def place_of(ask: AskSnapshot | None) -> str:
     """Return the place of an ask: ``bound``, ``pending``, …, or :data:`UNKNOWN`."""
-    return UNKNOWN if ask is None else ask.place.value
+    return UNKNOWN if ask is None else str(ask.place)
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
@@ -209,7 +209,7 @@ def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterat
     app = snapshot.apps.get(name)
     state: str
     if app is not None:
-        state, priority = app.state.value, app.priority
+        state, priority = str(app.state), app.priority
     elif name in snapshot.completed:
         state, priority = _COMPLETED, None
     else:

@@ -4,13 +4,12 @@ Events are admitted one after the other, in the order of their entry. For most o
 the directory are enough; the application that an event concerns checks the rest. An event that
 concerns several owners (members of a gang belong to an application and to the gang, a Pod that
 runs already also to a node) must be checked as a whole. For this, the owners report first: then
-the view matches their state, except for what is admitted after that.
+the view matches their state, except for what is admitted after that, which :class:`Unreported` has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -20,14 +19,13 @@ from muster_core.admission.facts import AdmissionFacts, GuessesFacts
 from muster_core.admission.gang_registry import GangRegistry
 from muster_core.admission.registry import Admissible, Registry
 from muster_core.admission.routes import AnyRoute, TellApp, TellGang
-from muster_core.admission.undo import UndoLog
+from muster_core.admission.unreported import Unreported
 from muster_core.gangs.states import GangState
 from muster_core.owners.messages.asks import Origin
 from muster_core.owners.messages.gangs import MarkGang, MemberKey, MoveMember
 from muster_core.owners.messages.to_applications import (
     AddAsks,
     AddPlaced,
-    Enlist,
     FailAsk,
     FinishAsk,
     LoseNode,
@@ -42,10 +40,7 @@ from muster_core.values.events import (
     AddAsk,
     AddGang,
     AddNode,
-    Apply,
     BindFailed,
-    Delete,
-    Event,
     Outcome,
     Release,
     RemoveGang,
@@ -64,7 +59,6 @@ if TYPE_CHECKING:
     from muster_core.owners.messages.to_applications import AppFacts
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
-    from muster_core.values.resources import Resources
     from muster_core.view import DecisionView
     from muster_core.view.gangs.gang import ViewGang
 
@@ -102,55 +96,8 @@ class Admission:
         self._view = view
         self._next_seq = next_seq
         self._guesses = Guesses()
-        # The following attributes, up to ``_freed``, are cleared when the owners have reported.
-        #: Whether owners got messages whose effect the view does not know.
-        self._uncertain = False
-        #: The names of new asks that were checked here, by application.
-        self._fresh: dict[int, set[str]] = {}
-        #: The changes of the usage of queues by asks that are bound from the start or that end.
-        self._placed: dict[int, dict[str, int]] = {}
-        #: The gangs with a new member that is bound from the start.
-        self._came_bound: set[str] = set()
-        #: The asks that were ended by objects.
-        self._forgotten: set[tuple[int, str]] = set()
-        #: The members among them, whose gangs have a message already, with its position.
-        self._ended: dict[MemberKey, int] = {}
-        #: The changes of the usage of nodes by asks that end, by the name of the node.
-        self._freed: dict[str, dict[str, int]] = {}
-        self._undo = UndoLog()
-
-    # Reports of the owners
-
-    def must_hear_first(self, event: Event | str) -> bool:
-        """Return whether the owners must report before an event can be checked."""
-        match event:
-            case AddAsk():
-                return event.gang is not None and self._uncertain
-            case AddGang():
-                return self._uncertain
-            case RemoveGang() | Apply() | Delete():
-                return self._uncertain or bool(self._fresh)
-            case _:
-                return False
-
-    def heard(self) -> None:
-        """Record that the owners have reported: the view matches their state."""
-        self._uncertain = False
-        self._fresh.clear()
-        self._placed.clear()
-        self._came_bound.clear()
-        self._forgotten.clear()
-        self._ended.clear()
-        self._freed.clear()
-
-    def note(self, routes: Iterable[AnyRoute]) -> None:
-        """Record whether messages to applications have effects that the view does not know."""
-        if self._uncertain:
-            return
-        for route in routes:
-            if isinstance(route, TellApp) and not isinstance(route.message, Enlist):
-                event = route.message.event if isinstance(route.message, AddAsks) else None
-                self._uncertain = self._uncertain or event is None or event.gang is None
+        #: What the view does not know yet; objects undo it if one of them is refused.
+        self.unreported = Unreported(view)
 
     # Events
 
@@ -187,31 +134,6 @@ class Admission:
 
     # Objects: several of them are admitted as a whole
 
-    # FEED-16, OBJECT-5
-    @contextmanager
-    def whole(self, *, tree: bool) -> Generator[None, None, None]:
-        """Admit several objects as a whole: if one is refused, undo all of them.
-
-        Args:
-            tree: Whether queues may change; then the whole tree is saved first.
-        """
-        uncertain = self._uncertain
-        self._undo.begin()
-        if tree:
-            self._undo.note(self.registry.tree.save())
-        try:
-            yield
-        except RefusedError:
-            self._undo.roll_back()
-            self._uncertain = uncertain
-            raise
-        finally:
-            self._undo.end()
-
-    def undoable(self, step: Callable[[], object]) -> None:
-        """Record a step that undoes a change, if several objects are admitted as a whole."""
-        self._undo.note(step)
-
     def part(self, origin: Origin, number: int) -> Origin:
         """Return the origin of the object with this number in an event."""
         return attrs.evolve(origin, seq=self._next_seq(), event=origin.seq) if number else origin
@@ -224,34 +146,24 @@ class Admission:
         """Return whether an application has an ask of this name, in any place."""
         if not self.registry.has_app(app):
             return False
-        return self._knows(self.registry.app_key(app), ask)
-
-    def _knows(self, key: int, ask: str) -> bool:
-        if ask in self._fresh.get(key, ()):
-            return True
-        seen = self._view.apps.get(key)
-        return seen is not None and seen.knows(ask) and (key, ask) not in self._forgotten
+        return self.unreported.knows(self.registry.app_key(app), ask)
 
     def end_ask(self, app: str, ask: str, reason: Reason, origin: Origin) -> Iterator[AnyRoute]:
         """End an ask in any place; it must exist."""
         key = self.registry.app_key(app)
-        self._forgotten.add((key, ask))
-        self.undoable(partial(self._forgotten.discard, (key, ask)))
+        self.unreported.forget(key, ask)
         seen = self._view.apps.get(key)
         held = None if seen is None else seen.bound.get(ask) or seen.waiting.get(ask)
         if held is not None:
-            allocation, node = held
-            for amounts in self._amounts_of(key, self._freed.setdefault(node.name, {})):
-                self._count(amounts, allocation.ask.resources, -1)
+            self.unreported.give_room(held[0], self.registry.leaf_of(key))
         yield TellApp(key, FinishAsk(origin, ask, reason))
         # Its gang gets its message now, as later objects of the event may concern that gang, too.
         member = MemberKey(key, app, ask)
         found = None if seen is None else seen.find(ask)
         gang = None if found is None or found.gang is None else self.gangs.gangs[found.gang]
         if gang is not None and member in gang.members:
-            self._ended[member] = origin.seq
-            self.undoable(partial(self._ended.pop, member, None))
-            self.undoable(self.gangs.save_member(gang, member))
+            self.unreported.tell(member, origin.seq)
+            self.unreported.undoable(self.gangs.save_member(gang, member))
             yield TellGang(gang.key, MoveMember(member, None))
             yield from self.gangs.leave(gang.name, member)
 
@@ -267,39 +179,20 @@ class Admission:
             app = self._view.apps[key]
             found = app.bound.get(ask) or app.waiting.get(ask)
             gang = None if found is None else found[0].ask.gang
-            if found is not None and gang is not None and (key, ask) not in self._forgotten:
+            ended = self.unreported.is_forgotten(key, ask)
+            if found is not None and gang is not None and not ended:
                 held.append((found[0].number, MemberKey(key, app.identity.name, ask), gang))
         for _, member, gang in sorted(held):
-            self._ended[member] = origin.seq
-            self.undoable(partial(self._ended.pop, member, None))
+            self.unreported.tell(member, origin.seq)
             entry = self.gangs.gangs[gang]
             place = _PARKED if entry.timed_out else _PENDING
             yield TellGang(entry.key, MoveMember(member, place, lost=True))
-
-    def is_told(self, member: MemberKey, seq: int) -> bool:
-        """Return whether a gang has a message already about a change of a member at ``seq``."""
-        return self._ended.get(member, 0) >= seq
-
-    def _amounts_of(self, key: int, node: dict[str, int]) -> Iterator[dict[str, int]]:
-        """Yield the changes of the usage of a node and of the queues of an application."""
-        yield node
-        for entry in self.registry.leaf_of(key).upward():
-            yield self._placed.setdefault(entry.key, {})
-
-    def _count(self, amounts: dict[str, int], resources: Resources, sign: int) -> None:
-        for kind, amount in resources.items():
-            amounts[kind] = amounts.get(kind, 0) + sign * amount
-            self.undoable(partial(self._recount, amounts, kind, -sign * amount))
-
-    @staticmethod
-    def _recount(amounts: dict[str, int], kind: str, change: int) -> None:
-        amounts[kind] += change
 
     def add_plain(self, event: AddAsk, origin: Origin) -> Iterator[TellApp]:
         """Add an ask without a gang as part of several objects."""
         key = self._check_members(event, None)
         priority, preempts = self.registry.classes.priority(event)
-        self._note_members(key, event)
+        self.unreported.add(key, event)
         yield TellApp(key, AddAsks(origin, event, priority, preempts=preempts))
 
     def change_node(
@@ -317,16 +210,16 @@ class Admission:
                 nodes.add(
                     event.node, event.capacity, event.attributes, schedulable=event.schedulable
                 )
-                self.undoable(partial(nodes.remove, event.node))
+                self.unreported.undoable(partial(nodes.remove, event.node))
             case UpdateNode():
-                self.undoable(nodes.save(event.node))
+                self.unreported.undoable(nodes.save(event.node))
                 nodes.update(
                     event.node, event.capacity, event.attributes, schedulable=event.schedulable
                 )
             case RemoveNode():
                 # FEED-22
                 lost = nodes.remove(event.node)
-                self.undoable(partial(nodes.put_back, lost))
+                self.unreported.undoable(partial(nodes.put_back, lost))
                 timed_out = frozenset(
                     name for name, gang in self.gangs.gangs.items() if gang.timed_out
                 )
@@ -357,7 +250,7 @@ class Admission:
 
     def define_gang(self, event: AddGang, origin: Origin, *, update: bool) -> Iterator[AnyRoute]:
         """Set the object of a gang, or replace it."""
-        self.undoable(self.gangs.save(event.gang))
+        self.unreported.undoable(self.gangs.save(event.gang))
         return self.gangs.define(event.gang, event.says, origin.creation, "gang", update=update)
 
     def add_members(self, event: AddAsk, gang: str, origin: Origin) -> Iterator[AnyRoute]:
@@ -371,9 +264,9 @@ class Admission:
         # GANG-44
         parked = mark or self._has_timed_out(gang)
         yield TellApp(key, AddAsks(origin, event, priority, parked, preempts))
-        members = self._note_members(key, event)
+        members = self.unreported.add(key, event)
         place = _PARKED if parked else _PENDING
-        self.undoable(self.gangs.save(gang, members))
+        self.unreported.undoable(self.gangs.save(gang, members))
         yield from self.gangs.join(gang, members, place, event.says, origin)
         if mark:
             yield self._mark(gang, origin, 0)
@@ -383,22 +276,28 @@ class Admission:
         """Add an ask that runs on ``node`` already, which satisfies its gang."""
         key = self._check_members(event, event.gang)
         priority, preempts = self.registry.classes.priority(event)
-        self._check_room(event, node, key)
+        self._take_room(event, node, key)
         (name,) = event.names()
         number = self._view.place(node, event.resources, (key, name))
-        self.undoable(partial(self._view.unplace, number, event.resources, (key, name)))
-        self._uncertain = True
+        self.unreported.undoable(partial(self._view.unplace, number, event.resources, (key, name)))
+        self.unreported.uncertain = True
         yield TellApp(key, AddPlaced(origin, event, priority, node, number, preempts))
-        members = self._note_members(key, event)
+        members = self.unreported.add(key, event)
         if event.gang is None:
             return
-        self._came_bound.add(event.gang)
-        self.undoable(partial(self._came_bound.discard, event.gang))
-        self.undoable(self.gangs.save(event.gang, members))
+        self.unreported.come_bound(event.gang)
+        self.unreported.undoable(self.gangs.save(event.gang, members))
         if self._has_timed_out(event.gang):
             yield from self._unpark(event.gang, origin)
         # OBJECT-19
         yield from self.gangs.join(event.gang, members, _BOUND, event.says, origin)
+
+    def _take_room(self, event: AddAsk, name: str, key: int) -> None:
+        node = self._view.nodes.nodes.get(name)
+        if node is None:
+            msg = f"node: {name!r} is {self._unknown_node(name)}"
+            raise RefusedError(msg)
+        self.unreported.take_room(event, node, self.registry.leaf_of(key))
 
     def _unknown_node(self, name: str) -> str:
         return "unknown" + self._guesses.about(name, self._view.nodes.nodes)
@@ -406,51 +305,21 @@ class Admission:
     def _check_members(self, event: AddAsk, gang: str | None) -> int:
         key = self.registry.app_key(event.app)
         for name in event.names():
-            if self._knows(key, name):
+            if self.unreported.knows(key, name):
                 msg = f"ask: {name!r} is already an ask of application {event.app!r}"
                 raise RefusedError(msg)
         if gang is not None:
             self.gangs.check_join(gang, event.says, "annotations")
         return key
 
-    def _note_members(self, key: int, event: AddAsk) -> tuple[MemberKey, ...]:
-        names = event.names()
-        fresh = self._fresh.setdefault(key, set())
-        fresh.update(names)
-        self.undoable(partial(fresh.difference_update, names))
-        return tuple(MemberKey(key, event.app, name) for name in names)
-
-    # OBJECT-18
-    def _check_room(self, event: AddAsk, name: str, key: int) -> None:
-        """Refuse an ask that does not fit on its node or in the ``max`` of its queues."""
-        node = self._view.nodes.nodes.get(name)
-        if node is None:
-            msg = f"node: {name!r} is {self._unknown_node(name)}"
-            raise RefusedError(msg)
-        for kind, amount in event.resources.items():
-            used = node.used.get(kind, 0) + self._freed.get(name, {}).get(kind, 0)
-            if amount > node.capacity.get(kind, 0) - used:
-                msg = f"node: {name!r} has too little {kind} left for {event.ask!r}"
-                raise RefusedError(msg)
-        for entry in self.registry.leaf_of(key).upward():
-            there = self._view.allocated_in(entry.key)
-            change = self._placed.get(entry.key, {})
-            for kind, most in entry.config.max.amounts:
-                wanted = event.resources[kind]
-                if wanted and there.get(kind, 0) + change.get(kind, 0) + wanted > most:
-                    msg = f"node: the max of {entry.config.path} leaves too little {kind}"
-                    raise RefusedError(msg)
-        for entry in self.registry.leaf_of(key).upward():
-            self._count(self._placed.setdefault(entry.key, {}), event.resources, 1)
-
     # Gangs
 
     # GANG-18
     def remove_gang(self, name: str, field: str, origin: Origin) -> Iterator[AnyRoute]:
         """Remove the definition of a gang; its members stay."""
-        self.undoable(self.gangs.save(name))
+        self.unreported.undoable(self.gangs.save(name))
         routes = list(self.gangs.remove(name, field))
-        self._uncertain = True  # The view does not know its new state.
+        self.unreported.uncertain = True  # The view does not know its new state.
         gang = self._view.gangs.get(name)
         if gang is not None:
             yield from self._release([gang], origin, _GANG_ROLLBACK, park=False)
@@ -481,7 +350,7 @@ class Admission:
     def _can_time_out(self, name: str) -> bool:
         gang = self._view.gangs.get(name)
         satisfied = gang is not None and gang.state is _SATISFIED
-        return not (satisfied or name in self._came_bound or self._has_timed_out(name))
+        return not (satisfied or name in self.unreported.came_bound or self._has_timed_out(name))
 
     def _has_timed_out(self, name: str) -> bool:
         entry = self.gangs.gangs.get(name)
@@ -489,7 +358,7 @@ class Admission:
 
     def _mark(self, name: str, origin: Origin, number: int) -> TellGang:
         entry = self.gangs.gangs[name]
-        entry.timed_out = self._uncertain = True
+        entry.timed_out = self.unreported.uncertain = True
         return TellGang(entry.key, MarkGang((origin.seq, 2, number)))
 
     # GANG-44
@@ -511,7 +380,7 @@ class Admission:
         entry = self.gangs.gangs.get(name)
         fresh: dict[int, list[str]] = {}
         for member in entry.members if entry is not None else ():
-            if member.ask in self._fresh.get(member.key, ()):
+            if member.ask in self.unreported.fresh.get(member.key, ()):
                 fresh.setdefault(member.key, []).append(member.ask)
         for key, asks in fresh.items():
             yield TellApp(key, ParkAsks(origin, tuple(asks)))
@@ -585,12 +454,7 @@ class Admission:
         """Assert the invariants between two batches; for tests."""
         self.registry.check()
         self.gangs.check()
-        assert not self._fresh
-        assert not self._placed
-        assert not self._uncertain
-        assert not self._came_bound
-        assert not self._forgotten
-        assert not self._ended
+        self.unreported.check()
         assert self.gangs.gangs.keys() == self._view.gangs.keys()
         for name, entry in self.gangs.gangs.items():
             gang = self._view.gangs[name]

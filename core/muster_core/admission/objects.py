@@ -75,6 +75,10 @@ _NAMES: Final = {"app": "metadata.labels.applicationId"}
 """The names of fields in a manifest to delete; ``metadata.name`` for all others."""
 
 # Looking up a member of an enum takes ten times as long.
+_NODE: Final = ObjectKind.NODE
+_POD: Final = ObjectKind.POD
+_POD_GROUP: Final = ObjectKind.POD_GROUP
+_PRIORITY_CLASS: Final = ObjectKind.PRIORITY_CLASS
 _QUEUE: Final = ObjectKind.QUEUE
 _COMPLETED: Final = Reason.COMPLETED
 _REMOVED: Final = Reason.REMOVED
@@ -115,7 +119,9 @@ class Objects:
         origin: Origin,
     ) -> list[AnyRoute]:
         routes: list[AnyRoute] = []
-        with self._admission.whole(tree=any(_of_queue(one.content) for one in objects)):
+        tree = self._admission.registry.tree
+        saved = tree.save() if any(_of_queue(one.content) for one in objects) else None
+        with self._admission.unreported.whole(saved):
             for number, manifest in enumerate(objects):
                 try:
                     # Each object has its own position in the input, as if it were its own event.
@@ -132,7 +138,7 @@ class Objects:
         admission = self._admission
         match content:
             case AddPriorityClass():
-                admission.undoable(admission.registry.classes.save(content.name))
+                admission.unreported.undoable(admission.registry.classes.save(content.name))
                 admission.registry.classes.set(content)
             case AddGang():
                 yield from admission.define_gang(content, origin, update=True)
@@ -173,7 +179,7 @@ class Objects:
             raise RefusedError(msg)
         # OBJECT-15
         if not admission.registry.has_app(pod.app):
-            admission.undoable(admission.registry.save_app(pod.app))
+            admission.unreported.undoable(admission.registry.save_app(pod.app))
             yield from admission.registry.handle(self._application(pod), origin)
         if pod.node is not None:
             yield from admission.add_placed(pod.ask, pod.node, origin)
@@ -227,25 +233,25 @@ class Objects:
     # OBJECT-3
     def _delete(self, content: ObjectName, origin: Origin) -> Iterator[AnyRoute]:
         admission = self._admission
-        match content.kind:
-            case ObjectKind.PRIORITY_CLASS:
-                admission.undoable(admission.registry.classes.save(content.name))
-                admission.registry.classes.remove(content.name)
-            case ObjectKind.POD_GROUP:
-                yield from admission.remove_gang(content.name, "gang", origin)
-            case ObjectKind.NODE:
-                yield from admission.lose_members(content.name, origin)
-                yield from admission.change_node(RemoveNode(content.name), origin)
-            case ObjectKind.POD:
-                yield from self._delete_pod(content, origin)
-            case ObjectKind.QUEUE:
-                entry = self._find(content.name, "name")
-                if entry is None:
-                    msg = f"name: {content.name!r} is no queue"
-                    raise RefusedError(msg)
-                yield from admission.registry.tree.remove_queue(entry)
-            case _:
-                assert_never(content.kind)
+        kind = content.kind
+        if kind is _POD:
+            yield from self._delete_pod(content, origin)
+        elif kind is _POD_GROUP:
+            yield from admission.remove_gang(content.name, "gang", origin)
+        elif kind is _NODE:
+            yield from admission.lose_members(content.name, origin)
+            yield from admission.change_node(RemoveNode(content.name), origin)
+        elif kind is _PRIORITY_CLASS:
+            admission.unreported.undoable(admission.registry.classes.save(content.name))
+            admission.registry.classes.remove(content.name)
+        elif kind is _QUEUE:
+            entry = self._find(content.name, "name")
+            if entry is None:
+                msg = f"name: {content.name!r} is no queue"
+                raise RefusedError(msg)
+            yield from admission.registry.tree.remove_queue(entry)
+        else:
+            assert_never(kind)
 
     # OBJECT-22
     def _delete_pod(self, pod: ObjectName, origin: Origin) -> Iterator[AnyRoute]:

@@ -7,7 +7,7 @@ registry makes the queues that are missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 import attrs
 
@@ -39,6 +39,9 @@ _DOT: Final = "_dot_"
 
 # Looking up a member of an enum takes ten times as long.
 _FIXED: Final = RuleName.FIXED
+_PROVIDED: Final = RuleName.PROVIDED
+_TAG: Final = RuleName.TAG
+_USER: Final = RuleName.USER
 
 
 @final
@@ -220,15 +223,16 @@ def _parent_path(rule: _Rule, event: AddApp, tree: QueueTree) -> Sequence[str] |
 # PLACEMENT-6
 def _value_of(rule: PlacementRule, event: AddApp) -> tuple[str, str | None]:
     """Return the field that a rule takes its name from, and the value of that field."""
-    match rule.name:
-        case RuleName.PROVIDED:
-            return "queue", event.queue
-        case RuleName.USER:
-            return "user", event.user
-        case RuleName.FIXED:
-            return "value", rule.value
-        case RuleName.TAG:
-            return _tag_of(rule.value, event)
+    name = rule.name
+    if name is _PROVIDED:
+        return "queue", event.queue
+    if name is _USER:
+        return "user", event.user
+    if name is _FIXED:
+        return "value", rule.value
+    if name is _TAG:
+        return _tag_of(rule.value, event)
+    assert_never(name)
 
 
 # PLACEMENT-23
@@ -245,13 +249,13 @@ def _tag_of(wanted: str, event: AddApp) -> tuple[str, str | None]:
 # PLACEMENT-7
 def _is_whole(name: RuleName, value: str) -> bool:
     """Return whether a value is a whole path, so that the parent rule is not looked at."""
-    match name:
-        case RuleName.PROVIDED | RuleName.TAG:
-            return value.lower().startswith(f"{ROOT}.")
-        case RuleName.USER:
-            return False
-        case RuleName.FIXED:
-            return is_whole_path(value)
+    if name is _PROVIDED or name is _TAG:
+        return value.lower().startswith(f"{ROOT}.")
+    if name is _USER:
+        return False
+    if name is _FIXED:
+        return is_whole_path(value)
+    assert_never(name)
 
 
 # PLACEMENT-8, PLACEMENT-10

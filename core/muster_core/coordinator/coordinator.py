@@ -232,7 +232,7 @@ class CoordinatorMachine:
 
     def must_hear_first(self, event: Event | str) -> bool:
         """Return whether the owners must report before an event can be admitted."""
-        return self.admission.must_hear_first(event)
+        return self.admission.unreported.must_hear_first(event)
 
     # FEED-14
     def enter(
@@ -256,7 +256,7 @@ class CoordinatorMachine:
             self._say(rejected(origin, str(refusal)))
             return []
         self._epoch.note(routes)
-        self.admission.note(routes)
+        self.admission.unreported.note(routes)
         return routes
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
@@ -310,7 +310,7 @@ class CoordinatorMachine:
     def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
         """Record which owners have to report."""
         self._epoch.note(routes)
-        self.admission.note(routes)
+        self.admission.unreported.note(routes)
         return routes
 
     def close(self) -> Steps[Closing | None]:
@@ -351,7 +351,7 @@ class CoordinatorMachine:
         name = moved.ask.gang
         assert name is not None, "what is no member has moved"
         gangs = self.admission.gangs
-        if self.admission.is_told(member, moved.order[0]):
+        if self.admission.unreported.is_told(member, moved.order[0]):
             return
         yield TellGang(gangs.gangs[name].key, MoveMember(member, moved.place, moved.lost))
         if moved.place is None:
@@ -363,7 +363,7 @@ class CoordinatorMachine:
         With the reports of these gangs, all owners have reported.
         """
         closes = self._epoch.close_gangs()
-        self.admission.heard()
+        self.admission.unreported.heard()
         return closes
 
     def apply_gangs(self, reports: Iterable[GangReport]) -> Steps[None]:

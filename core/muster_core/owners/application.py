@@ -1,8 +1,8 @@
 """The state machine of an application: its asks, its allocations and its state.
 
 Each ask is in exactly one place: pending, parked, waiting or bound. The machine handles requests
-in the order of arrival; it refuses an invalid request, which changes nothing. Its actions go to
-its leaf with the next report.
+in the order of arrival; it refuses an invalid request, which changes nothing. Its actions, most of
+which are moves of asks, go to its leaf with the next report.
 """
 
 from __future__ import annotations
@@ -10,24 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never, final
 
 from muster_core.owners.app_facts import facts_of, load_asks
+from muster_core.owners.ask_moves import AskMoves
 from muster_core.owners.ask_places import AskPlaces
 from muster_core.owners.ask_rows import asks_in_steps, asks_of
 from muster_core.owners.bind_failures import BindFailures
 from muster_core.owners.messages.asks import Allocation, AppIdentity, Ask, Origin
 from muster_core.owners.messages.from_applications import (
-    AppAction,
     AppReport,
     Entered,
-    Freed,
     Grouped,
-    Moved,
-    Parked,
-    Pending,
     Placed,
     Say,
-    Unparked,
     Values,
-    Withdrawn,
     rejected,
 )
 from muster_core.owners.messages.to_applications import (
@@ -58,7 +52,13 @@ from muster_core.owners.messages.to_applications import (
 )
 from muster_core.owners.sayings import Sayings
 from muster_core.structures.steps import PART, all_at_once, freed, in_pieces
-from muster_core.values.application_states import TRANSITIONS, AppState, Trigger, next_state
+from muster_core.values.application_states import (
+    STATE_NAMES,
+    TRANSITIONS,
+    AppState,
+    Trigger,
+    next_state,
+)
 from muster_core.values.decisions import Kind, Reason, decision_on_app
 from muster_core.values.errors import RefusedError
 from muster_core.values.snapshots import AppSnapshot, AskPlace
@@ -105,12 +105,11 @@ class ApplicationMachine:
     """
 
     __slots__ = (
-        "_actions",
-        "_came",
         "_credits",
         "_failures",
         "_gone",
         "_group",
+        "_moves",
         "_places",
         "_sayings",
         "_state",
@@ -125,10 +124,7 @@ class ApplicationMachine:
         self._places = AskPlaces()
         self._failures = BindFailures()
         self._sayings = Sayings(identity, self._places)
-        #: The latest asks, added in a row: pending, but not in the sums yet.
-        self._came: list[Ask] = []
-        #: The actions since the last report, before those asks.
-        self._actions: list[AppAction] = []
+        self._moves = AskMoves(self._places, self._sayings)
         self._credits = 0
         self._gone = False
 
@@ -141,8 +137,8 @@ class ApplicationMachine:
         Returns:
             The report for a :class:`Close`, otherwise None.
         """
-        if self._came and not isinstance(message, AddAsks):
-            self._end_row()
+        if self._moves.came and not isinstance(message, AddAsks):
+            self._moves.end_row()
         match message:
             case Close():
                 return self._report(message.epoch)
@@ -159,7 +155,7 @@ class ApplicationMachine:
                 try:
                     self._answer(message)
                 except RefusedError as refusal:
-                    self._act(rejected(message.origin, str(refusal)))
+                    self._moves.act(rejected(message.origin, str(refusal)))
         return None
 
     def in_steps(self, message: ToApplication) -> Steps[None] | None:
@@ -184,8 +180,8 @@ class ApplicationMachine:
         return self._handle_in_steps(message) if is_long else None
 
     def _handle_in_steps(self, message: AddAsks | CommitApp | Dismiss) -> Steps[None]:
-        if self._came:
-            self._end_row()
+        if self._moves.came:
+            self._moves.end_row()
         if isinstance(message, CommitApp):
             self._commit_moves(message)
             for first in range(0, len(message.bound), PART):
@@ -201,20 +197,7 @@ class ApplicationMachine:
             else:
                 yield from self._dismiss(message)
         except RefusedError as refusal:
-            self._act(rejected(message.origin, str(refusal)))
-
-    def _act(self, action: AppAction) -> None:
-        """Record an action, after the asks that were added before."""
-        if self._came:
-            self._end_row()
-        self._actions.append(action)
-
-    def _end_row(self) -> None:
-        """Count the asks of the row, and record them in one action."""
-        asks = tuple(self._came)
-        self._came.clear()
-        self._places.count_pending(asks)
-        self._actions.append(Pending(asks))
+            self._moves.act(rejected(message.origin, str(refusal)))
 
     # Requests: a request is checked before it changes anything
 
@@ -266,7 +249,7 @@ class ApplicationMachine:
     # LIMIT-8
     def _regroup(self, group: str | None) -> None:
         self._group = group
-        self._act(Grouped(group))
+        self._moves.act(Grouped(group))
 
     def _add(self, request: AddAsks) -> None:
         asks = asks_of(request)
@@ -296,20 +279,17 @@ class ApplicationMachine:
     def _add_some(self, asks: Mapping[str, Ask], request: AddAsks) -> None:
         if request.parked:
             for ask in asks.values():
-                self._park_one(ask)
+                self._moves.park(ask)
             return
-        self._places.pending.update(asks)
-        self._came.extend(asks.values())
-        if len(self._came) > PART:  # To count very many at once takes long.
-            self._end_row()
+        self._moves.add(asks)
 
     def _place(self, request: AddPlaced) -> None:
         (ask,) = asks_of(request).values()
         allocation = Allocation(ask, request.node, request.number)
         self._places.enter_bound(allocation)
-        self._act(Placed(allocation))
+        self._moves.act(Placed(allocation))
         decision = self._sayings.about(_SAID_BOUND, ask, request.node)
-        self._act(Say((request.origin.seq, 0, 0), decision))
+        self._moves.act(Say((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
         self._trigger(_ASK_ADDED, request.origin, _BEFORE)
         self._trigger(_ASK_BOUND, request.origin)
@@ -335,41 +315,19 @@ class ApplicationMachine:
         self, name: str, origin: Origin, reason: Reason, message: str | None = None
     ) -> None:
         """End an ask, wherever it is."""
-        self._remove(name, reason, (origin.seq, 0, 0), message)
-        self._act_if(self._failures.forget(name))
-        self._act_if(self._failures.end_row(name))
+        self._moves.remove(name, reason, (origin.seq, 0, 0), message)
+        self._moves.act_if(self._failures.forget(name))
+        self._moves.act_if(self._failures.end_row(name))
         # APP-9
         if self._places.is_empty():
             self._trigger(_EMPTIED, origin)
-
-    def _act_if(self, action: AppAction | None) -> None:
-        if action is not None:
-            self._act(action)
-
-    def _remove(
-        self, name: str, reason: Reason, order: tuple[int, int, int], message: str | None = None
-    ) -> None:
-        """Remove an ask from its place, and record the decision."""
-        held = self._places.held(name)
-        if held is not None:
-            ask = held.ask
-            self._act(self._leave_node(held))
-        elif name in self._places.parked:
-            ask = self._places.parked.pop(name)
-            self._act(Unparked(ask))
-        else:
-            ask = self._places.pending[name]
-            self._act(self._leave_pending(ask))
-        node = None if held is None else held.node
-        self._act(self._sayings.released(ask, node, reason, order, message))
-        self._moved(order, ask, None)
 
     # FEED-34, FEED-35
     def _spoil(self, request: SpoilBinds) -> None:
         name = request.ask
         if not self._places.knows(name):
             raise RefusedError(self._sayings.unknown(name))
-        self._act(self._failures.spoil(name, request.times))
+        self._moves.act(self._failures.spoil(name, request.times))
 
     # GANG-40, FEED-22
     def _lose_node(self, request: LoseNode) -> None:
@@ -377,11 +335,11 @@ class ApplicationMachine:
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
         for allocation in [here for here in held if here.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
-            self._give_up(allocation, _NODE_LOST, order)
+            self._moves.give_up(allocation, _NODE_LOST, order)
             park = allocation.ask.gang in request.timed_out
             if was_bound := allocation.ask.name in bound:
-                self._act_if(self._failures.end_row(allocation.ask.name))
-            self._put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
+                self._moves.act_if(self._failures.end_row(allocation.ask.name))
+            self._moves.put_back(allocation.ask, order, park=park, lost=True, was_bound=was_bound)
 
     # APP-6, FEED-36, FEED-37, BACKOFF-15
     def _undo_bind(self, request: UndoBind) -> None:
@@ -396,11 +354,11 @@ class ApplicationMachine:
         """Release a bound ask, which is tried again: its bind counts as failed."""
         name, order = again.name, (request.origin.seq, 0, 0)
         message = request.message if isinstance(request, FailAsk) else None
-        self._give_up(allocation, reason, order, message)
-        self._act(self._failures.count(name, request.origin.at_us))
+        self._moves.give_up(allocation, reason, order, message)
+        self._moves.act(self._failures.count(name, request.origin.at_us))
         park = again.gang is not None and again.gang == request.timed_out
         # GANG-48
-        self._put_back(again, order, park=park, lost=True, was_bound=True)
+        self._moves.put_back(again, order, park=park, lost=True, was_bound=True)
 
     def _roll_back(self, request: RollBack) -> None:
         for number, name in request.asks:
@@ -408,60 +366,16 @@ class ApplicationMachine:
             if allocation is None:  # Another object of the same event has ended its wait.
                 continue
             order = (request.origin.seq, 1, number)
-            self._give_up(allocation, request.reason, order)
-            self._put_back(allocation.ask, order, park=request.park)
-
-    # GANG-44, ORDER-20, FEED-32
-    def _put_back(
-        self,
-        ask: Ask,
-        order: tuple[int, int, int],
-        *,
-        park: bool,
-        lost: bool = False,
-        was_bound: bool = False,
-    ) -> None:
-        """Make an ask that held a node pending again, or park it."""
-        if park:
-            self._park_one(ask, was_bound=was_bound)
-        else:
-            self._becomes_pending(ask, was_bound=was_bound)
-        place = _PARKED if park else _PENDING
-        self._moved(order, ask, place, lost=lost)
-
-    def _give_up(
-        self,
-        allocation: Allocation,
-        reason: Reason,
-        order: tuple[int, int, int],
-        message: str | None = None,
-    ) -> None:
-        self._act(self._leave_node(allocation))
-        released = self._sayings.released(allocation.ask, allocation.node, reason, order, message)
-        self._act(released)
+            self._moves.give_up(allocation, request.reason, order)
+            self._moves.put_back(allocation.ask, order, park=request.park)
 
     def _park(self, request: ParkAsks) -> None:
         for name in request.asks:
-            ask = self._places.pending.get(name)
-            if ask is None:
-                continue
-            self._act(self._leave_pending(ask))
-            self._park_one(ask)
-            self._moved((request.origin.seq, 1, 0), ask, _PARKED)
-
-    # PRIORITY-18
-    def _park_one(self, ask: Ask, *, was_bound: bool = False) -> None:
-        self._places.parked[ask.name] = ask
-        self._act(Parked(ask, was_bound))
+            self._moves.set_aside(name, (request.origin.seq, 1, 0))
 
     def _unpark(self, request: UnparkAsks) -> None:
         for name in request.asks:
-            ask = self._places.parked.pop(name, None)
-            if ask is None:
-                continue
-            self._act(Unparked(ask))
-            self._becomes_pending(ask)
-            self._moved((request.origin.seq, 1, 0), ask, _PENDING)
+            self._moves.take_up(name, (request.origin.seq, 1, 0))
 
     def _time_up(self, request: TimeUp) -> None:
         # A completion at the same instant comes first, and may have ended the state.
@@ -475,7 +389,7 @@ class ApplicationMachine:
         for piece in in_pieces(enumerate(asks)):
             yield
             for number, ask in piece:
-                self._remove(ask.name, _REMOVED, (request.origin.seq, 0, number))
+                self._moves.remove(ask.name, _REMOVED, (request.origin.seq, 0, number))
         self._gone = True
 
     def _commit_moves(self, commit: CommitApp) -> None:
@@ -500,25 +414,6 @@ class ApplicationMachine:
                 break
             self._state = next_state(self._state, _ASK_BOUND, skip_starting=skip)
 
-    def _becomes_pending(self, ask: Ask, *, was_bound: bool = False) -> None:
-        self._places.enter_pending(ask)
-        self._act(Pending((ask,), was_bound))
-
-    def _leave_pending(self, ask: Ask) -> Withdrawn:
-        self._places.leave_pending(ask)
-        return Withdrawn(ask)
-
-    def _leave_node(self, allocation: Allocation) -> Freed:
-        self._places.leave_node(allocation)
-        return Freed(allocation)
-
-    def _moved(
-        self, order: tuple[int, int, int], ask: Ask, place: AskPlace | None, *, lost: bool = False
-    ) -> None:
-        """Record the new place of a member of a gang, for its gang."""
-        if ask.gang is not None:
-            self._act(Moved(order, ask, place, lost))
-
     # APP-8
     def _trigger(self, trigger: Trigger, origin: Origin, order: int = 0) -> None:
         skip = self.identity.skip_starting
@@ -528,35 +423,35 @@ class ApplicationMachine:
 
     def _enter(self, state: AppState, origin: Origin, order: int = 0) -> None:
         self._state = state
-        self._act(Entered(state))
-        decision = decision_on_app(self.identity.name, self.identity.path, state.value)
-        self._act(Say((origin.seq, order, 1), decision))
+        self._moves.act(Entered(state))
+        decision = decision_on_app(self.identity.name, self.identity.path, STATE_NAMES[state])
+        self._moves.act(Say((origin.seq, order, 1), decision))
 
     def _report(self, epoch: int) -> AppReport:
         report = AppReport(
             identity=self.identity,
             epoch=epoch,
             credits=self._credits,
-            actions=tuple(self._actions),
+            actions=tuple(self._moves.actions),
             values=self.values(),
             gone=self._gone,
         )
-        self._actions.clear()
+        self._moves.actions.clear()
         self._credits = 0
         return report
 
     # PRIORITY-9
     def values(self) -> Values:
         """Return the values that the application adds to its queue."""
-        if self._came:
-            self._end_row()
+        if self._moves.came:
+            self._moves.end_row()
         places = self._places
         return Values(places.tally.top(), dict(places.pending_total), dict(places.allocated_total))
 
     def snapshot(self) -> AppSnapshot:
         """Return a snapshot of the application."""
-        if self._came:
-            self._end_row()
+        if self._moves.came:
+            self._moves.end_row()
         return AppSnapshot(
             name=self.identity.name,
             queue=self.identity.path,
@@ -579,7 +474,7 @@ class ApplicationMachine:
         self._state, self._group = facts.state, facts.group
         self._failures.load(facts)
         self._sayings.guesses.left = facts.guesses
-        self._actions = yield from load_asks(facts, self._places)
+        self._moves.actions = yield from load_asks(facts, self._places)
 
     def free(self) -> Steps[None]:
         """Free the memory in steps, when the scheduler ends; nothing may follow."""
@@ -588,7 +483,7 @@ class ApplicationMachine:
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
-        if self._came:
-            self._end_row()
+        if self._moves.came:
+            self._moves.end_row()
         self._places.check()
         self._failures.check(self._places.names())

@@ -21,6 +21,9 @@ from muster_core.values.application_states import AppState
 _Key = tuple[str, str]
 
 # Looking up a member of an enum takes ten times as long, and this is done for each decision.
+_FAILED: Final = Reason.FAILED
+_PREEMPTED: Final = Reason.PREEMPTED
+_RECLAIMED: Final = Reason.RECLAIMED
 _BOUND: Final = Kind.BOUND
 _WAITING: Final = Kind.WAITING
 _RELEASED: Final = Kind.RELEASED
@@ -259,7 +262,7 @@ class Account:
                 self._usage.give_back(held.queue, ask.resources, self._now_us)
         for counted in (count, *self._of_priority(ask)):
             counted.releases[reason] += 1
-        is_retried = reason is Reason.FAILED and ask is not None and ask.retries > 0
+        is_retried = reason is _FAILED and ask is not None and ask.retries > 0
         if reason in _GONE and not is_retried:
             self._bound_before.discard(key)
             if reason is _REMOVED and job is not None:
@@ -315,8 +318,8 @@ class Account:
             jobs=count.jobs,
             asks_bound=count.bound,
             asks_pending=count.pending if knows_asks else None,
-            asks_preempted=count.releases[Reason.PREEMPTED],
-            asks_reclaimed=count.releases[Reason.RECLAIMED],
+            asks_preempted=count.releases[_PREEMPTED],
+            asks_reclaimed=count.releases[_RECLAIMED],
             wait=count.waits.summary() if knows_asks else None,
             job_wait=count.job_waits.summary(),
             utilisation=self._usage.shares(queues),

@@ -18,6 +18,11 @@ from muster.explain._remedies.settings import QueueChange, configure
 from muster.explain._writing import Written
 from muster_core.config.model import SortPolicy
 
+# Looking up a member of an enum takes ten times as long.
+_COMBINED: Final = RemedyKind.COMBINED
+_FIFO: Final = SortPolicy.FIFO
+_STATE_AWARE: Final = SortPolicy.STATE_AWARE
+
 _TOLD: Final = 2
 """How many combined remedies are reported."""
 
@@ -59,8 +64,8 @@ def _order_changes(case: Case) -> Iterator[Part]:
     properties: dict[str, str] = {}
     if leaf.settings.blocking:
         properties["application.sort.blocking"] = "disabled"
-    if leaf.settings.sort_policy is SortPolicy.STATE_AWARE:
-        properties["application.sort.policy"] = SortPolicy.FIFO.value
+    if leaf.settings.sort_policy is _STATE_AWARE:
+        properties["application.sort.policy"] = _FIFO.value
     choices = [{name: value} for name, value in properties.items()]
     if len(choices) > 1:
         choices.append(properties)
@@ -108,7 +113,7 @@ class _Room:
             knobs.append(Knob(self.size[name], guess, case.steps.get(name, 1)))
         found = smallest(lambda values: case.trials.bind(self._events(values)), knobs)
         labels = [*self.counts.labels(), *self.limits.labels(), *names]
-        remedies = case.found(RemedyKind.COMBINED, labels, found, self._text, self._events)
+        remedies = case.found(_COMBINED, labels, found, self._text, self._events)
         return next(remedies, None)
 
     def _split(self, values: Sequence[int]) -> tuple[Sequence[int], Sequence[int], dict[str, int]]:

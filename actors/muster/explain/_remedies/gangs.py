@@ -19,6 +19,10 @@ from muster_core.structures.totals import add_to
 from muster_core.view.gangs.gang import ViewGang
 
 # Looking up a member of an enum takes ten times as long, and this is done for each gang.
+_DEFINE_GANG: Final = RemedyKind.DEFINE_GANG
+_MIN_MEMBER: Final = RemedyKind.MIN_MEMBER
+_MORE_MEMBERS: Final = RemedyKind.MORE_MEMBERS
+_RENEW_GANG: Final = RemedyKind.RENEW_GANG
 _TIMED_OUT: Final = GangState.TIMED_OUT
 
 _ENOUGH: Final = 10_000
@@ -48,7 +52,7 @@ def _define(case: Case, gang: ViewGang) -> Iterator[Remedy]:
     knob = Knob(gang.children - 1, 0)
     found = smallest(lambda fewer: case.trials.bind(events(fewer)), [knob])
     yield from case.found(
-        RemedyKind.DEFINE_GANG,
+        _DEFINE_GANG,
         ["fewer"],
         found,
         lambda fewer: f"gang {gang.name} defined, with min_member {gang.children - fewer[0]}",
@@ -68,7 +72,7 @@ def _add_members(case: Case, gang: ViewGang, definition: GangDefinition) -> Iter
 
     found = smallest(lambda count: case.trials.bind(events(count)), [Knob(lack, lack)])
     yield from case.found(
-        RemedyKind.MORE_MEMBERS,
+        _MORE_MEMBERS,
         ["count"],
         found,
         lambda count: _more(gang, example, count[0]),
@@ -118,7 +122,7 @@ def _need_fewer(case: Case, gang: ViewGang, definition: GangDefinition) -> Itera
     held_back = min(max(definition.min_member - gang.children, 1), needs(1))
     found = smallest(lambda fewer: case.trials.bind(events(fewer)), [Knob(needs(1), held_back)])
     yield from case.found(
-        RemedyKind.MIN_MEMBER,
+        _MIN_MEMBER,
         ["fewer"],
         found,
         lambda fewer: (
@@ -132,7 +136,7 @@ def _renew(case: Case) -> Iterator[Remedy]:
     """Clear the timeouts of the gangs of its group."""
     part = _renewed(case)
     if part is not None:
-        remedy = case.remedy(RemedyKind.RENEW_GANG, part.text, part.events)
+        remedy = case.remedy(_RENEW_GANG, part.text, part.events)
         if remedy is not None:
             yield remedy
 

@@ -21,6 +21,18 @@ from muster_core.values.priority import MAX_PRIORITY
 from muster_core.view.tree.queue import ViewQueue
 
 # Looking up a member of an enum takes ten times as long, and this is done for each ask.
+_BACKING_OFF: Final = Code.BACKING_OFF
+_DEFAULT: Final = PreemptionPolicy.DEFAULT
+_DISABLED: Final = PreemptionPolicy.DISABLED
+_FIFO: Final = SortPolicy.FIFO
+_GUARANTEED: Final = RemedyKind.GUARANTEED
+_PREEMPTION: Final = RemedyKind.PREEMPTION
+_PRIORITY: Final = RemedyKind.PRIORITY
+_PROPERTY: Final = RemedyKind.PROPERTY
+_RELEASE: Final = RemedyKind.RELEASE
+_REMOVE_AHEAD: Final = RemedyKind.REMOVE_AHEAD
+_RESUBMIT: Final = RemedyKind.RESUBMIT
+_STATE_AWARE: Final = SortPolicy.STATE_AWARE
 _BOUND: Final = AskPlace.BOUND
 
 _AHEAD: Final = 5
@@ -61,7 +73,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
 
     if works(now):  # Then the priority is not the cause.
         text = "the same ask, withdrawn and submitted again"
-        again = case.remedy(RemedyKind.RESUBMIT, text, events(now))
+        again = case.remedy(_RESUBMIT, text, events(now))
         if again is not None:
             yield again
         return
@@ -73,7 +85,7 @@ def _priority(case: Case) -> Iterator[Remedy]:
         "and counts as created then"
     )
     amounts = {"priority": least}
-    remedy = case.remedy(RemedyKind.PRIORITY, text, events(least), smallest=amounts)
+    remedy = case.remedy(_PRIORITY, text, events(least), smallest=amounts)
     if remedy is not None:
         yield remedy
 
@@ -119,7 +131,7 @@ def _guarantee(case: Case, queue: ViewQueue, wanted: Mapping[str, int]) -> Itera
     ]
     found = smallest(lambda values: case.trials.bind(events(values)), knobs)
     labels = [f"{path}/{name}" for name in wanted]
-    yield from case.found(RemedyKind.GUARANTEED, labels, found, text, events)
+    yield from case.found(_GUARANTEED, labels, found, text, events)
 
 
 def _policies(case: Case) -> Iterator[Remedy]:
@@ -128,12 +140,12 @@ def _policies(case: Case) -> Iterator[Remedy]:
     for name, value in _other_properties(case, leaf.settings):
         change = {leaf.path: QueueChange(properties={name: value})}
         text = f"{name}: {value} for {leaf.path}"
-        remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
+        remedy = case.remedy(_PROPERTY, text, [configure(case.machine, change)])
         if remedy is not None:
             yield remedy
     if not case.machine.registry.configuration.preemption_enabled:
         events = [configure(case.machine, {}, preemption=True)]
-        remedy = case.remedy(RemedyKind.PREEMPTION, "preemption.enabled: true", events)
+        remedy = case.remedy(_PREEMPTION, "preemption.enabled: true", events)
         if remedy is not None:
             yield remedy
 
@@ -143,16 +155,16 @@ def _other_properties(case: Case, settings: Settings) -> Sequence[tuple[str, str
     wanted: list[tuple[str, str]] = []
     if settings.blocking:
         wanted.append(("application.sort.blocking", "disabled"))
-    if settings.sort_policy is SortPolicy.STATE_AWARE:
-        wanted.append(("application.sort.policy", SortPolicy.FIFO.value))
-    if settings.preemption_policy is PreemptionPolicy.DISABLED:
-        wanted.append(("preemption.policy", PreemptionPolicy.DEFAULT.value))
+    if settings.sort_policy is _STATE_AWARE:
+        wanted.append(("application.sort.policy", _FIFO.value))
+    if settings.preemption_policy is _DISABLED:
+        wanted.append(("preemption.policy", _DEFAULT.value))
     waited_us = case.at_us - case.explanation.since_us
     if settings.preemption_delay_us > waited_us:
         wanted.append(("preemption.delay", span(waited_us)))
     if case.event.node is not None and not settings.required_node:
         wanted.append(("preemption.required.node", "enabled"))
-    if any(reason.code is Code.BACKING_OFF for reason in case.explanation.reasons):
+    if any(reason.code is _BACKING_OFF for reason in case.explanation.reasons):
         wanted.append(("bind.retry.delay", "0s"))
     return wanted
 
@@ -181,7 +193,7 @@ def _remove_ahead(case: Case) -> Iterator[Remedy]:
                 f"without {' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} "
                 "tried before it"
             )
-            remedy = case.remedy(RemedyKind.REMOVE_AHEAD, text, events)
+            remedy = case.remedy(_REMOVE_AHEAD, text, events)
             if remedy is not None:
                 yield remedy
             return
@@ -195,7 +207,7 @@ def _release(case: Case) -> Iterator[Remedy]:
     for app, ask in _ends(case)[:_RELEASED]:
         events: list[Written] = [{"op": "release", "app": app, "ask": ask.name}]
         text = f"{app}/{ask.name} ends and releases node {ask.node}"
-        remedy = case.remedy(RemedyKind.RELEASE, text, events)
+        remedy = case.remedy(_RELEASE, text, events)
         if remedy is not None:
             yield remedy
             found += 1

@@ -14,7 +14,7 @@ from muster_core.owners.messages.failed_binds import one_more
 from muster_core.structures.rows import add_to_row, take_from_row
 from muster_core.structures.steps import all_at_once
 from muster_core.structures.totals import add_to, take_from
-from muster_core.values.application_states import TRANSITIONS, Trigger, next_state
+from muster_core.values.application_states import STATE_NAMES, TRANSITIONS, Trigger, next_state
 from muster_core.values.decisions import Decision, Kind, Reason, decision_on_app, decision_on_ask
 from muster_core.view.placement.commits import UNCHANGED, Advance, Commits
 from muster_core.view.placement.seen_states import SeenStates
@@ -183,7 +183,7 @@ class Placements:
         # APP-8
         after = next_state(before, _ASK_BOUND, skip_starting=app.identity.skip_starting)
         state.enter(app, leaf, after, now_us)
-        said = decision_on_app(app.identity.name, leaf.config.path, after.value)
+        said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
         decisions.append(said)
         self.commits.bound(app, allocation, Advance(before, stay, said))
         return decisions

@@ -86,7 +86,7 @@ def state_aware_turn(leaf: LeafView, app: ViewApp) -> PendingReason | None:
     path, before = leaf.config.path, one.identity.name
     message = (
         f"{path} is stateaware and lets one application start at a time: {before}, which is "
-        f"{one.state.value}, is before {app.identity.name}, which is {app.state.value}"
+        f"{one.state}, is before {app.identity.name}, which is {app.state}"
     )
-    facts = {"state": app.state.value, "first": before, "first_state": one.state.value}
+    facts = {"state": str(app.state), "first": before, "first_state": str(one.state)}
     return PendingReason(_STATE_AWARE_TURN, message, facts)
