@@ -24,6 +24,7 @@ from muster.store._msgpack import CodecError
 from muster_core.events import (
     AddAsk,
     AddGang,
+    AddNode,
     AddPriorityClass,
     Apply,
     Configure,
@@ -38,6 +39,7 @@ from muster_core.events import (
     QueueObject,
     Release,
     UpdateNode,
+    Work,
 )
 from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
 from muster_core.resources import Resources
@@ -115,6 +117,9 @@ APPLIED = Apply(
         UpdateNode("n", attributes={}, schedulable=False),
         AddAsk("a", "k", ONE_VCORE, run_for_us=2**70),
         Release("a", "k", message="file \udc80"),
+        AddAsk("a", "k", ONE_VCORE, work=Work(("date", "-u"), env={"A": ""}, workdir="/srv")),
+        AddAsk("a", "k", ONE_VCORE, work=Work(shell="date")),
+        AddNode("n", ONE_VCORE, lease_us=1),
     ],
 )
 def test_an_event_comes_back_exactly(event: Event) -> None:
