@@ -40,18 +40,7 @@ _RESULT: Final[Schema] = {
     "additionalProperties": False,
 }
 
-_SEQ: Final[Schema] = {"type": ["integer", "null"], "minimum": 1}
-
-SUBMITTED: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "batch": {**_SEQ, "description": "the batch of the events; null if none was let in"},
-        "first_seq": {**_SEQ, "description": "the first decision of the batch"},
-        "last_seq": {**_SEQ, "description": "the last decision of the batch"},
-        "results": {"type": "array", "items": _RESULT},
-    },
-    "required": ["batch", "first_seq", "last_seq", "results"],
-}
+SUBMITTED: Final[Schema] = {"type": "array", "items": _RESULT}
 
 
 async def _submit(asked: Asked) -> Response:
@@ -65,13 +54,14 @@ async def _submit(asked: Asked) -> Response:
 
 
 def _answered(asked: Asked, submitted: Submitted) -> Response:
-    """Return the answer: a map, or a line for each event if the client wants lines."""
+    """Return the answer: an array, or a line for each event if the client wants lines."""
     accepted = asked.request.headers.get("accept", "")
     wanted = accepted.partition(",")[0].partition(";")[0].strip().lower()
+    headers = submitted.headers()
     if wanted not in LINES:
-        return json_response(submitted.as_map())
+        return json_response(submitted.results, headers=headers)
     lines = b"".join(as_json(result) for result in submitted.results)
-    return Response(lines, media_type=wanted)
+    return Response(lines, headers=headers, media_type=wanted)
 
 
 ENDPOINTS: Final = (

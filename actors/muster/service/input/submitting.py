@@ -33,14 +33,14 @@ class Submitted:
     first_seq: int | None = None
     last_seq: int | None = None
 
-    def as_map(self) -> dict[str, object]:
-        """Return the answer."""
-        return {
-            "batch": self.batch,
-            "first_seq": self.first_seq,
-            "last_seq": self.last_seq,
-            "results": self.results,
+    def headers(self) -> dict[str, str]:
+        """Return the headers that say what the events led to."""
+        found = {
+            "Muster-Batch": self.batch,
+            "Muster-First-Seq": self.first_seq,
+            "Muster-Last-Seq": self.last_seq,
         }
+        return {name: str(number) for name, number in found.items() if number is not None}
 
 
 # INPUT-4
