@@ -110,6 +110,31 @@ class Server:
             raise ServerError(self._no_muster(), response.status_code)
         return found
 
+    def submit(
+        self, events: bytes, *, key: str | None = None, dry_run: bool = False
+    ) -> list[dict[str, Any]]:
+        """Submit events, and return what became of each.
+
+        Args:
+            events: The events, as a JSON array.
+            key: The key of the request, so that it may be sent again; None for none.
+            dry_run: Whether nothing is to change.
+
+        Raises:
+            ServerError: If the server does not take them.
+        """
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        parameters = {"dry_run": True} if dry_run else None
+        response = self.response(
+            "POST", "events", parameters=parameters, content=events, headers=headers
+        )
+        found = _json(response)
+        if not isinstance(found, list):
+            raise ServerError(self._no_muster(), response.status_code)
+        return found
+
     def response(
         self,
         method: str,

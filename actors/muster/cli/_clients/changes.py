@@ -93,9 +93,7 @@ def _standing(server: Server, node: str) -> int:
 
 def _sent(server: Server, event: Mapping[str, object]) -> str | None:
     """Send an event; return why it is refused, or None."""
-    content = json.dumps([event]).encode()
-    headers = {"Content-Type": "application/json"}
-    (answer,) = server.request("POST", "events", content=content, headers=headers)["events"]
+    (answer,) = server.submit(json.dumps([event]).encode())
     return None if answer["ok"] else str(answer["error"])
 
 

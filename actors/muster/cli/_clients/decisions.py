@@ -49,15 +49,12 @@ def _found(
     if follow:
         yield from following(server, after=after, parameters=filters)
         return
-    last = 0 if after is None else after
+    last = after
     while True:
-        count = 0
         with server.stream("decisions", parameters={**filters, "after": last}) as response:
             for line in response.iter_lines():
-                decision = json.loads(line)
-                last = decision["seq"]
-                count += 1
-                yield decision
-            more = response.headers.get("Muster-More") == "true"
-        if not count or not more:
-            return
+                yield json.loads(line)
+            if "next" not in response.links:
+                return
+            # Decisions that the filters leave out count, too.
+            last = int(response.headers["Muster-Last-Seq"])

@@ -269,24 +269,18 @@ class Sending:
 
         content = b"[" + b",".join(line.text or b"" for line in lines) + b"]"
         digest = hashlib.sha256(content).hexdigest()[:16]
-        headers = {
-            "Content-Type": "application/json",
-            # The same request has the same key, so it may be sent again.
-            "Idempotency-Key": f"{self._run}-{lines[0].position}-{digest}",
-        }
+        # The same request has the same key, so it may be sent again.
+        key = f"{self._run}-{lines[0].position}-{digest}"
         wait_s = _FIRST_WAIT_S
         for left in reversed(range(_TRIES)):
             try:
-                answer = self._server.request("POST", "events", content=content, headers=headers)
+                return self._server.submit(content, key=key)
             except ServerError as error:
                 again = error.status in {None, 409, 429, 502, 503, 504}
                 if not left or not again:
                     raise
                 time.sleep(wait_s)
                 wait_s *= 2
-            else:
-                events: list[dict[str, Any]] = answer["events"]
-                return events
         raise AssertionError("the last try returns or raises")
 
 
