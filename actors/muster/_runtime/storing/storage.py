@@ -7,9 +7,8 @@ beside that, in parts, so that no batch waits long for one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 import trio
@@ -17,6 +16,7 @@ import trio
 from muster._runtime.pace import PIECE, Pace
 from muster._runtime.storing.options import StoreOptions
 from muster._runtime.storing.recovery import Kept, recover
+from muster._runtime.storing.thread import store_thread
 from muster.store._rows import row_of
 from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
 
     from muster._runtime.batches import Batches, Decided
     from muster._runtime.clock import Clock
+    from muster._runtime.storing.thread import Threaded
     from muster_core.facts import Facts
-
-R = TypeVar("R")
-A = TypeVarTuple("A")
 
 _LOG: Final = logging.getLogger("muster.store")
 
-_in_thread = trio.to_thread.run_sync
-"""Runs a call in a thread. Fuzzing puts another function here: no seed determines threads."""
+_thread = store_thread
+"""Offers a thread. Fuzzing puts another function here: no seed determines threads."""
 
 
 @final
@@ -46,17 +44,25 @@ class Storage:
         options: How it is kept.
         kept: What was in it.
         pace: The pace of all tasks of the scheduler.
+        run: Runs a call in the store's thread; it is not given up when this task is cancelled.
 
     Attributes:
         origin_us: The origin of time, in microseconds since 1970 in UTC.
     """
 
-    def __init__(self, writer: StateWriter, options: StoreOptions, kept: Kept, pace: Pace) -> None:
+    def __init__(
+        self,
+        writer: StateWriter,
+        options: StoreOptions,
+        kept: Kept,
+        pace: Pace,
+        run: Threaded,
+    ) -> None:
         self._writer = writer
         self._options = options
         self._kept = kept
         self._pace = pace
-        self._limiter = trio.CapacityLimiter(1)
+        self._run = run
         self._checkpointing = trio.Lock()
         #: How many events were written since the last checkpoint.
         self._events = 0
@@ -75,10 +81,6 @@ class Storage:
     def facts(self) -> Facts | None:
         """The checkpoint to begin with, or None to begin from nothing."""
         return self._kept.facts
-
-    async def _run(self, call: Callable[[*A], R], *args: *A) -> R:
-        """Run a call in the store's thread; it is not given up when this task is cancelled."""
-        return await _in_thread(call, *args, limiter=self._limiter)
 
     async def restore(self, batches: Batches, nursery: trio.Nursery) -> None:
         """Start all owners with what the store holds.
@@ -216,10 +218,11 @@ async def open_storage(
             writer.close()
             raise
 
-    writer, kept = await _in_thread(opened)
-    storage = Storage(writer, options, kept, pace)
-    try:
-        yield storage
-    finally:
-        kept.reader.close()
-        await storage.close()
+    async with _thread() as run:
+        writer, kept = await run(opened)
+        storage = Storage(writer, options, kept, pace, run)
+        try:
+            yield storage
+        finally:
+            kept.reader.close()
+            await storage.close()
