@@ -22,11 +22,12 @@ from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from muster._runtime.batches import Batches, Decided
     from muster._runtime.clock import Clock
     from muster._runtime.storing.thread import Threaded
+    from muster.store._rows import BatchRow
     from muster_core.facts import Facts
 
 _LOG: Final = logging.getLogger("muster.store")
@@ -103,21 +104,25 @@ class Storage:
             _LOG.warning("damaged checkpoints are removed: those of batches %s", batches_of)
             await self._run(self._writer.remove_checkpoints, self._kept.damaged)
 
-    async def write(self, decided: Decided) -> None:
-        """Write a batch; when this returns, it is on disk.
+    async def write(self, decided: Sequence[Decided]) -> None:
+        """Write batches in one transaction; when this returns, they are on disk.
 
         Raises:
-            StoreError: If it cannot be written; it must not be announced then.
+            StoreError: If they cannot be written; none of them must be announced then.
         """
-        events, decisions = decided.events, decided.announced
-        made = (decided.number, decided.at_us, tuple(events), tuple(decisions), self._last_seq)
+        rows: list[BatchRow] = []
+        for batch in decided:
+            rows.append(await self._row_of(batch))
+            self._last_seq = rows[-1].last_seq
+        await self._run(self._writer.append, rows)
+        self._events += sum(len(batch.events) for batch in decided)
+
+    async def _row_of(self, batch: Decided) -> BatchRow:
+        events, decisions = batch.events, batch.announced
+        made = (batch.number, batch.at_us, tuple(events), tuple(decisions), self._last_seq)
         if len(events) + len(decisions) > PIECE:
-            row = await self._run(row_of, *made)
-        else:
-            row = row_of(*made)
-        await self._run(self._writer.append, (row,))
-        self._last_seq = row.last_seq
-        self._events += len(events)
+            return await self._run(row_of, *made)
+        return row_of(*made)
 
     # Checkpoints
 
