@@ -69,6 +69,7 @@ class Decided:
         events: Its events, if they are kept.
         announced: Its decisions.
         gangs: The names of the gangs that it may have changed.
+        partition: The partition that runs after it.
     """
 
     number: int
@@ -76,6 +77,7 @@ class Decided:
     events: Sequence[Event]
     announced: Sequence[Announced]
     gangs: set[str]
+    partition: str
 
     async def let_go(self, pace: Pace) -> None:
         """Free the memory of the batch in pieces, when nobody needs it any more."""
@@ -301,7 +303,14 @@ class Batches:
         events: Sequence[Event] = ()
         if self._events is not None:
             events, self._events = self._events, []
-        return Decided(machine.batches, machine.now_us, events, outcome.announced, changed | heard)
+        return Decided(
+            machine.batches,
+            machine.now_us,
+            events,
+            outcome.announced,
+            changed | heard,
+            machine.configuration.partition,
+        )
 
     def _commit(self, outcome: Outcome) -> Steps[None]:
         """Send the commits to the owners."""

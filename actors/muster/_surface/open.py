@@ -168,7 +168,8 @@ async def open_parts(
     async def ring() -> None:
         await tell(TimeIsUp())
 
-    async with _storage(store, configuration.partition, clock, pace) as (used_clock, storage):
+    wanted = None if config is None else configuration.partition
+    async with _storage(store, wanted, clock, pace) as (used_clock, storage):
         # With a store, the configuration is input as any other, so that a replay has it, too.
         facts = None if storage is None else storage.facts
         first = configuration if storage is None else default_configuration()
@@ -195,7 +196,7 @@ async def open_parts(
 
 @asynccontextmanager
 async def _storage(
-    options: StoreOptions | None, partition: str, clock: Clock | None, pace: Pace
+    options: StoreOptions | None, partition: str | None, clock: Clock | None, pace: Pace
 ) -> AsyncGenerator[tuple[Clock, Storage | None], None]:
     """Open the store, if there is one; yield it with the clock to use."""
     if options is None:

@@ -120,11 +120,6 @@ class KeptFeed:
         """The file, for messages."""
         return self._reader.path
 
-    @property
-    def begins_at_us(self) -> int:
-        """The instant at which it begins, in microseconds since the origin."""
-        return 0 if self.facts is None else self.facts.coordinator.now_us
-
     # COMMAND-12
     def _beginning(self, since_us: int | None) -> tuple[int, Facts | None]:
         """Return the batch after which the feed can begin, and the state there."""

@@ -6,7 +6,7 @@ All methods may be called in any thread, but by one at a time.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -203,12 +203,13 @@ class StateWriter:
         """
         return self._ends.last
 
-    # STORE-15
-    def append(self, rows: Sequence[BatchRow]) -> None:
+    # STORE-15, STORE-20
+    def append(self, rows: Sequence[BatchRow], *, partition: str | None = None) -> None:
         """Write batches in one transaction; when this returns, they are kept.
 
         Args:
             rows: The batches in order; the first one follows :attr:`last`.
+            partition: The partition that runs after them; None if it is the one before.
 
         Raises:
             StoreError: If they cannot be written. None of them may be announced then; all of
@@ -236,6 +237,8 @@ class StateWriter:
             last = Anchor(row.number, row.at_us, row.last_seq, digest)
         with self._transaction(f"write batch {last.batch}"):
             self._connection.executemany(_INSERT, values)
+            if partition is not None:
+                self._change_facts(partition=partition)
         self._ends = attrs.evolve(self._ends, last=last)
 
     @contextmanager
@@ -304,26 +307,19 @@ class StateWriter:
         if last:
             self._checked.add(batch)
 
-    def put_checkpoint(self, batch: int, parts: Iterable[bytes]) -> None:
-        """Write a checkpoint, each part in a transaction of its own.
+    # STORE-19
+    def drop_checkpoints(
+        self, keep: int = 3, *, apart_us: int | None = None, most: int = _PARTS_AT_ONCE
+    ) -> int:
+        """Remove checkpoints that nobody needs any more, a few parts in one transaction.
+
+        The newest ones stay, and if the first batches were removed, the one with which the others
+        begin.
 
         Args:
-            batch: The batch after which it was taken; 0 before the first one.
-            parts: Its parts, at least one.
-
-        Raises:
-            StoreError: If it cannot be written.
-            ValueError: If the batch is not kept, or there is a complete checkpoint of it.
-        """
-        everything = list(parts)
-        for part, state in enumerate(everything):
-            self.put_part(batch, part, state, last=part == len(everything) - 1)
-
-    def drop_checkpoints(self, keep: int = 2, *, most: int = _PARTS_AT_ONCE) -> int:
-        """Remove checkpoints but for the newest ones, a few parts in one transaction.
-
-        Args:
-            keep: How many complete ones stay, at least 1.
+            keep: How many of the newest complete ones stay, at least 1.
+            apart_us: Besides, those stay that are this long after the one before that stays, in
+                microseconds, and the first one; None if none of them is needed.
             most: How many parts are removed at most.
 
         Returns:
@@ -333,9 +329,23 @@ class StateWriter:
             StoreError: If they cannot be removed.
         """
         found = self.checkpoints()
-        kept = [one.batch for one in found if one.complete][-max(1, keep) :]
         # One that is gone in part is not complete any more.
-        return self._drop([one.batch for one in found if kept and one.batch < kept[0]], most)
+        complete = [one for one in found if one.complete]
+        if not complete:
+            return 0
+        stays = {one.batch for one in complete[-max(1, keep) :]}
+        anchor = self._meta.anchor
+        if anchor.batch:
+            stays.update([one.batch for one in complete if one.batch >= anchor.batch][:1])
+        if apart_us is not None:
+            due_us = complete[0].at_us
+            for one in complete:
+                if one.at_us >= due_us:
+                    stays.add(one.batch)
+                    due_us = one.at_us + apart_us
+        newest = complete[-1].batch
+        gone = [one.batch for one in found if one.batch < newest and one.batch not in stays]
+        return self._drop(gone, most)
 
     def remove_checkpoints(self, batches: Collection[int]) -> None:
         """Remove checkpoints that are of no use, such as damaged ones.

@@ -8,7 +8,7 @@ import pytest
 import muster
 from tests.actors.cli.helpers import run, run_json
 from tests.actors.kept import S, small
-from tests.actors.store.program import made, numbers, parts_of
+from tests.actors.store.program import made, numbers, parts_of, put_checkpoint
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def directory(tmp_path: Path) -> Path:
     """A directory with seven batches and two checkpoints, closed."""
     with made(tmp_path / "state", 7) as writer:
         for batch in (3, 6):
-            writer.put_checkpoint(batch, parts_of(batch))
+            put_checkpoint(writer, batch, parts_of(batch))
     return tmp_path / "state"
 
 

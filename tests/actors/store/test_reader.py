@@ -16,15 +16,24 @@ from muster import StoreError
 from muster.store import StateReader
 from muster.store._rows import BatchRow
 from muster.store._writer import StateWriter
-from tests.actors.store.program import S, copied, events_of, kept, made, parts_of, rows
+from tests.actors.store.program import (
+    S,
+    copied,
+    events_of,
+    kept,
+    made,
+    parts_of,
+    put_checkpoint,
+    rows,
+)
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A directory with seven batches and two checkpoints, closed."""
     with made(tmp_path / "state", 7) as writer:
-        writer.put_checkpoint(3, parts_of(3))
-        writer.put_checkpoint(6, parts_of(6))
+        put_checkpoint(writer, 3, parts_of(3))
+        put_checkpoint(writer, 6, parts_of(6))
     return tmp_path / "state"
 
 

@@ -8,15 +8,15 @@ import pytest
 from muster import StoreError
 from muster.store._rows import BatchRow
 from muster.store._verify import verify
-from tests.actors.store.program import S, made, parts_of
+from tests.actors.store.program import S, made, parts_of, put_checkpoint
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A directory with five batches and two checkpoints, closed."""
     with made(tmp_path / "state", 5) as writer:
-        writer.put_checkpoint(2, parts_of(2))
-        writer.put_checkpoint(4, parts_of(4))
+        put_checkpoint(writer, 2, parts_of(2))
+        put_checkpoint(writer, 4, parts_of(4))
     return tmp_path / "state"
 
 

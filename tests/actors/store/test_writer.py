@@ -13,7 +13,16 @@ from muster import StoreError
 from muster.store import StateReader
 from muster.store._rows import BatchRow, batch_digest, row_of
 from muster.store._writer import Durability, NewState, StateWriter
-from tests.actors.store.program import NEW, ORIGIN_US, S, made, numbers, parts_of, rows
+from tests.actors.store.program import (
+    NEW,
+    ORIGIN_US,
+    S,
+    made,
+    numbers,
+    parts_of,
+    put_checkpoint,
+    rows,
+)
 
 
 def query(directory: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -125,7 +134,7 @@ def test_compacting_gives_room_back(tmp_path: Path) -> None:
     directory = tmp_path / "state"
     with made(directory, 3) as writer:
         writer.append(rows(4, 3000))
-        writer.put_checkpoint(2999, parts_of(2999))
+        put_checkpoint(writer, 2999, parts_of(2999))
     with StateWriter.open(directory) as writer:
         while writer.prune(10**18):
             pass

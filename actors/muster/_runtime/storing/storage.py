@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
 import trio
 
+from muster._errors import StoreError
 from muster._runtime.pace import PIECE, Pace
 from muster._runtime.storing.options import StoreOptions
 from muster._runtime.storing.recovery import Kept, recover
@@ -20,6 +22,7 @@ from muster._runtime.storing.thread import store_thread
 from muster.store._rows import row_of
 from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
+from muster_core.config.dynamic import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from muster_core.facts import Facts
 
 _LOG: Final = logging.getLogger("muster.store")
+
+_SPANS: Final = 10
+"""Into how many spans checkpoints divide the history that is kept, if not all of it is."""
 
 _thread = store_thread
 """Offers a thread. Fuzzing puts another function here: no seed determines threads."""
@@ -70,6 +76,7 @@ class Storage:
         #: The batch after which the last checkpoint was taken.
         self._covered = kept.checkpoint
         self._last_seq = writer.last.seq
+        self._partition = writer.meta.partition
         self._is_behind = False
         self.origin_us = writer.meta.origin_us
 
@@ -114,7 +121,12 @@ class Storage:
         for batch in decided:
             rows.append(await self._row_of(batch))
             self._last_seq = rows[-1].last_seq
-        await self._run(self._writer.append, rows)
+        partition = decided[-1].partition
+        if partition == self._partition:
+            await self._run(self._writer.append, rows)
+        else:
+            await self._run(partial(self._writer.append, rows, partition=partition))
+            self._partition = partition
         self._events += sum(len(batch.events) for batch in decided)
 
     async def _row_of(self, batch: Decided) -> BatchRow:
@@ -147,7 +159,7 @@ class Storage:
         async with self._checkpointing:
             if facts.coordinator.batches != self._covered:
                 await self._write_checkpoint(facts)
-            await self._prune(now_us)
+            await self._drop_history(now_us)
         apps = [*facts.apps]
         del facts
         await self._pace.let_go(apps)
@@ -164,11 +176,16 @@ class Storage:
     def _put_part(self, batch: int, number: int, part: bytes, last: bool) -> None:
         self._writer.put_part(batch, number, part, last=last)
 
-    async def _prune(self, now_us: int) -> None:
+    # STORE-16, STORE-19
+    async def _drop_history(self, now_us: int) -> None:
+        """Remove what is older than `keep` says, and checkpoints that nobody needs any more."""
         keep_us = self._options.keep_us
         if keep_us is not None:
             while await self._run(self._writer.prune, now_us - keep_us):
                 pass
+        apart_us = None if keep_us is None else -(-keep_us // _SPANS)
+        while await self._run(partial(self._writer.drop_checkpoints, apart_us=apart_us)):
+            pass
 
     # Time
 
@@ -200,24 +217,27 @@ class Storage:
 
 @asynccontextmanager
 async def open_storage(
-    options: StoreOptions, partition: str, clock: Clock, pace: Pace
+    options: StoreOptions, partition: str | None, clock: Clock, pace: Pace
 ) -> AsyncGenerator[Storage, None]:
     """Open the store of a scheduler, or make it, for the time of a block.
 
     Args:
         options: How it is kept.
-        partition: The partition of a new one.
+        partition: The partition that is to run; None for the one that the store has, or
+            ``default``.
         clock: The clock; the origin of a new one is now.
         pace: The pace of all tasks of the scheduler.
 
     Raises:
-        StoreError: If it cannot be opened, another process has it, or it is damaged.
+        StoreError: If it cannot be opened, another process has it, it is damaged, or it is that
+            of another partition.
     """
-    new = NewState(partition, clock.now_us())
+    new = NewState(partition or DEFAULT_PARTITION, clock.now_us())
 
     def opened() -> tuple[StateWriter, Kept]:
         writer = StateWriter.open(options.directory, durability=options.durability, new=new)
         try:
+            _check_partition(writer, partition)
             return writer, Kept.look(options.directory, writer.wrote_last)
         except BaseException:
             writer.close()
@@ -231,3 +251,17 @@ async def open_storage(
         finally:
             kept.reader.close()
             await storage.close()
+
+
+# STORE-20
+def _check_partition(writer: StateWriter, partition: str | None) -> None:
+    """Check that a store with batches has the partition that is to run.
+
+    Raises:
+        StoreError: If it has another one.
+    """
+    found = writer.meta.partition
+    if partition not in {None, found} and writer.last.batch:
+        what = f"has the state of partition {found!r}, and the configuration is of {partition!r}"
+        right = f"name the directory of that partition, or a new one, or choose partition {found!r}"
+        raise StoreError(f"{what}: {right}", writer.path.parent)

@@ -127,6 +127,33 @@ async def test_a_configuration_that_is_refused_leaves_everything(tmp_path: Path)
         assert len(await scheduler.asks()) == 3
 
 
+async def test_the_directory_of_another_partition_is_refused(tmp_path: Path) -> None:
+    # STORE-20
+    clock, gpu = SetClock(), CONFIG.replace("name: default", "name: gpu")
+    await begin(tmp_path, clock)
+    with pytest.raises(muster.StoreError, match=r"has the state of partition 'default', .* 'gpu'"):
+        async with muster.open_scheduler(gpu, store=tmp_path, clock=clock):
+            pytest.fail("the block was entered")
+    async with muster.open_scheduler(CONFIG, store=tmp_path, clock=clock) as scheduler:
+        await scheduler.configure(gpu)
+    for config in (gpu, None):
+        async with muster.open_scheduler(config, store=tmp_path, clock=clock) as scheduler:
+            assert len(await scheduler.asks()) == 3
+    with StateReader(tmp_path) as reader:
+        assert reader.meta.partition == "gpu"
+    with pytest.raises(muster.StoreError, match=r"has the state of partition 'gpu', .* 'default'"):
+        async with muster.open_scheduler(CONFIG, store=tmp_path, clock=clock):
+            pytest.fail("the block was entered")
+
+
+async def test_a_new_directory_has_the_partition_of_its_configuration(tmp_path: Path) -> None:
+    # STORE-20
+    gpu = CONFIG.replace("name: default", "name: gpu")
+    async with muster.open_scheduler(gpu, store=tmp_path):
+        with StateReader(tmp_path) as reader:
+            assert reader.meta.partition == "gpu"
+
+
 async def test_time_stands_still_while_the_clock_is_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
