@@ -224,8 +224,8 @@ def store_options(
     if durability not in get_args(Durability):
         msg = f"durability: {durability!r}: must be one of {', '.join(get_args(Durability))}"
         raise EventError(msg)
-    if checkpoint_every < 1:
-        msg = f"checkpoint_every: {checkpoint_every!r} events: must be 1 or more"
+    if type(checkpoint_every) is not int or checkpoint_every < 1:
+        msg = f"checkpoint_every: {checkpoint_every!r} events: must be a whole number, 1 or more"
         raise EventError(msg)
     try:
         keep_us = None if keep is None else _span_us(keep)
@@ -237,10 +237,26 @@ def store_options(
         raise EventError(msg)
     if store is None:
         return None
-    if not os.fspath(store):
+    return StoreOptions(_folder(store), durability, checkpoint_every, keep_us)
+
+
+def _folder(store: object) -> Path:
+    """Return the state directory.
+
+    Raises:
+        EventError: If it cannot be the name of a folder.
+    """
+    name: object = os.fspath(store) if isinstance(store, (str, PathLike)) else None
+    if not isinstance(name, str):
+        msg = f"store: {store!r}: must be the name of a folder"
+        raise EventError(msg)
+    if not name:
         msg = "store: the name of the folder is empty"
         raise EventError(msg)
-    return StoreOptions(Path(store), durability, checkpoint_every, keep_us)
+    if "\0" in name:
+        msg = f"store: {name!r}: the name of a folder has no character 0"
+        raise EventError(msg)
+    return Path(name)
 
 
 def _span_us(written: float | str) -> int:
@@ -254,9 +270,11 @@ def _span_us(written: float | str) -> int:
 
 
 def _check_limits(timeout: float, attempts: int | None) -> None:
-    if not timeout > 0:
-        msg = f"bind_timeout: {timeout!r} seconds: must be above 0"
+    if type(timeout) not in {int, float} or not timeout > 0:
+        msg = f"bind_timeout: {timeout!r} seconds: must be a number above 0"
         raise EventError(msg)
-    if attempts is not None and attempts < 1:
-        msg = f"bind_attempts: {attempts!r}: must be 1 or more, or None for no limit"
+    if attempts is not None and (type(attempts) is not int or attempts < 1):
+        msg = (
+            f"bind_attempts: {attempts!r}: must be a whole number, 1 or more, or None for no limit"
+        )
         raise EventError(msg)

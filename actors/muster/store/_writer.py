@@ -5,6 +5,7 @@ All methods may be called in any thread, but by one at a time.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_f
 from muster.store._rows import BatchRow, Checkpoint, batch_digest
 from muster.store._sql import checkpoints as _checkpoints
 from muster.store._sql.select import ends_of
-from muster.store._trouble import telling
+from muster.store._trouble import not_there, telling
 
 Durability: TypeAlias = Literal["full", "process"]
 """What a batch that was kept survives: a power cut, or the end of the process."""
@@ -93,6 +94,7 @@ class StateWriter:
         self.wrote_last = wrote_last
         self._connection = connection
         self._lock = lock
+        self._inode = path.stat().st_ino
         self._broken: StoreError | None = None
         self._is_closed = False
         self._meta = checked_meta(connection, path)
@@ -138,7 +140,7 @@ class StateWriter:
         with telling(directory, "open the directory"):
             is_there = path.exists()
         if new is None and not is_there:
-            raise StoreError(f"is no state directory: there is no {NAME} in it", directory)
+            raise not_there(directory, NAME)
         make_directory(directory)
         lock = Lock(directory)
         try:
@@ -248,6 +250,7 @@ class StateWriter:
             raise StoreError(f"cannot {doing}: {what}", self.path) from self._broken
         try:
             with telling(self.path, doing):
+                self._check_place(doing)
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield
@@ -258,6 +261,16 @@ class StateWriter:
         except StoreError as error:
             self._broken = error
             raise
+
+    def _check_place(self, doing: str) -> None:
+        # SQLite would go on to write to a file that nobody can open any more.
+        try:
+            inode = os.stat(self.path).st_ino  # faster than the method of a path
+        except FileNotFoundError:
+            inode = None
+        if inode != self._inode:
+            what = "the file was removed or replaced while it was open"
+            raise StoreError(f"cannot {doing}: {what}: put it back and start again", self.path)
 
     def _roll_back(self) -> None:
         # SQLite has rolled back by itself after some errors. After others a rollback may fail too,

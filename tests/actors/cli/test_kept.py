@@ -194,7 +194,7 @@ def test_a_directory_that_is_no_state_directory(arguments: tuple[str, ...], tmp_
     result = run(*(str(tmp_path) if word == "DIR" else word for word in arguments))
 
     assert result.exit_code == 2
-    assert result.stderr == f"{tmp_path}: is no state directory: there is no muster.db in it\n"
+    assert result.stderr == f"{tmp_path}: is not a state directory: it has no file muster.db\n"
 
 
 @pytest.mark.parametrize(

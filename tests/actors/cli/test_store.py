@@ -96,7 +96,7 @@ def test_verify(tmp_path: Path) -> None:
     result = run("store", directory, "--verify")
     assert result.exit_code == 1
     problem, last = result.stdout.splitlines()[-2:]
-    assert "the digest of batch 3 does not hold" in problem
+    assert "batch 3 does not match its digest" in problem
     assert last == f"{directory}: 1 problem (4 batches)"
     status, found = run_json("store", directory, "--verify")
     assert (status, found["ok"], found["problems"]) == (1, False, [problem])
@@ -140,14 +140,14 @@ def test_what_is_no_state_directory(tmp_path: Path) -> None:
     result = run("store", tmp_path)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (f"{tmp_path}: is no state directory: there is no muster.db in it\n")
+    assert result.stderr == (f"{tmp_path}: is not a state directory: it has no file muster.db\n")
     assert run_json("store", tmp_path) == (
         2,
         {
             "error": {
                 "file": str(tmp_path),
                 "line": None,
-                "message": "is no state directory: there is no muster.db in it",
+                "message": "is not a state directory: it has no file muster.db",
             }
         },
     )

@@ -152,7 +152,7 @@ def test_up_to_an_instant(tmp_path: Path) -> None:
 def test_what_is_no_state_directory(tmp_path: Path, name: str) -> None:
     (tmp_path / "nothing").mkdir()
 
-    with pytest.raises(FeedError, match=r": is no state directory: there is no muster\.db in it"):
+    with pytest.raises(FeedError, match=r": is not a state directory: it has no file muster\.db"):
         list(read_feed(tmp_path / name))
 
 

@@ -192,14 +192,16 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
     file = tmp_path / "state"
     file.write_bytes(b"")
 
-    with pytest.raises(StoreError, match="is a file: name a directory"):
+    with pytest.raises(StoreError, match="is a file: name a state directory"):
         StateWriter.create(file, NEW)
     with pytest.raises(StoreError, match="state/below: cannot make the directory: Not a directory"):
         StateWriter.create(file / "below", NEW)
 
 
 def test_a_directory_without_a_store_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is no state directory: there is no muster\.db in it"):
+    with pytest.raises(StoreError, match=r"is not a state directory: it has no file muster\.db"):
+        StateWriter.open(tmp_path)
+    with pytest.raises(StoreError, match="missing: No such file or directory"):
         StateWriter.open(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
 

@@ -454,3 +454,18 @@ async def test_an_observer_that_lags_holds_nobody_up(tmp_path: Path) -> None:
         (last,) = await skipping.take()
     assert last == decisions_in(tmp_path)[-1]
     assert skipping.missed == len(decisions_in(tmp_path)) - 1
+
+
+async def test_a_directory_that_was_removed_is_noticed_by_the_next_call(tmp_path: Path) -> None:
+    # STORE-15: SQLite alone would go on to write to a file without a name.
+    folder, journal = tmp_path / "state", Recording()
+    with pytest.raises(muster.StoreError, match=r"batch 3: the file was removed or replaced"):
+        async with muster.open_scheduler(store=folder, journal=journal) as scheduler:
+            await scheduler.add_app("a", "root.q")
+            folder.rename(tmp_path / "elsewhere")
+            await scheduler.add_app("b", "root.q")
+            pytest.fail("it was answered")
+    assert [one.decision.app for one in journal.decisions if one.decision.app] == ["a"]
+    (tmp_path / "elsewhere").rename(folder)
+    async with muster.open_scheduler(store=folder) as scheduler:
+        assert list((await scheduler.snapshot()).apps) == ["a"]

@@ -188,7 +188,12 @@ async def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"durability": "none"}, "durability: 'none': must be one of full, process"),
-        ({"checkpoint_every": 0}, "checkpoint_every: 0 events: must be 1 or more"),
+        ({"checkpoint_every": 0}, "checkpoint_every: 0 events: must be a whole number, 1 or more"),
+        ({"checkpoint_every": "many"}, "checkpoint_every: 'many' events: must be a whole number"),
+        ({"checkpoint_every": True}, "checkpoint_every: True events: must be a whole number"),
+        ({"store": "a\0b"}, r"store: 'a\x00b': the name of a folder has no character 0"),
+        ({"store": b"state"}, "store: b'state': must be the name of a folder"),
+        ({"store": 7}, "store: 7: must be the name of a folder"),
         ({"keep": "a week"}, "keep: 'a week' is not a duration"),
         ({"keep": 0}, "keep: 0: must be above 0"),
         ({"keep": "0d"}, "keep: '0d': must be above 0"),
@@ -198,7 +203,7 @@ async def test_a_bad_option_is_refused(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(muster.EventError) as caught:
-        async with muster.open_scheduler(store=tmp_path / "s", **options):
+        async with muster.open_scheduler(**{"store": tmp_path / "s"} | options):
             pytest.fail("the block was entered")
     assert message in str(caught.value)
     assert not (tmp_path / "s").exists()
