@@ -188,9 +188,9 @@ class LiveCoordinator:
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
-            self._entry.close()
+            self._entry.close(self._blame.error)
             for call in (*self._serving, *self._waiting()):
-                refuse(call)
+                refuse(call, self._blame.error)
             if self._announcer is None:
                 self._tell_end(ended)
             else:
@@ -348,7 +348,7 @@ class LiveCoordinator:
                 call.answer.give(None)
         finally:
             if call is not None:
-                refuse(call)  # unless it was answered
+                refuse(call, self._blame.error)  # unless it was answered
 
     # Before the batch is closed
 

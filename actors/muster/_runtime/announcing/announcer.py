@@ -201,7 +201,7 @@ class Announcer:
         finally:
             for announcement in announcements:
                 for call in announcement.calls:
-                    refuse(call)  # Those that have an answer keep it.
+                    refuse(call, self._blame.error)  # Those that have an answer keep it.
 
     async def _announce_one(self, announcement: Announcement) -> None:
         if announcement.decided is not None:
