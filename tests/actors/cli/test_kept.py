@@ -45,6 +45,8 @@ def test_replay(directory: Path, tmp_path: Path) -> None:
     assert logged(log) == as_lines(decisions_in(directory))
     assert (status, found["asks_bound"], found["refused"]) == (1, 2, 1)
     assert found["virtual_s"] == 4
+    # COMMAND-12: the ends of batches are no events
+    assert found["events"] == run_json("store", directory)[1]["events"]
 
 
 def test_replay_from_a_checkpoint(later: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from muster.cli._replay.live import moment
 from muster.cli._replay.report import check_apart, opened as opened_report, write
 from muster.cli._replay.summary import as_map, print_summary
 from muster.cli._sources import Instant, Source, as_time, opened, since_option
-from muster.feeds import DecisionLog, FeedError
+from muster.feeds import DecisionLog, FeedError, is_directory
 from muster.replay import Tally, Watcher, replay
 from muster.report import Board, Ending, Recorder
 
@@ -144,7 +144,8 @@ def command(
     """
     arguments = Arguments(feed, decisions, report, live, since, until, strict)
     arguments.check()
-    tally, interrupt = Tally(), Interrupt()
+    tally = Tally(counts_settles=not is_directory(feed))
+    interrupt = Interrupt()
     report_written = False
     try:
         _run(arguments, tally, interrupt)
