@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from itertools import count
@@ -125,8 +126,13 @@ def test_where_no_checkpoint_leads_to_what_is_left(tmp_path: Path) -> None:
     keeper.prune(2 * S)
     directory = keeper.close()
 
-    with pytest.raises(FeedError, match="no checkpoint leads to those that are left"):
+    with pytest.raises(FeedError, match="the state is known only after batch 2, at 2 s"):
         KeptFeed(directory, until_us=S)
+    connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
+    connection.execute("DELETE FROM checkpoint")
+    connection.close()
+    with pytest.raises(FeedError, match="no checkpoint leads to those that are left"):
+        KeptFeed(directory)
 
 
 def test_what_is_written_later_is_not_in_it(tmp_path: Path) -> None:
