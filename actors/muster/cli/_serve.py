@@ -11,12 +11,10 @@ import attrs
 import click
 import trio
 
+from muster.cli._extras import needing
 from muster.cli._options import UNUSABLE, complain, example
 from muster.service.logs.writing import LogWriter
 from muster.service.options import Limits, ServeOptions
-from muster.service.running.combinations import problems_of
-from muster.service.running.signals import Signals
-from muster.service.serve import serve
 from muster_core.errors import MusterError, QuantityError
 from muster_core.values.quantities import parse_duration
 
@@ -204,6 +202,8 @@ def command(context: click.Context, /, **values: object) -> None:
     Exit status: 0 when it ended as it was told, 2 if it could not start or go on.
     """
     options = _options(values)
+    with needing("serve"):
+        from muster.service.running.combinations import problems_of  # noqa: PLC0415
     problems = problems_of(options)
     if problems:
         for problem in problems:
@@ -224,6 +224,10 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
 
 def _run(options: ServeOptions) -> bool:
     """Run the service; return whether it has ended as it was told."""
+    with needing("serve"):
+        from muster.service.running.signals import Signals  # noqa: PLC0415
+        from muster.service.serve import serve  # noqa: PLC0415
+
     with Signals() as signals:
 
         async def main() -> None:
