@@ -31,6 +31,7 @@ _COMMANDS: Final = (
     "convert",
     "store",
     "serve",
+    "token",
 )
 
 

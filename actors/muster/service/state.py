@@ -10,10 +10,14 @@ import attrs
 from muster._runtime.clients.calls import Inspect
 
 if TYPE_CHECKING:
+    from muster._runtime.clients.calls import Answer, Call
     from muster._runtime.clients.client import Client
     from muster._surface.scheduler import Scheduler
     from muster.service.access.who import Access
+    from muster.service.health import Health
     from muster.service.ledger.ledger import Ledger
+    from muster.service.limits.counting import Usage
+    from muster.service.limits.streams import Streams
     from muster.service.options import ServeOptions
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -34,6 +38,9 @@ class Service:
         access: Who may do what.
         options: What the service was started with.
         broadcast: The latest decisions, and those who follow them.
+        usage: All limits, with what is in use and what was refused.
+        streams: The open streams.
+        health: Whether it works.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
@@ -44,6 +51,9 @@ class Service:
     access: Access
     options: ServeOptions
     broadcast: Broadcast
+    usage: Usage
+    streams: Streams
+    health: Health
     origin_us: int
     started_us: int
 
@@ -54,11 +64,28 @@ class Service:
             read: Reads the machine in steps, and changes nothing.
 
         Raises:
+            Problem: 503 if too many calls wait already.
             MusterError: What ``read`` raises.
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = Inspect(read)
-        return await self.client.call(call, call.answer)
+        return await self.call(call, call.answer)
+
+    # ACCESS-11
+    async def call(self, call: Call, answer: Answer[T]) -> T:
+        """Send a call of a client to the scheduler, and return its answer.
+
+        Args:
+            call: The call.
+            answer: The answer of this call, for its type.
+
+        Raises:
+            Problem: 503 if too many calls wait already.
+            MusterError: If the scheduler answers with this error.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        with self.usage.calls.taken():
+            return await self.client.call(call, answer)
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""
