@@ -16,6 +16,7 @@ from muster._surface.open import open_parts, store_options
 from muster._surface.scheduler import Scheduler
 from muster.service.access.who import OpenAccess
 from muster.service.app import make_app
+from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
 from muster.service.state import Service
 
@@ -66,6 +67,7 @@ async def serve(
             access=OpenAccess(),
             options=options,
             origin_us=parts.origin_us,
+            intake=open_intake(options.state),
             started_us=clock.now_us(),
         )
         await _listen(options, service, ends, listening)

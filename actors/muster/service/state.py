@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, TypeVar, final
 import attrs
 
 from muster._runtime.clients.calls import Inspect
+from muster._runtime.clock import WallClock
 
 if TYPE_CHECKING:
     from muster._runtime.clients.client import Client
     from muster._surface.scheduler import Scheduler
     from muster.service.access.who import Access
+    from muster.service.input.intake import Intake
     from muster.service.ledger.ledger import Ledger
     from muster.service.options import ServeOptions
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -33,6 +35,7 @@ class Service:
         access: Who may do what.
         options: What the service was started with.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
+        intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
 
@@ -42,6 +45,7 @@ class Service:
     access: Access
     options: ServeOptions
     origin_us: int
+    intake: Intake
     started_us: int
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
@@ -56,6 +60,10 @@ class Service:
         """
         call = Inspect(read)
         return await self.client.call(call, call.answer)
+
+    def now_us(self) -> int:
+        """Return the present instant of the machine's clock, in microseconds since the origin."""
+        return WallClock.now_us() - self.origin_us
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""

@@ -17,6 +17,7 @@ import trio
 from muster._runtime.pace import PIECE, Pace
 from muster._runtime.storing.options import StoreOptions
 from muster._runtime.storing.recovery import Kept, decoded_batches, recover
+from muster.store._msgpack import pack
 from muster.store._reader import StateReader
 from muster.store._rows import row_of
 from muster.store._sql.beside import CompanionState, RequestRow
@@ -123,6 +124,7 @@ class Storage:
                 one.first,
                 one.count,
                 decided.at_us,
+                pack([*one.denied.items()]),
             )
             for one in decided.requests
         ]
