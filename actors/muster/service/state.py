@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from muster.service.input.intake import Intake
     from muster.service.ledger.ledger import Ledger
     from muster.service.options import ServeOptions
+    from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
@@ -34,6 +35,7 @@ class Service:
         ledger: What was let in and decided, as far as lists need it.
         access: Who may do what.
         options: What the service was started with.
+        broadcast: The latest decisions, and those who follow them.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
@@ -44,6 +46,7 @@ class Service:
     ledger: Ledger
     access: Access
     options: ServeOptions
+    broadcast: Broadcast
     origin_us: int
     intake: Intake
     started_us: int

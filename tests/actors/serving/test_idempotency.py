@@ -56,14 +56,16 @@ def test_a_repeat_gets_the_same_answer_and_changes_nothing(served: Served) -> No
 
     first, again = (post(served, events(name), key) for _ in range(2))
 
-    assert [one["ok"] for one in first.json()["results"]] == [True, False, True, False]
+    assert [one["ok"] for one in first.json()] == [True, False, True, False]
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     assert again.json() == first.json()
+    for name in ("Muster-Batch", "Muster-First-Seq", "Muster-Last-Seq"):
+        assert int(again.headers[name]) == int(first.headers[name])
     without = served.client.post(
         PATH, content=events(name), headers={"content-type": "application/json"}
     )
-    assert [one["ok"] for one in without.json()["results"]] == [False] * 4
+    assert [one["ok"] for one in without.json()] == [False] * 4
 
 
 def test_another_content_with_the_same_key_is_refused(served: Served) -> None:
@@ -105,6 +107,7 @@ def test_a_key_survives_the_end_of_the_process(tmp_path: Path) -> None:
     with Served(tmp_path, "--state", state) as served:
         again = post(served, body, "k")
         assert again.headers["idempotency-replayed"] == "true"
+        assert again.headers["Muster-Last-Seq"] == first.headers["Muster-Last-Seq"]
         assert again.json() == first.json()
         assert post(served, events("third"), "k").status_code == 422
 
@@ -146,7 +149,7 @@ def test_killed_before_it_could_answer_it_never_does_it_twice(tmp_path: Path) ->
         with Served(tmp_path, "--state", str(state)) as again:
             answer = post(again, body, key)
 
-        assert [one["ok"] for one in answer.json()["results"]] == [True, False, True, False]
+        assert [one["ok"] for one in answer.json()] == [True, False, True, False]
         assert ("idempotency-replayed" in answer.headers) == was_kept
         let_in += 3
         with StateReader(state) as reader:

@@ -55,18 +55,7 @@ def _key(written: str) -> str:
 
 KEY: Final = Kind({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}, _key)
 
-_SEQ: Final[Schema] = {"type": ["integer", "null"], "minimum": 1}
-
-SUBMITTED: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "batch": {**_SEQ, "description": "the batch of the events; null if none was let in"},
-        "first_seq": {**_SEQ, "description": "the first decision of the batch"},
-        "last_seq": {**_SEQ, "description": "the last decision of the batch"},
-        "results": {"type": "array", "items": _RESULT},
-    },
-    "required": ["batch", "first_seq", "last_seq", "results"],
-}
+SUBMITTED: Final[Schema] = {"type": "array", "items": _RESULT}
 
 
 async def _submit(asked: Asked) -> Response:
@@ -104,14 +93,13 @@ async def _outcome(
 def _answered(
     asked: Asked, outcome: Outcome, results: list[dict[str, object]], headers: dict[str, str]
 ) -> Response:
-    """Return the answer: a map, or a line for each event if the client wants lines."""
+    """Return the answer: an array, or a line for each event if the client wants lines."""
     accepted = asked.request.headers.get("accept", "")
     wanted = accepted.partition(",")[0].partition(";")[0].strip().lower()
+    headers |= outcome.headers()
     if wanted in LINES:
         return Response(b"".join(map(as_json, results)), headers=headers, media_type=wanted)
-    first, last = outcome.seqs or (None, None)
-    answer = {"batch": outcome.batch, "first_seq": first, "last_seq": last, "results": results}
-    return json_response(answer, headers=headers)
+    return json_response(results, headers=headers)
 
 
 ENDPOINTS: Final = (

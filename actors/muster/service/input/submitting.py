@@ -31,6 +31,12 @@ class Outcome:
     seqs: tuple[int, int] | None = None
     errors: Mapping[int, str] = attrs.field(factory=dict[int, str])
 
+    def headers(self) -> dict[str, str]:
+        """Return the headers that say what the events led to."""
+        first, last = self.seqs or (None, None)
+        found = {"Muster-Batch": self.batch, "Muster-First-Seq": first, "Muster-Last-Seq": last}
+        return {name: str(number) for name, number in found.items() if number is not None}
+
 
 # INPUT-4
 async def submit(
