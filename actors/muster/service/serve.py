@@ -23,6 +23,7 @@ from muster.service.front.server import Server
 from muster.service.front.tls import Certificate
 from muster.service.health import Health
 from muster.service.hearers import Hearers
+from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
 from muster.service.limits.streams import Streams
@@ -189,6 +190,7 @@ class _Running:
             broadcast=self.broadcast,
             health=self.health,
             origin_us=parts.origin_us,
+            intake=open_intake(self.options.state),
             started_us=started_us,
         )
 

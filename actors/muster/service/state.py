@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, final
 import attrs
 
 from muster._runtime.clients.calls import Inspect
+from muster._runtime.clock import WallClock
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Answer, Call
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster.service.access.who import Access
     from muster.service.health import Health
+    from muster.service.input.intake import Intake
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits.counting import Usage
     from muster.service.limits.streams import Streams
@@ -42,6 +44,7 @@ class Service:
         streams: The open streams.
         health: Whether it works.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
+        intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
 
@@ -55,6 +58,7 @@ class Service:
     streams: Streams
     health: Health
     origin_us: int
+    intake: Intake
     started_us: int
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
@@ -86,6 +90,10 @@ class Service:
         """
         with self.usage.calls.taken():
             return await self.client.call(call, answer)
+
+    def now_us(self) -> int:
+        """Return the present instant of the machine's clock, in microseconds since the origin."""
+        return WallClock.now_us() - self.origin_us
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""
