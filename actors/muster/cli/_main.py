@@ -31,6 +31,7 @@ _OFFLINE: Final = (
     "convert",
     "store",
     "serve",
+    "token",
 )
 _COMMANDS: Final = {
     **{name: (f"muster.cli._{name}", "command") for name in _OFFLINE},
