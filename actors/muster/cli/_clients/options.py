@@ -13,6 +13,7 @@ import attrs
 import click
 from typing_extensions import override
 
+from muster.cli._extras import needing
 from muster.cli._options import DIFFERENT, UNUSABLE, complain
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:9080"
-
-_NEEDS: Final = "muster-scheduler[client]"
 
 
 @final
@@ -43,18 +42,9 @@ class Address:
 
     @contextmanager
     def open(self) -> Generator[Server]:
-        """Open the connection for the time of a block.
-
-        Raises:
-            click.ClickException: If the packages for it are not installed.
-        """
-        try:
+        """Open the connection for the time of a block."""
+        with needing("client"):
             from muster.client import open_server  # noqa: PLC0415 - other commands need no httpx
-        except ModuleNotFoundError as error:
-            if error.name is not None and error.name.startswith("muster"):
-                raise
-            msg = f"this command needs the package {error.name}: pip install '{_NEEDS}'"
-            raise Unusable(msg) from None
         with open_server(self.url, token=self.token, authority=self.authority) as server:
             yield server
 

@@ -12,7 +12,7 @@ from tests.actors.serving.served import Served
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    with Served(folder, "--state", str(folder / "state")) as one:
+    with Served(folder, "--state", str(folder / "state"), "--durability", "process") as one:
         yield one
 
 

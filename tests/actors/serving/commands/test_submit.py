@@ -51,7 +51,7 @@ def test_it_stops_at_a_refusal_and_says_how_to_go_on(tmp_path: Path, served: Ser
     assert again is not None
     assert names(served, "half") == ["a0", "a1", "a2"]
 
-    feed.write_text(f"{app}{asks('half', 3)}{wrong}{asks('half', 5)[asks('half', 3).__len__():]}")
+    feed.write_text(f"{app}{asks('half', 3)}{wrong}{asks('half', 5)[asks('half', 3).__len__() :]}")
     rest = run(*again[1].split())
     assert (rest.exit_code, rest.stdout) == (0, f"{feed}: 2 events let in\n")
     assert names(served, "half") == ["a0", "a1", "a2", "a3", "a4"]
