@@ -22,13 +22,14 @@ from muster.service.front.hosts import Hosts
 from muster.service.front.server import Server
 from muster.service.front.tls import Certificate
 from muster.service.health import Health
+from muster.service.hearers import Hearers
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
-from muster.service.limits.streams import Streams
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
 from muster.service.state import Service
+from muster.service.streaming.broadcast import Broadcast
 
 if TYPE_CHECKING:
     from muster._surface.open import Parts
@@ -112,7 +113,7 @@ class _Running:
             else Certificate(options.tls_cert, options.tls_key)
         )
         self.usage = Usage.of(options.limits)
-        self.streams = Streams(self.usage.streams)
+        self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.health = Health()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options.listen)])
@@ -165,10 +166,13 @@ class _Running:
                 options.state, options.durability, options.checkpoint_every, options.keep
             ),
             interleave=None,
-            companion=ledger,
+            companion=Hearers(ledger, self.broadcast.tail),
         ) as parts:
+            statistics = parts.statistics()
+            self.broadcast.tail.begin(statistics.batches, statistics.decisions)
             self._service = self._service_of(parts, ledger, clock.now_us())
-            await self._work(self._service)
+            async with self.broadcast.running(self._ends):
+                await self._work(self._service)
 
     def _service_of(self, parts: Parts, ledger: Ledger, started_us: int) -> Service:
         return Service(
@@ -178,8 +182,8 @@ class _Running:
             access=self.access,
             options=self.options,
             usage=self.usage,
-            streams=self.streams,
             health=self.health,
+            broadcast=self.broadcast,
             origin_us=parts.origin_us,
             started_us=started_us,
         )
@@ -189,7 +193,7 @@ class _Running:
         self.health.answered(service.ledger.batch)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
-        reloader = Reloader(service, self.access, self.certificate)
+        reloader = Reloader(service, self.access, self.certificate, self.door.end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
             if self._rereads is not None:
@@ -198,7 +202,6 @@ class _Running:
                 nursery.start_soon(reloader.watch)
             await self._ends.wait()
             _LOG.info("the service ends: requests under way are answered", extra=_CHANGE)
-            self.streams.end_all()
             if not await self.server.drain(ANSWER_S):
                 _LOG.warning("some requests were not answered in %g s, and are cut off", ANSWER_S)
             nursery.cancel_scope.cancel()
@@ -209,7 +212,7 @@ class _Running:
         self.health.failed(str(error))
         self.health.is_ready = False
         self.health.is_ending = True
-        self.streams.end_all()
+        self.broadcast.tail.close()
         await self.server.drain(_FAILED_S)
 
 

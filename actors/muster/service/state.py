@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from muster.service.health import Health
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits.counting import Usage
-    from muster.service.limits.streams import Streams
     from muster.service.options import ServeOptions
+    from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
@@ -37,8 +37,8 @@ class Service:
         access: Who may do what.
         options: What the service was started with.
         usage: All limits, with what is in use and what was refused.
-        streams: The open streams.
         health: Whether it works.
+        broadcast: The latest decisions, and those who follow them.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
@@ -49,8 +49,8 @@ class Service:
     access: Access
     options: ServeOptions
     usage: Usage
-    streams: Streams
     health: Health
+    broadcast: Broadcast
     origin_us: int
     started_us: int
 
