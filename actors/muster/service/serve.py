@@ -26,7 +26,6 @@ from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
-from muster.service.limits.streams import Streams
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -115,10 +114,8 @@ class _Running:
             else Certificate(options.tls_cert, options.tls_key)
         )
         self.usage = Usage.of(options.limits)
-        self.streams = Streams(self.usage.streams)
+        self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.health = Health()
-        limits = options.limits
-        self.broadcast = Broadcast(options.state, limits.streams, limits.write_s)
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options.listen)])
         self.door = Door(make_app(self._service_now), hosts, self.usage, self.health)
@@ -156,7 +153,7 @@ class _Running:
 
     async def _run_scheduler(self) -> None:
         options = self.options
-        clock, ledger, broadcast = WallClock(), Ledger(), self.broadcast
+        clock, ledger = WallClock(), Ledger()
         async with open_parts(
             options.config,
             partition=options.partition,
@@ -170,12 +167,12 @@ class _Running:
                 options.state, options.durability, options.checkpoint_every, options.keep
             ),
             interleave=None,
-            companion=Hearers(ledger, broadcast.tail),
+            companion=Hearers(ledger, self.broadcast.tail),
         ) as parts:
             statistics = parts.statistics()
-            broadcast.tail.begin(statistics.batches, statistics.decisions)
+            self.broadcast.tail.begin(statistics.batches, statistics.decisions)
             self._service = self._service_of(parts, ledger, clock.now_us())
-            async with broadcast.running(self._ends):
+            async with self.broadcast.running(self._ends):
                 await self._work(self._service)
 
     def _service_of(self, parts: Parts, ledger: Ledger, started_us: int) -> Service:
@@ -186,9 +183,8 @@ class _Running:
             access=self.access,
             options=self.options,
             usage=self.usage,
-            streams=self.streams,
-            broadcast=self.broadcast,
             health=self.health,
+            broadcast=self.broadcast,
             origin_us=parts.origin_us,
             intake=open_intake(self.options.state),
             started_us=started_us,
@@ -199,7 +195,7 @@ class _Running:
         self.health.answered(service.ledger.batch)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
-        reloader = Reloader(service, self.access, self.certificate)
+        reloader = Reloader(service, self.access, self.certificate, self.door.end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
             if self._rereads is not None:
@@ -208,7 +204,6 @@ class _Running:
                 nursery.start_soon(reloader.watch)
             await self._ends.wait()
             _LOG.info("the service ends: requests under way are answered", extra=_CHANGE)
-            self.streams.end_all()
             if not await self.server.drain(ANSWER_S):
                 _LOG.warning("some requests were not answered in %g s, and are cut off", ANSWER_S)
             nursery.cancel_scope.cancel()
@@ -219,7 +214,7 @@ class _Running:
         self.health.failed(str(error))
         self.health.is_ready = False
         self.health.is_ending = True
-        self.streams.end_all()
+        self.broadcast.tail.close()
         await self.server.drain(_FAILED_S)
 
 

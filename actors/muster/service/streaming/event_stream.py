@@ -72,13 +72,17 @@ class EventStream(Response):
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send decisions until the client leaves, or none follow."""
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        )
+        start = {
+            "type": "http.response.start",
+            "status": self.status_code,
+            "headers": self.raw_headers,
+        }
         if scope["method"] == "HEAD":
+            await send(start)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
         with self._broadcast.one_more(), self._cursor:
+            await send(start)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_until_left, receive, nursery.cancel_scope)
                 await self._run(send)
