@@ -7,6 +7,7 @@ from typing import Final, final
 
 import msgpack
 
+from muster.service.reading.roll import Roll
 from muster_core.decisions import Announced
 from muster_core.events import Event
 from muster_core.structures.steps import Steps
@@ -22,12 +23,14 @@ class Ledger:
         batch: The number of the last batch that was announced.
         at_us: Its instant, in microseconds since the origin.
         seq: The number of the last decision that was announced.
+        roll: All asks in the order in which they were added.
     """
 
     def __init__(self) -> None:
         self.batch = 0
         self.at_us = 0
         self.seq = 0
+        self.roll = Roll()
 
     def hear(
         self,
@@ -39,8 +42,9 @@ class Ledger:
         /,
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
-        del first, events
+        del first
         yield
+        self.roll.hear(events)
         self.batch, self.at_us = number, at_us
         if announced:
             self.seq = announced[-1].seq
