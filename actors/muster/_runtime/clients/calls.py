@@ -77,12 +77,14 @@ class Entered:
         asks: The asks that the events added, if they are to be tracked.
         first: The index of the first event, from 0, among all events that were let in.
         batch: The number of the batch that they went into.
+        seqs: The numbers of the first and the last decision of this batch; None without any.
     """
 
     refusals: tuple[RefusedError | None, ...]
     asks: tuple[TrackedAsk, ...] = ()
     first: int = 0
     batch: int = 0
+    seqs: tuple[int, int] | None = None
 
 
 @final
@@ -302,10 +304,17 @@ Note = TimeIsUp | WorkStarted | WorkEnded | StartFailed
 """The notes of the scheduler's own tasks, which get no answer."""
 
 
-def refuse(call: Call | Note) -> None:
-    """Answer a call with the error that the scheduler is closed."""
+def refuse(call: Call | Note, cause: Exception | None) -> None:
+    """Answer a call with the error that the scheduler is closed.
+
+    Args:
+        call: The call; a note needs no answer.
+        cause: The error from outside that ended the scheduler, or None.
+    """
     match call:
         case TimeIsUp() | WorkStarted() | WorkEnded() | StartFailed():
             pass
         case _:
-            call.answer.fail(ClosedSchedulerError("the scheduler was closed before it answered"))
+            error = ClosedSchedulerError("the scheduler was closed before it answered")
+            error.__cause__ = cause
+            call.answer.fail(error)
