@@ -98,6 +98,10 @@ class Decided:
     first: int = 0
     requests: Sequence[KeptRequest] = ()
 
+    def seqs(self) -> tuple[int, int] | None:
+        """Return the numbers of its first and its last decision; None without any."""
+        return (self.announced[0].seq, self.announced[-1].seq) if self.announced else None
+
     async def let_go(self, pace: Pace) -> None:
         """Free the memory of the batch in pieces, when nobody needs it any more."""
         if self.events:

@@ -159,6 +159,8 @@ class LiveCoordinator:
         #: The index of the first event of this batch, and of each call in it.
         self._first_index = self._index
         self._firsts: dict[Call | Note, int] = {}
+        #: The numbers of the first and the last decision of this batch.
+        self._seqs: tuple[int, int] | None = None
         #: The requests of clients in this batch that have a key.
         self._requests: list[KeptRequest] = []
         #: The allocations that events of this batch end.
@@ -446,6 +448,7 @@ class LiveCoordinator:
         """
         pace = self._pace
         if decided is not None:
+            self._seqs = decided.seqs()
             decided.first = self._first_index
             decided.requests, self._requests = self._requests, []
         if self._announcer is None or self._staged is None:
@@ -554,7 +557,7 @@ class LiveCoordinator:
                 if isinstance(event, AddAsk) and refusal is None:
                     asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
         batch = self._batches.machine.batches
-        return Entered(tuple(refusals), tuple(asks), self._firsts[call], batch)
+        return Entered(tuple(refusals), tuple(asks), self._firsts[call], batch, self._seqs)
 
 
 def _release(ask: TrackedAsk, failure: WorkFailedError | None) -> Release:

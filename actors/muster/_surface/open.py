@@ -224,8 +224,7 @@ async def _storage(
         yield TrioClock() if clock is None else clock, None
         return
     used = WallClock() if clock is None else clock
-    # Whoever keeps nothing does not wait for the import of what a store needs.
-    from muster._runtime.storing.storage import open_storage  # noqa: PLC0415
+    from muster._runtime.storing.storage import open_storage  # noqa: PLC0415 - only who keeps state
 
     async with open_storage(options, partition, used, pace) as storage:
         yield used, storage

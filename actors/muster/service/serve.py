@@ -16,8 +16,10 @@ from muster._surface.open import open_parts, store_options
 from muster._surface.scheduler import Scheduler
 from muster.service.access.who import OpenAccess
 from muster.service.app import make_app
+from muster.service.hearers import Hearers
 from muster.service.ledger.ledger import Ledger
 from muster.service.state import Service
+from muster.service.streaming.broadcast import Broadcast
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
@@ -44,6 +46,7 @@ async def serve(
     """
     clock = WallClock()
     ledger = Ledger()
+    broadcast = Broadcast(options.state, options.limits.streams, options.limits.write_s)
     async with open_parts(
         options.config,
         partition=options.partition,
@@ -57,18 +60,22 @@ async def serve(
             options.state, options.durability, options.checkpoint_every, options.keep
         ),
         interleave=None,
-        companion=ledger,
+        companion=Hearers(ledger, broadcast.tail),
     ) as parts:
+        statistics = parts.statistics()
+        broadcast.tail.begin(statistics.batches, statistics.decisions)
         service = Service(
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
             ledger=ledger,
             access=OpenAccess(),
             options=options,
+            broadcast=broadcast,
             origin_us=parts.origin_us,
             started_us=clock.now_us(),
         )
-        await _listen(options, service, ends, listening)
+        async with broadcast.running(ends):
+            await _listen(options, service, ends, listening)
 
 
 async def _listen(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from muster.service.access.who import Access
     from muster.service.ledger.ledger import Ledger
     from muster.service.options import ServeOptions
+    from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
@@ -32,6 +33,7 @@ class Service:
         ledger: What was let in and decided, as far as lists need it.
         access: Who may do what.
         options: What the service was started with.
+        broadcast: The latest decisions, and those who follow them.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
@@ -41,6 +43,7 @@ class Service:
     ledger: Ledger
     access: Access
     options: ServeOptions
+    broadcast: Broadcast
     origin_us: int
     started_us: int
 

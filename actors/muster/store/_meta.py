@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 
@@ -152,7 +152,7 @@ def as_meta(facts: Facts, path: Path) -> StateMeta:
         numbers["anchor_batch"],
         numbers["anchor_at_us"],
         numbers["anchor_seq"],
-        bytes(facts["anchor_digest"]),  # type: ignore[arg-type]  # checked above
+        cast("bytes", facts["anchor_digest"]),
     )
     return StateMeta(
         numbers["format"],

@@ -51,6 +51,7 @@ from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
+from tests.share import share
 
 FEEDS = Path(__file__).parents[2] / "feeds"
 SUFFIXES = {".yaml", ".yml", ".jsonl", ".msgpack", ".gz"}
@@ -68,6 +69,7 @@ def events_of(steps: list[Step]) -> list[Event]:
     return [step.what for step in steps if not isinstance(step.what, str | Marker)]
 
 
+@share(0.3)
 @given(scenarios() | gang_scenarios() | operations() | evictions() | back_offs())
 def test_random_events_come_back_exactly(steps: list[Step]) -> None:
     # STORE-9

@@ -77,12 +77,14 @@ class Entered:
         asks: The asks that the events added, if they are to be tracked.
         first: The index of the first event, from 0, among all events that were let in.
         batch: The number of the batch that they went into.
+        seqs: The numbers of the first and the last decision of this batch; None without any.
     """
 
     refusals: tuple[RefusedError | None, ...]
     asks: tuple[TrackedAsk, ...] = ()
     first: int = 0
     batch: int = 0
+    seqs: tuple[int, int] | None = None
 
 
 @final
