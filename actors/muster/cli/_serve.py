@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import trio
 
 from muster._errors import StoreError
+from muster.cli._local.flags import local_options, take_local
 from muster.cli._options import UNUSABLE, complain, example
 from muster.service.options import ServeOptions
 from muster.service.serve import serve
@@ -34,16 +36,17 @@ from muster_core.errors import MusterError
     metavar="HOST:PORT",
     help="Where to listen; may be given several times.",
 )
+@click.option("--run", type=click.Choice(["none", "local"]), default="none", help="Who works.")
+@local_options
 @click.pass_context
-def command(
-    context: click.Context, config: Path | None, state: Path | None, listen: tuple[str, ...]
-) -> None:
+def command(context: click.Context, /, **values: Any) -> None:  # noqa: ANN401 - of any type
     """Run Muster as a service, until Ctrl-C or SIGTERM.
 
     Exit status: 0 when it ended as it was told, 2 if it could not start or go on.
     """
-    options = ServeOptions(config=config, state=state, listen=listen)
-    if state is None:
+    local = take_local(values)
+    options = ServeOptions(**values, local=local)
+    if options.state is None:
         complain("nothing is kept: name a directory with --state to keep the state")
     try:
         trio.run(_run, options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 
-from muster.service.api import decisions, events, health
+from muster.service.api import decisions, events, health, logs
 from muster.service.endpoints.routing import routes_of
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
     *decisions.ENDPOINTS,
+    *logs.ENDPOINTS,
     *health.ENDPOINTS,
 )
 """All end points that the OpenAPI document names, in its order."""

@@ -18,6 +18,7 @@ from muster.service.access.who import OpenAccess
 from muster.service.app import make_app
 from muster.service.hearers import Hearers
 from muster.service.ledger.ledger import Ledger
+from muster.service.local.opening import open_local, running_local, serve_jobs
 from muster.service.state import Service
 from muster.service.streaming.broadcast import Broadcast
 
@@ -47,21 +48,24 @@ async def serve(
     clock = WallClock()
     ledger = Ledger()
     broadcast = Broadcast(options.state, options.limits.streams, options.limits.write_s)
-    async with open_parts(
-        options.config,
-        partition=options.partition,
-        binder=None,
-        bind_timeout=BIND_TIMEOUT_S,
-        bind_attempts=BIND_ATTEMPTS,
-        clock=clock,
-        journal=None,
-        record=None,
-        store=store_options(
-            options.state, options.durability, options.checkpoint_every, options.keep
-        ),
-        interleave=None,
-        companion=Hearers(ledger, broadcast.tail),
-    ) as parts:
+    async with (
+        open_local(options) as local,
+        open_parts(
+            options.config,
+            partition=options.partition,
+            binder=local,
+            bind_timeout=BIND_TIMEOUT_S,
+            bind_attempts=BIND_ATTEMPTS,
+            clock=clock,
+            journal=None,
+            record=None,
+            store=store_options(
+                options.state, options.durability, options.checkpoint_every, options.keep
+            ),
+            interleave=None,
+            companion=Hearers(ledger, broadcast.tail),
+        ) as parts,
+    ):
         statistics = parts.statistics()
         broadcast.tail.begin(statistics.batches, statistics.decisions)
         service = Service(
@@ -71,11 +75,18 @@ async def serve(
             access=OpenAccess(),
             options=options,
             broadcast=broadcast,
+            local=local,
             origin_us=parts.origin_us,
             started_us=clock.now_us(),
         )
-        async with broadcast.running(ends):
-            await _listen(options, service, ends, listening)
+
+        def told(addresses: Sequence[str]) -> None:
+            if local is not None:
+                serve_jobs(local, service, addresses[0])
+            listening(addresses)
+
+        async with broadcast.running(ends), running_local(local, service):
+            await _listen(options, service, ends, told)
 
 
 async def _listen(

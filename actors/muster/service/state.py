@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster.service.access.who import Access
     from muster.service.ledger.ledger import Ledger
+    from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -34,6 +35,7 @@ class Service:
         access: Who may do what.
         options: What the service was started with.
         broadcast: The latest decisions, and those who follow them.
+        local: Runs the commands of asks; None if the service runs nothing.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
@@ -44,6 +46,7 @@ class Service:
     access: Access
     options: ServeOptions
     broadcast: Broadcast
+    local: LocalBinder | None
     origin_us: int
     started_us: int
 

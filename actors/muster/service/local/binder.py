@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
@@ -121,7 +120,6 @@ class LocalBinder:
         await self._ready.wait()
         await self._end_earlier(allocation)
         identity = await self._identity(allocation)
-        job: Job | None = None
         with trio.CancelScope(shield=True):  # short; otherwise a job could get lost
             job = await self._start(allocation, work, identity)
         started()

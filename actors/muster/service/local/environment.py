@@ -63,9 +63,7 @@ def _identity(user: str) -> Identity:
     )
 
 
-def identity_for(
-    known: Mapping[str, Identity], submitter: str | None
-) -> Identity | None:
+def identity_for(known: Mapping[str, Identity], submitter: str | None) -> Identity | None:
     """Return the user as whom the commands of a submitter run; None for that of the service.
 
     Raises:

@@ -15,6 +15,7 @@ from typing import Any, Final, cast, final
 
 import attrs
 import trio
+import trio.lowlevel
 
 from muster.service.local import keeper
 from muster.subprocesses import end_group, ended, members_of
@@ -275,7 +276,7 @@ async def over(job: Job) -> None:
             await trio.sleep(_POLL_S)
         else:
             await ended(pid)
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
 
 
 # LOCAL-9

@@ -300,7 +300,13 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         if os.read(go, 1) != b"g":
             os._exit(127)  # the keeper is gone: nobody knows of this process
-        for number in (*_BACKGROUND, signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+        for number in (
+            *_BACKGROUND,
+            signal.SIGCHLD,
+            signal.SIGTERM,
+            signal.SIGPIPE,
+            signal.SIGXFSZ,
+        ):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)

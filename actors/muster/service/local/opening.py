@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 import trio
 
+from muster._surface.open import store_options
 from muster.service.local.binder import LocalBinder, Setting
 from muster.service.local.environment import identities
 from muster.service.local.machine import capacity, node_name
@@ -76,14 +77,27 @@ def _standing(machine: CoordinatorMachine) -> Steps[_Standing]:
     return _Standing(bound, bool(machine.view.nodes.nodes))
 
 
-async def begin(binder: LocalBinder, service: Service, nursery: trio.Nursery) -> None:
-    """Do what there is to do when the scheduler runs, before the service takes requests.
+@asynccontextmanager
+async def running_local(binder: LocalBinder | None, service: Service) -> AsyncGenerator[None, None]:
+    """Do for the time of a block what there is to do besides: old jobs, old output, the node.
 
     Args:
-        binder: The binder.
-        service: The service.
-        nursery: Where it goes on while the service runs.
+        binder: The binder; None if the service runs nothing.
+        service: The service, whose scheduler runs; it takes no requests yet.
     """
+    if binder is None:
+        yield
+        return
+    async with trio.open_nursery() as nursery:
+        await _begin(binder, service, nursery)
+        store = store_options(service.options.state, "full", 1, service.options.keep)
+        nursery.start_soon(_prune_always, binder, None if store is None else store.keep_us)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def _begin(binder: LocalBinder, service: Service, nursery: trio.Nursery) -> None:
+    """Do what there is to do before the service takes requests."""
     is_first = not binder.was_here
     standing = await service.look(_standing)
     nursery.start_soon(binder.end_orphans, standing.bound)
@@ -109,7 +123,7 @@ def serve_jobs(binder: LocalBinder, service: Service, server: str) -> None:
     binder.serve(server, submitter)
 
 
-async def prune_always(binder: LocalBinder, keep_us: int | None) -> None:
+async def _prune_always(binder: LocalBinder, keep_us: int | None) -> None:
     """Remove output that is older than the history that is kept, as long as the service runs."""
     while keep_us is not None:
         try:
