@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 
-from muster.service.api import health, lists
+from muster.service.api import health, lists, why
 from muster.service.endpoints.routing import routes_of
 
 if TYPE_CHECKING:
     from muster.service.endpoints.table import Endpoint
     from muster.service.state import Service
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*health.ENDPOINTS, *lists.ENDPOINTS)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (*health.ENDPOINTS, *lists.ENDPOINTS, *why.ENDPOINTS)
 """All end points that the OpenAPI document names, in its order."""
 
 

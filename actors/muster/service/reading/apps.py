@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from muster.service.reading.told import AppTold
     from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
 
 _PLACES: Final = tuple(place.value for place in AskPlace)
 
@@ -201,10 +203,14 @@ def select_apps(
 _PIECE: Final = 256
 
 
-def leaves_of(looking: Looking, path: str) -> frozenset[int]:
-    """Return the keys of the leaves of a queue; none if there is no such queue."""
+def leaves_below(looking: Looking, path: str) -> Iterator[LeafView]:
+    """Yield the leaves of a queue, which may be a leaf itself; none if there is no such queue."""
     found = looking.machine.registry.queues.get(path)
     queue = None if found is None else looking.view.queues.get(found.key)
-    if queue is None:
-        return frozenset()
-    return frozenset(leaf.key for leaf in looking.view.leaves_below(queue))
+    if queue is not None:
+        yield from looking.view.leaves_below(queue)
+
+
+def leaves_of(looking: Looking, path: str) -> frozenset[int]:
+    """Return the keys of the leaves of a queue; none if there is no such queue."""
+    return frozenset(leaf.key for leaf in leaves_below(looking, path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -20,9 +19,7 @@ from muster.service.endpoints.columns import (
     maybe,
     word,
 )
-from muster.service.reading.apps import leaves_of
 from muster.service.reading.looking import Looking, in_seconds
-from muster.service.reading.roll import Cell, Entry, ask_of
 from muster_core.events import AddAsk
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
@@ -30,7 +27,6 @@ from muster_core.snapshots import AskPlace
 if TYPE_CHECKING:
     from muster.service.reading.told import AskTold
     from muster_core.owners.messages.asks import Allocation, Ask
-    from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
 
 # Looking up a member of an enum takes ten times as long.
@@ -38,8 +34,6 @@ _PENDING: Final = AskPlace.PENDING
 _PARKED: Final = AskPlace.PARKED
 _WAITING: Final = AskPlace.WAITING
 _BOUND: Final = AskPlace.BOUND
-_BY_GANG: Final = frozenset({Code.GANG_TIMED_OUT, Code.PERMIT_WAITING})
-"""The reasons of parked and waiting asks."""
 
 
 @final
@@ -258,155 +252,3 @@ def row_of_ask(looking: Looking, app: ViewApp, name: str) -> AskRow | None:
         place = _PARKED if name in app.parked else _PENDING
     told = None if looking.told is None else looking.told.ask(app.identity.name, name)
     return AskRow(looking, app, ask, place, None if held is None else held[0], told)
-
-
-@final
-@attrs.frozen
-class AskFilter:
-    """Which asks are listed; None for all.
-
-    Attributes:
-        places: Those in one of these places.
-        queue: Those of this queue, a path in lower case, and below it.
-        app: Those of this application.
-        user: Those of the applications of this user.
-        gang: The members of this gang.
-        codes: Those that are not bound and have one of these dominant reasons.
-    """
-
-    places: frozenset[AskPlace] | None = None
-    queue: str | None = None
-    app: str | None = None
-    user: str | None = None
-    gang: str | None = None
-    codes: frozenset[Code] | None = None
-
-
-Test = Callable[[list[Entry]], list[Entry]]
-"""Keeps the entries of a piece of the roll that may be listed."""
-
-
-# LISTS-3
-def select_asks(
-    looking: Looking, wanted: AskFilter, place: tuple[int, int] | None, most: int
-) -> Steps[list[AskRow]]:
-    """Return some asks in the order in which they were added.
-
-    Args:
-        looking: The state.
-        wanted: Which asks.
-        place: Behind which place they begin; None for the first ones.
-        most: How many at most.
-    """
-    roll = looking.ledger.roll
-    yield from roll.catch_up(looking.machine)
-    tests = list(_tests(looking, wanted))
-    closed: set[Cell] = set()
-    found: list[AskRow] = []
-    for piece in roll.behind(place):
-        yield
-        left = piece
-        for test in tests:
-            left = test(left)
-        if closed:
-            left = [entry for entry in left if entry.cell not in closed]
-        for number, entry in enumerate(left, 1):
-            row = _row(looking, wanted, entry, closed)
-            if row is not None:
-                found.append(row)
-                if len(found) == most:
-                    return found
-            if not number % _A_FEW:
-                yield
-    return found
-
-
-_A_FEW: Final = 32
-"""How many asks are looked at between two places to pause."""
-
-
-def _row(looking: Looking, wanted: AskFilter, entry: Entry, closed: set[Cell]) -> AskRow | None:
-    """Return the ask of an entry if it is wanted, or None."""
-    codes = wanted.codes
-    if entry.cell in closed or ask_of(entry) is None:
-        return None
-    row = row_of_ask(looking, entry.app, entry.name)
-    if row is None or codes is None:
-        return row
-    if row.place is _PENDING and not codes & _BY_GANG:
-        possible = looking.view.possible_reasons(entry.app, row.ask)
-        if possible is not None and not possible & codes:
-            closed.add(entry.cell)
-            return None
-    return row if row.code() in codes else None
-
-
-def _tests(looking: Looking, wanted: AskFilter) -> Iterator[Test]:
-    """Yield the tests of a filter, the quick ones first."""
-    machine = looking.machine
-    if wanted.app is not None:
-        key = machine.registry.locate(wanted.app)
-        yield _of_app(None if key is None else looking.view.apps.get(key))
-    if wanted.queue is not None:
-        yield _in_leaves(leaves_of(looking, wanted.queue))
-    if wanted.gang is not None:
-        yield _of_gang(wanted.gang)
-    if wanted.user is not None:
-        yield _of_user(wanted.user)
-    places = wanted.places
-    if wanted.codes is not None:
-        places = (frozenset(AskPlace) if places is None else places) - {_BOUND}
-    if places is not None and len(places) < len(AskPlace):
-        yield _in_places(places)
-
-
-def _of_app(app: ViewApp | None) -> Test:
-    return lambda piece: [entry for entry in piece if entry.app is app]
-
-
-def _in_leaves(leaves: frozenset[int]) -> Test:
-    return lambda piece: [entry for entry in piece if entry.app.identity.leaf in leaves]
-
-
-def _of_gang(gang: str) -> Test:
-    return lambda piece: [entry for entry in piece if entry.cell.gang == gang]
-
-
-def _of_user(user: str) -> Test:
-    return lambda piece: [entry for entry in piece if entry.app.identity.user[0] == user]
-
-
-def _in_places(places: frozenset[AskPlace]) -> Test:
-    tests = [_TESTS[place] for place in AskPlace if place in places]
-    if len(tests) == 1:
-        return tests[0]
-
-    def test(piece: list[Entry]) -> list[Entry]:
-        kept = {entry for one in tests for entry in map(id, one(piece))}
-        return [entry for entry in piece if id(entry) in kept]
-
-    return test
-
-
-def _pending(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.pending or one.name in one.app.backing_off]
-
-
-def _parked(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.parked]
-
-
-def _waiting(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.waiting]
-
-
-def _bound(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.bound]
-
-
-_TESTS: Final[dict[AskPlace, Test]] = {
-    _PENDING: _pending,
-    _PARKED: _parked,
-    _WAITING: _waiting,
-    _BOUND: _bound,
-}
