@@ -6,15 +6,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
-from muster.service.api import health, lists, why
+from muster.service.api import decisions, events, health, lists, why
 from muster.service.endpoints.routing import routes_of
+from muster.service.problems import Problem
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
     from muster.service.endpoints.table import Endpoint
     from muster.service.state import Service
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*health.ENDPOINTS, *lists.ENDPOINTS, *why.ENDPOINTS)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *events.ENDPOINTS,
+    *lists.ENDPOINTS,
+    *why.ENDPOINTS,
+    *decisions.ENDPOINTS,
+    *health.ENDPOINTS,
+)
 """All end points that the OpenAPI document names, in its order."""
 
 
@@ -24,4 +35,20 @@ def make_app(service: Callable[[], Service]) -> Starlette:
     Args:
         service: Returns the running service.
     """
-    return Starlette(routes=routes_of(service, ENDPOINTS))
+    app = Starlette(
+        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _no_such}
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _no_such(request: Request, error: Exception) -> Response:
+    """Return the response for a path or a method that there is not."""
+    assert isinstance(error, HTTPException), error
+    path = request.scope["path"]
+    told = (
+        f"{request.method} is not for {path!r}"
+        if error.status_code == 405
+        else (f"there is nothing at {path!r}")
+    )
+    return Problem(error.status_code, told, headers=error.headers).response()

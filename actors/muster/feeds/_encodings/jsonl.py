@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NoReturn, final
@@ -13,6 +14,11 @@ from muster.feeds._encodings.source import CHUNK_BYTES
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """The longest line that is parsed, so that a feed without line ends does not fill memory."""
+
+TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
+"""The problem of a value that is nested too deep for functions that walk it."""
+
+_SPACE: Final = re.compile(r"[ \t\n\r]+")
 
 
 # FEED-81
@@ -41,25 +47,8 @@ class _NumberError(ValueError):
 
 def decode(line: bytes) -> tuple[Raw, str | None]:
     """Read one line; return its value, and the problem with it or None."""
-    repeated: list[str] = []
-
-    def as_map(pairs: list[tuple[str, Raw]]) -> dict[str, Raw]:
-        made = dict(pairs)
-        if len(made) != len(pairs):
-            keys = Counter(key for key, _ in pairs)
-            twice = [key for key, times in keys.items() if times > 1]
-            repeated.extend(twice)
-            for key in twice:  # neither of the values counts
-                del made[key]
-        return made
-
     try:
-        value: Raw = json.loads(
-            line.decode().rstrip("\r\n"),
-            object_pairs_hook=as_map,
-            parse_constant=_no_number,
-            parse_float=_finite,
-        )
+        return _decoded(line)
     except UnicodeDecodeError as error:
         return None, f"the line is not UTF-8: byte 0x{line[error.start]:02x}: {error.reason}"
     except json.JSONDecodeError as error:
@@ -69,10 +58,87 @@ def decode(line: bytes) -> tuple[Raw, str | None]:
     except ValueError:  # the only other cause: Python limits the digits of an integer
         return None, "the line is not JSON: a number has too many digits"
     except RecursionError:
-        return None, f"is nested deeper than {MAX_DEPTH} levels"
-    if repeated:
-        return value, f"the key {repeated[0][:80]!r} stands twice"
+        return None, TOO_DEEP
+
+
+def _decoded(line: bytes) -> tuple[Raw, str | None]:
+    maps = _Maps()
+    value: Raw = json.loads(
+        line.decode().rstrip("\r\n"),
+        object_pairs_hook=maps.made,
+        parse_constant=_no_number,
+        parse_float=_finite,
+    )
+    if maps.repeated:
+        return value, _stands_twice(maps.repeated[0])
     return value, _trouble(line, value)
+
+
+def read_listed(text: str) -> Iterator[tuple[Raw, str | None]]:
+    """Read the items of a JSON list one by one, or the only value of a text that is no list.
+
+    Yields:
+        Each value, and the problem with it or None.
+
+    Raises:
+        ValueError: If it is not JSON.
+    """
+    maps = _Maps()
+    reader = json.JSONDecoder(
+        object_pairs_hook=maps.made, parse_constant=_no_number, parse_float=_finite
+    )
+    at = _after_space(text, 0)
+    is_list = text.startswith("[", at)
+    at += is_list
+    if is_list and text.startswith("]", _after_space(text, at)):
+        at = _after_space(text, at) + 1
+    else:
+        more = True
+        while more:
+            maps.repeated.clear()
+            try:
+                value, at = reader.raw_decode(text, _after_space(text, at))
+            except RecursionError:
+                yield None, TOO_DEEP
+                return
+            twice = maps.repeated
+            yield value, _stands_twice(twice[0]) if twice else trouble(value)
+            at = _after_space(text, at)
+            more = is_list and text.startswith(",", at)
+            if is_list and not more and not text.startswith("]", at):
+                msg = "Expecting ',' or ']'"
+                raise json.JSONDecodeError(msg, text, at)
+            at += is_list
+    if _after_space(text, at) < len(text):
+        msg = "Extra data"
+        raise json.JSONDecodeError(msg, text, _after_space(text, at))
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+@final
+class _Maps:
+    """Makes maps, and notes the keys that stand twice in one."""
+
+    def __init__(self) -> None:
+        self.repeated: list[str] = []
+
+    def made(self, pairs: list[tuple[str, Raw]]) -> dict[str, Raw]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            keys = Counter(key for key, _ in pairs)
+            twice = [key for key, times in keys.items() if times > 1]
+            self.repeated.extend(twice)
+            for key in twice:  # neither of the values counts
+                del made[key]
+        return made
+
+
+def _stands_twice(key: str) -> str:
+    return f"the key {key[:80]!r} stands twice"
 
 
 def _trouble(line: bytes, value: Raw) -> str | None:

@@ -71,7 +71,7 @@ def make_sense_of(explanation: Explanation) -> None:
     assert all(reason.message for reason in explanation.reasons)
 
 
-@share(0.3)
+@share(0.15)
 @given(scenarios() | gang_scenarios() | evictions())
 def test_the_same_is_decided_whether_anybody_asks_or_not(scenario: Scenario) -> None:
     assert Asking().run(scenario) == Tree().run(scenario)

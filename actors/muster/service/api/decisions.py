@@ -1,0 +1,122 @@
+"""The decisions: ``/api/v1/decisions``, as lines and as a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+from muster._runtime.clients.observers import Filter, filter_of
+from muster.service.access.who import Role
+from muster.service.endpoints.kinds import TEXT, Kind as KindOf, header, integer, listed, query
+from muster.service.endpoints.table import Answer, Asked, Endpoint
+from muster.service.streaming.broadcast import gone
+from muster.service.streaming.event_stream import EVENT_STREAM, EventStream
+from muster.service.streaming.history import Gone
+from muster.service.streaming.page import read_page
+from muster_core.decisions import Kind
+from muster_core.values.gang_names import canonical_gang
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+LINES: Final = "application/x-ndjson"
+
+_DEFAULT_LIMIT: Final = 10_000
+_HIGHEST: Final = 2**63 - 1
+
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAME: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_GANG: Final = KindOf(
+    {"type": "string", "pattern": rf"^({_LABEL}/)?{_NAME}(\.{_NAME})*$", "maxLength": 317},
+    canonical_gang,
+)
+
+_SEQ: Final = integer(0, _HIGHEST)
+
+
+# STREAM-1, STREAM-3
+async def _decisions(asked: Asked) -> Response:
+    broadcast = asked.service.broadcast
+    wanted = _filter(asked)
+    until = asked.maybe("until", int)
+    limit = asked.maybe("limit", int)
+    if _wants_stream(asked.request):
+        resumed = asked.maybe("Last-Event-ID", int)
+        after = asked.maybe("after", int) if resumed is None else resumed
+        if after is None:
+            after = broadcast.tail.last
+        await broadcast.check(after)
+        broadcast.check_room()
+        return EventStream(broadcast, after, wanted, until, limit)
+    return await _page(asked, wanted, until, limit or _DEFAULT_LIMIT)
+
+
+async def _page(asked: Asked, wanted: Filter | None, until: int | None, limit: int) -> Response:
+    broadcast = asked.service.broadcast
+    after = asked.maybe("after", int)
+    if after is None:
+        after = await broadcast.first() - 1
+    await broadcast.check(after)
+    last = broadcast.tail.last
+    end = last if until is None else min(last, until)
+    try:
+        with broadcast.cursor(after, lags=False) as cursor:
+            page = await read_page(cursor, wanted, end, limit)
+    except Gone as error:
+        raise gone(error) from None
+    headers = {"Muster-Last-Seq": str(page.position)}
+    if not page.is_last:
+        url = asked.request.url.include_query_params(after=page.position)
+        headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+    return Response(b"".join(page.lines), 200, headers, media_type=LINES)
+
+
+def _wants_stream(request: Request) -> bool:
+    accepted = ",".join(request.headers.getlist("accept")).lower().split(",")
+    return any(one.partition(";")[0].strip() == EVENT_STREAM for one in accepted)
+
+
+def _filter(asked: Asked) -> Filter | None:
+    kinds = asked.maybe("kinds", tuple)
+    app, queue, gang = (asked.maybe(name, str) for name in ("app", "queue", "gang"))
+    if kinds is None and app is None and queue is None and gang is None:
+        return None
+    return filter_of(kinds, app, queue, gang, None)
+
+
+_ABOUT_AFTER: Final = (
+    "Only decisions after this number. Default: for lines all that are kept, for a stream those "
+    "from now on."
+)
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/v1/decisions",
+        "The decisions, as lines or as a stream.",
+        Role.READER,
+        _decisions,
+        parameters=(
+            query("after", _SEQ, _ABOUT_AFTER),
+            query("until", _SEQ, "Only decisions up to this number; a stream ends with it."),
+            query(
+                "limit",
+                integer(1, 100_000),
+                "How many decisions at most. Default: for lines 10,000, for a stream no limit.",
+            ),
+            query("kinds", listed(*Kind), "Only decisions of these kinds."),
+            query("queue", TEXT, "Only decisions about this queue and the queues below it."),
+            query("app", TEXT, "Only decisions about this application."),
+            query("gang", _GANG, "Only decisions about this gang and its members."),
+            header("Last-Event-ID", _SEQ, "For a stream: as `after`, and comes before it."),
+        ),
+        answers={
+            200: Answer("The decisions, each on a line.", {"type": "string"}, LINES),
+            409: Answer("The decision `after` is not announced yet."),
+            410: Answer("Decisions that are wanted are not kept any more."),
+        },
+        tag="decisions",
+    ),
+)

@@ -1,0 +1,54 @@
+"""Everybody in the service who hears of every batch, as one companion of the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+if TYPE_CHECKING:
+    from muster.service.ledger.ledger import Ledger
+    from muster.service.streaming.tail import Tail
+    from muster_core.decisions import Announced
+    from muster_core.events import Event
+    from muster_core.structures.steps import Steps
+
+
+@final
+@attrs.frozen(eq=False)
+class Hearers:
+    """Hears of every batch, and tells the others; only the ledger is kept with the store.
+
+    Attributes:
+        ledger: What was let in and decided, as far as lists need it.
+        tail: The latest decisions.
+    """
+
+    ledger: Ledger
+    tail: Tail
+
+    def hear(
+        self,
+        number: int,
+        at_us: int,
+        first: int,
+        events: Sequence[Event],
+        announced: Sequence[Announced],
+        /,
+    ) -> Steps[None]:
+        """Hear of a batch. The lists know of a decision before a stream has it."""
+        yield from self.ledger.hear(number, at_us, first, events, announced)
+        yield from self.tail.hear(number, announced)
+
+    def save(self) -> Steps[Sequence[bytes]]:
+        """Return the state of the ledger."""
+        return (yield from self.ledger.save())
+
+    def load(self, parts: Sequence[bytes], /) -> Steps[None]:
+        """Load the ledger.
+
+        Raises:
+            ValueError: If another version wrote it.
+        """
+        yield from self.ledger.load(parts)

@@ -1,0 +1,1 @@
+"""What comes in: bodies of requests as events, who may send them, and what became of them."""
