@@ -26,6 +26,7 @@ from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
+from muster.service.roll import Roll
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -153,7 +154,7 @@ class _Running:
 
     async def _run_scheduler(self) -> None:
         options = self.options
-        clock, ledger = WallClock(), Ledger()
+        clock, ledger, roll = WallClock(), Ledger(), Roll()
         async with open_parts(
             options.config,
             partition=options.partition,
@@ -167,19 +168,20 @@ class _Running:
                 options.state, options.durability, options.checkpoint_every, options.keep
             ),
             interleave=None,
-            companion=Hearers(ledger, self.broadcast.tail),
+            companion=Hearers(ledger, self.broadcast.tail, roll),
         ) as parts:
             statistics = parts.statistics()
             self.broadcast.tail.begin(statistics.batches, statistics.decisions)
-            self._service = self._service_of(parts, ledger, clock.now_us())
+            self._service = self._service_of(parts, ledger, roll, clock.now_us())
             async with self.broadcast.running(self._ends):
                 await self._work(self._service)
 
-    def _service_of(self, parts: Parts, ledger: Ledger, started_us: int) -> Service:
+    def _service_of(self, parts: Parts, ledger: Ledger, roll: Roll, started_us: int) -> Service:
         return Service(
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
             ledger=ledger,
+            roll=roll,
             access=self.access,
             options=self.options,
             usage=self.usage,

@@ -22,13 +22,12 @@ from muster.service.endpoints.columns import (
     word,
 )
 from muster.service.reading.looking import Looking, in_seconds
-from muster_core.events import AddApp
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import in_pieces
 from muster_core.values.application_states import AppState
 
 if TYPE_CHECKING:
-    from muster.service.reading.told import AppTold
+    from muster.service.ledger.entries import AppEntry
     from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
@@ -47,7 +46,7 @@ class AppRow:
     """
 
     app: ViewApp
-    told: AppTold | None
+    told: AppEntry | None
 
     def came_us(self) -> int | None:
         """Return when it came, or None if that is not known."""
@@ -62,8 +61,7 @@ class AppRow:
 
     def tags(self) -> dict[str, str]:
         """Return the tags of the event that added it."""
-        event = None if self.told is None else self.told.event
-        return dict(event.tags) if isinstance(event, AddApp) else {}
+        return {} if self.told is None else dict(self.told.event.tags)
 
     def states(self) -> list[dict[str, object]]:
         """Return its states, each with the instant at which it began."""
@@ -142,8 +140,7 @@ APPS: Final = Table[AppRow](
 
 def row_of_app(looking: Looking, app: ViewApp) -> AppRow:
     """Return an application with what is known of it."""
-    told = None if looking.told is None else looking.told.app(app.identity.name)
-    return AppRow(app, told)
+    return AppRow(app, looking.ledger.app(app.identity.name))
 
 
 @final

@@ -25,7 +25,7 @@ from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 
 if TYPE_CHECKING:
-    from muster.service.reading.told import AskTold
+    from muster.service.ledger.entries import AskEntry
     from muster_core.owners.messages.asks import Allocation, Ask
     from muster_core.view.tree.application import ViewApp
 
@@ -55,7 +55,7 @@ class AskRow:
     ask: Ask
     place: AskPlace
     allocation: Allocation | None
-    told: AskTold | None
+    told: AskEntry | None
 
     def code(self) -> str | None:
         """Return its dominant reason, or None if it is bound."""
@@ -250,5 +250,5 @@ def row_of_ask(looking: Looking, app: ViewApp, name: str) -> AskRow | None:
         place = _WAITING if name in app.waiting else _BOUND
     else:
         place = _PARKED if name in app.parked else _PENDING
-    told = None if looking.told is None else looking.told.ask(app.identity.name, name)
+    told = looking.ledger.ask(app.identity.name, name)
     return AskRow(looking, app, ask, place, None if held is None else held[0], told)

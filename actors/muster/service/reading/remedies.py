@@ -73,7 +73,7 @@ async def search(service: Service, app: str, ask: str) -> Found:
         )
     try:
         call = TakeFacts()
-        facts = await service.client.call(call, call.answer)
+        facts = await service.call(call, call.answer)
         batch, pace = facts.coordinator.batches, Pace()
         parts = await pace.take(state_in_parts(facts))
         del facts, call

@@ -15,7 +15,7 @@ import attrs
 
 from muster.service.reading.apps import leaves_below, leaves_of
 from muster.service.reading.asks import AskRow, row_of_ask
-from muster.service.reading.roll import Cell, Entry, ask_of, by_place
+from muster.service.roll import Cell, Entry, ask_of, by_place
 from muster_core.owners.messages.asks import Ask
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
@@ -98,7 +98,7 @@ def select_asks(
         place: Behind which place they begin; None for the first ones.
         most: How many at most.
     """
-    roll, places = looking.ledger.roll, wanted.where()
+    roll, places = looking.roll, wanted.where()
     if not places:
         return []
     pieces = yield from _few(looking, wanted, places, place)
@@ -142,7 +142,7 @@ def _few(
         for asks in _dicts(app, places)
         if asks
     ]
-    roll = looking.ledger.roll
+    roll = looking.roll
     if sum([len(asks) for _, asks in groups]) > max(_FEW, len(roll) // _PART):
         return None
     entries: list[Entry] = []
@@ -214,8 +214,8 @@ class _Selection:
         self._closes = wanted.codes is not None and places == {_PENDING}
         #: Whether no ask is wanted for sure.
         self.is_empty = False
-        if self._closes and len(looking.ledger.roll.cells) <= _MOST_CELLS:
-            opened = {cell for cell in looking.ledger.roll.cells if self._may_have(cell)}
+        if self._closes and len(looking.roll.cells) <= _MOST_CELLS:
+            opened = {cell for cell in looking.roll.cells if self._may_have(cell)}
             self._tests.insert(0, lambda piece: [one for one in piece if one.cell in opened])
             self.is_empty = not opened
         if places != _EVERYWHERE:
