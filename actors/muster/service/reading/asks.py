@@ -20,9 +20,9 @@ from muster.service.endpoints.columns import (
     word,
 )
 from muster.service.reading.looking import Looking, in_seconds
-from muster_core.events import AddAsk
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
+from muster_core.values.work import Work
 
 if TYPE_CHECKING:
     from muster.service.ledger.entries import AskEntry
@@ -34,6 +34,7 @@ _PENDING: Final = AskPlace.PENDING
 _PARKED: Final = AskPlace.PARKED
 _WAITING: Final = AskPlace.WAITING
 _BOUND: Final = AskPlace.BOUND
+_NOTHING: Final = Work()
 
 
 @final
@@ -89,20 +90,15 @@ class AskRow:
         failed = self.app.in_a_row.get(self.ask.name)
         return 0 if failed is None else failed.times
 
-    def said(self, field: str) -> object:
-        """Return a field of the event that added it, or None."""
-        event = None if self.told is None else self.told.event
-        return getattr(event, field, None) if isinstance(event, AddAsk) else None
-
-    def environment(self) -> object:
-        """Return the environment of its command, or None."""
-        env = self.said("env")
-        return None if env is None else dict(env)  # type: ignore[call-overload]
+    @property
+    def work(self) -> Work:
+        """What is to run for it."""
+        said = None if self.told is None else self.told.event.work
+        return _NOTHING if said is None else said
 
     def command(self) -> object:
         """Return its command, or None."""
-        command = self.said("command")
-        return list(command) if isinstance(command, tuple) else command
+        return [*self.work.argv] or self.work.shell
 
 
 # LISTS-7
@@ -223,16 +219,16 @@ ASKS: Final = Table[AskRow](
         ),
         Column(
             "env",
-            maybe(WORDS),
+            WORDS,
             "the environment variables of the command",
-            lambda row: row.environment(),
+            lambda row: dict(row.work.env),
             single=True,
         ),
         Column(
             "workdir",
             maybe(TEXT),
             "the folder in which the command runs",
-            lambda row: row.said("workdir"),
+            lambda row: row.work.workdir,
             single=True,
         ),
     )
