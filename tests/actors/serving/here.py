@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any, Final, Self, final
 
@@ -55,7 +56,14 @@ class Here:
         if isinstance(told, BaseException):
             raise told
         self.client = httpx.Client(base_url=told, timeout=PATIENCE_S, trust_env=False)
+        self._wait_until_ready()
         return self
+
+    def _wait_until_ready(self) -> None:
+        until = monotonic() + PATIENCE_S
+        while self.client.get("/readyz").status_code != 200:
+            assert monotonic() < until, "the state is not loaded"
+            assert self._thread.is_alive(), "the service has ended"
 
     def __exit__(
         self,
@@ -77,10 +85,7 @@ class Here:
     def get(self, path: str, status: int = 200, **parameters: object) -> dict[str, Any]:
         """Return the answer to a request."""
         known = {name: one for name, one in parameters.items() if one is not None}
-        for _ in range(600):
-            response = self.client.get(path, params=known)  # type: ignore[arg-type]
-            if response.status_code != 503:
-                break
+        response = self.client.get(path, params=known)  # type: ignore[arg-type]
         assert response.status_code == status, response.text
         found: dict[str, Any] = response.json()
         return found

@@ -6,7 +6,6 @@ LISTS-1 to LISTS-9.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
