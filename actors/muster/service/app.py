@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
+<<<<<<< HEAD
 from muster.service.api import decisions, description, events, health, lists, why
+=======
+from muster.service.api import decisions, description, events, health, lists, logs
+>>>>>>> main
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
 
@@ -24,6 +28,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *lists.ENDPOINTS,
     *why.ENDPOINTS,
     *decisions.ENDPOINTS,
+    *logs.ENDPOINTS,
     *health.ENDPOINTS,
     description.endpoint_of(lambda: ENDPOINTS),
 )
