@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-<<<<<<< HEAD
-from muster.service.api import decisions, description, events, health, lists, why
-=======
-from muster.service.api import decisions, description, events, health, lists, logs
->>>>>>> main
+from muster.service.api import decisions, description, events, health, lists, logs, why
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
 

@@ -82,20 +82,20 @@ class Here:
             if isinstance(left, BaseException):
                 raise left
 
-    def get(self, path: str, status: int = 200, **parameters: Any) -> dict[str, Any]:
+    def get(self, path: str, status: int = 200, /, **parameters: object) -> dict[str, Any]:
         """Return the answer to a request."""
-        known = {name: one for name, one in parameters.items() if one is not None}
+        known = {name: f"{one}" for name, one in parameters.items() if one is not None}
         response = self.client.get(path, params=known)
         assert response.status_code == status, response.text
         found: dict[str, Any] = response.json()
         return found
 
-    def all(self, path: str, limit: int = 1000, **parameters: Any) -> list[dict[str, Any]]:
+    def all(self, path: str, limit: int = 1000, /, **parameters: object) -> list[dict[str, Any]]:
         """Return all items of a list, page by page."""
         found: list[dict[str, Any]] = []
         after: str | None = None
         while True:
-            page = self.get(path, limit=limit, after=after, **parameters)
+            page = self.get(path, 200, limit=limit, after=after, **parameters)
             assert len(page["items"]) <= limit
             found += page["items"]
             after = page["next"]

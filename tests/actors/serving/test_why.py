@@ -52,7 +52,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
         yield running
 
 
-def why(here: Here, name: str, app: str = "shop", **parameters: Any) -> dict[str, Any]:
+def why(here: Here, name: str, app: str = "shop", /, **parameters: object) -> dict[str, Any]:
     found: dict[str, Any] = here.get(f"/api/v1/asks/{app}/{name}/why", **parameters)["item"]
     return found
 
