@@ -27,6 +27,7 @@ from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
 from muster.service.local.opening import open_local, running_local, serve_jobs
+from muster.service.roll import Roll
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -118,6 +119,7 @@ class _Running:
         )
         self.usage = Usage.of(options.limits)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
+        self.roll = Roll()
         self.health = Health()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options.listen)])
@@ -174,7 +176,7 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(ledger, self.broadcast.tail),
+                companion=Hearers(ledger, self.broadcast.tail, self.roll),
             ) as parts,
         ):
             statistics = parts.statistics()
@@ -192,6 +194,7 @@ class _Running:
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
             ledger=ledger,
+            roll=self.roll,
             access=self.access,
             options=self.options,
             usage=self.usage,
