@@ -161,9 +161,9 @@ class _Exchange:
             app: ASGIApp = self._door.app if response is None else response
             with self._scope_of_app:
                 await app(scope, self.receive, self.send)
-        except Problem as problem:
+        except Problem as refused:
             if self._status is None:
-                await problem.response()(scope, self.receive, self.send)
+                await refused.response()(scope, self.receive, self.send)
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
             if self._status is None:
@@ -222,7 +222,8 @@ class _Exchange:
             headers = MutableHeaders(scope=message)
             headers.setdefault("cache-control", "no-store")
             headers.setdefault("x-content-type-options", "nosniff")
-            if not self._is_whole or self._door.is_ending:
+            is_last = self._door.is_ending or self._scope["state"].get("spare")
+            if is_last or not self._is_whole:
                 headers["connection"] = "close"
         elif message["type"] == "http.response.body":
             self._sent_bytes += len(message.get("body", b""))
