@@ -23,8 +23,10 @@ from muster.service.front.server import Server
 from muster.service.front.tls import Certificate
 from muster.service.health import Health
 from muster.service.hearers import Hearers
+from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
+from muster.service.local.opening import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -33,6 +35,7 @@ from muster.service.streaming.broadcast import Broadcast
 
 if TYPE_CHECKING:
     from muster._surface.open import Parts
+    from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -80,7 +83,8 @@ async def serve(
     async with trio.open_nursery() as nursery:
         fronts = [(one, running.door) for one in bound]
         await nursery.start(running.server.run, fronts, tls)
-        listening([one.url(scheme) for one in bound])
+        running.urls = [one.url(scheme) for one in bound]
+        listening(running.urls)
         try:
             await running.run()
         except Exception as error:  # noqa: BLE001 - raised below, and not in a group
@@ -121,6 +125,8 @@ class _Running:
         self._ends = ends
         self._rereads = rereads
         self._service: Service | None = None
+        #: The addresses that are listened on.
+        self.urls: Sequence[str] = ()
 
     def _service_now(self) -> Service:
         assert self._service is not None, "a request that came through before the state was loaded"
@@ -153,28 +159,35 @@ class _Running:
     async def _run_scheduler(self) -> None:
         options = self.options
         clock, ledger = WallClock(), Ledger()
-        async with open_parts(
-            options.config,
-            partition=options.partition,
-            binder=None,
-            bind_timeout=BIND_TIMEOUT_S,
-            bind_attempts=BIND_ATTEMPTS,
-            clock=clock,
-            journal=None,
-            record=None,
-            store=store_options(
-                options.state, options.durability, options.checkpoint_every, options.keep
-            ),
-            interleave=None,
-            companion=Hearers(ledger, self.broadcast.tail),
-        ) as parts:
+        async with (
+            open_local(options) as local,
+            open_parts(
+                options.config,
+                partition=options.partition,
+                binder=local,
+                bind_timeout=BIND_TIMEOUT_S,
+                bind_attempts=BIND_ATTEMPTS,
+                clock=clock,
+                journal=None,
+                record=None,
+                store=store_options(
+                    options.state, options.durability, options.checkpoint_every, options.keep
+                ),
+                interleave=None,
+                companion=Hearers(ledger, self.broadcast.tail),
+            ) as parts,
+        ):
             statistics = parts.statistics()
             self.broadcast.tail.begin(statistics.batches, statistics.decisions)
-            self._service = self._service_of(parts, ledger, clock.now_us())
-            async with self.broadcast.running(self._ends):
-                await self._work(self._service)
+            service = self._service = self._service_of(parts, ledger, local, clock.now_us())
+            if local is not None:
+                serve_jobs(local, service, self.urls[0])
+            async with self.broadcast.running(self._ends), running_local(local, service):
+                await self._work(service)
 
-    def _service_of(self, parts: Parts, ledger: Ledger, started_us: int) -> Service:
+    def _service_of(
+        self, parts: Parts, ledger: Ledger, local: LocalBinder | None, started_us: int
+    ) -> Service:
         return Service(
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
@@ -184,7 +197,9 @@ class _Running:
             usage=self.usage,
             health=self.health,
             broadcast=self.broadcast,
+            local=local,
             origin_us=parts.origin_us,
+            intake=open_intake(self.options.state),
             started_us=started_us,
         )
 

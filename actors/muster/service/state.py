@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, final
 import attrs
 
 from muster._runtime.clients.calls import Inspect
+from muster._runtime.clock import WallClock
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Answer, Call
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster.service.access.who import Access
     from muster.service.health import Health
+    from muster.service.input.intake import Intake
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits.counting import Usage
+    from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -39,7 +42,9 @@ class Service:
         usage: All limits, with what is in use and what was refused.
         health: Whether it works.
         broadcast: The latest decisions, and those who follow them.
+        local: Runs the commands of asks; None if the service runs nothing.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
+        intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
 
@@ -51,7 +56,9 @@ class Service:
     usage: Usage
     health: Health
     broadcast: Broadcast
+    local: LocalBinder | None
     origin_us: int
+    intake: Intake
     started_us: int
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
@@ -83,6 +90,10 @@ class Service:
         """
         with self.usage.calls.taken():
             return await self.client.call(call, answer)
+
+    def now_us(self) -> int:
+        """Return the present instant of the machine's clock, in microseconds since the origin."""
+        return WallClock.now_us() - self.origin_us
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""

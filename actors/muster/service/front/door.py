@@ -167,8 +167,8 @@ class _Exchange:
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
             if self._status is None:
-                problem = Problem(500, "the service has a bug here; its log says more")
-                await problem.response()(scope, self.receive, self.send)
+                bug = Problem(500, "the service has a bug here; its log says more")
+                await bug.response()(scope, self.receive, self.send)
         finally:
             self._log()
 

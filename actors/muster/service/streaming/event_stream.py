@@ -109,7 +109,7 @@ class EventStream(Response):
                 return self._farewell("gone", error.first)
             if part:
                 await self._push(send, part)
-            elif self._cursor.is_at_end:
+            elif self._cursor.is_at_end and not self._is_complete():
                 if self._tail.is_over:
                     break
                 await self._wait(send)
