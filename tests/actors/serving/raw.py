@@ -34,7 +34,11 @@ class Raw:
         made.settimeout(PATIENCE_S)
         if receive_bytes is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        made.connect(place)  # type: ignore[arg-type]
+        try:
+            made.connect(place)  # type: ignore[arg-type]
+        except OSError:
+            made.close()
+            raise
         if verify is not None:
             context = ssl.create_default_context(cafile=verify)
             made = context.wrap_socket(made, server_hostname=urlsplit(url).hostname)

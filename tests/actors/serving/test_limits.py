@@ -41,7 +41,7 @@ def test_a_body_that_says_it_is_too_long(small: Served) -> None:
 
     assert response.status_code == 413
     assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["detail"] == "the body has more than 20000 bytes"
+    assert response.json()["detail"] == "the body is longer than 20000 bytes"
 
 
 def test_a_body_of_unknown_length_that_is_too_long(small: Served) -> None:
@@ -262,12 +262,15 @@ def test_slots() -> None:
             usage.streams.take()
     assert refused.value.status == 503
     assert refused.value.headers == {"Retry-After": "1"}
+    assert refused.value.members == {"limit": "streams", "most": 2}
     assert usage.streams.in_use == 0
+    usage.refusals.note(refused.value)
+    usage.refusals.note(Problem(400, "this is no limit"))
     assert dict(usage.refusals.by_limit) == {**dict.fromkeys(NAMES, 0), "streams": 1}
 
 
 def test_a_slot_is_given_back_after_an_error() -> None:
-    slots = Slots("calls", 1, Usage.of(Limits()).refusals)
+    slots = Slots("calls", 1)
     with pytest.raises(ZeroDivisionError), slots.taken():
         _ = 1 / slots.in_use - 1 / 0
     assert slots.in_use == 0

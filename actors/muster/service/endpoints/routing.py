@@ -69,6 +69,7 @@ async def answered(service: Service, endpoint: Endpoint, request: Request) -> Re
         values = _values(endpoint, request)
         return await endpoint.handler(Asked(service, request, who, values))
     except Problem as problem:
+        service.usage.refusals.note(problem)
         return problem.response()
     except MusterError as error:
         return problem_of(error).response()
