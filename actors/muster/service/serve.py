@@ -89,9 +89,9 @@ async def serve(
         try:
             await running.run()
         except Exception as error:  # noqa: BLE001 - raised below, and not in a group
-            failure = error
-            if isinstance(error, (StoreError, BrokenSchedulerError)):
-                await running.fail(error)
+            failure = _alone(error)
+            if isinstance(failure, (StoreError, BrokenSchedulerError)):
+                await running.fail(failure)
         await running.server.drain(0)
     if failure is not None:
         try:
@@ -232,6 +232,13 @@ class _Running:
         self.health.is_ending = True
         self.broadcast.tail.close()
         await self.server.drain(_FAILED_S)
+
+
+def _alone(error: Exception) -> Exception:
+    """Return an exception without the groups that nurseries have put it into."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _names(listen: Sequence[str]) -> list[str]:

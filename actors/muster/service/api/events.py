@@ -78,14 +78,14 @@ async def _outcome(
     service, guard = asked.service, guard_of(asked.who)
     key = asked.maybe("Idempotency-Key", str)
     if key is None:
-        return await submit(service.client, made, guard=guard), {}
+        return await submit(service, made, guard=guard), {}
     request = RequestKey(user_of(asked.who), key, sha256(content).digest())
     repeats = service.intake.repeats
     with repeats.under_way(request):
         outcome = await repeats.outcome_of(request, service.now_us())
         if outcome is not None:
             return outcome, {"Idempotency-Replayed": "true"}
-        outcome = await submit(service.client, made, guard=guard, request=request)
+        outcome = await submit(service, made, guard=guard, request=request)
         repeats.keep(request, service.now_us(), outcome)
         return outcome, {}
 
