@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
 
     from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.facts import Facts
     from muster_core.structures.steps import Steps
 
 A = TypeVar("A")
@@ -254,13 +255,32 @@ class TakeCheckpoint:
     answer: Answer[None] = attrs.field(factory=Answer[None])
 
 
+@final
+@attrs.frozen(eq=False)
+class TakeFacts:
+    """Return the whole state as values that never change."""
+
+    answer: Answer[Facts] = attrs.field(factory=Answer["Facts"])
+
+
 Changing = Enter | EndAllocation | WithdrawAsk | SettleNow
 """The calls that may have events; their answers come with those of their batch."""
 
-READINGS: Final = (TrackAsk, TrackGang, ListAsks, Survey, Why, LookInto, Inspect, TakeCheckpoint)
+READINGS: Final = (
+    TrackAsk,
+    TrackGang,
+    ListAsks,
+    Survey,
+    Why,
+    LookInto,
+    Inspect,
+    TakeFacts,
+    TakeCheckpoint,
+)
 
 Reading: TypeAlias = (
-    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeCheckpoint"
+    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts"
+    " | TakeCheckpoint"
 )
 """The calls that read the state when everything before them is announced."""
 
