@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 
-from muster.service.api import decisions, events, health
+from muster.service.api import config, decisions, events, health
 from muster.service.endpoints.routing import routes_of
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
+    *config.ENDPOINTS,
     *decisions.ENDPOINTS,
     *health.ENDPOINTS,
 )
