@@ -88,6 +88,7 @@ class Decided:
         events: Its events, if they are kept.
         announced: Its decisions.
         gangs: The names of the gangs that it may have changed.
+        partition: The partition that runs after it.
         first: The index of its first event, from 0, among all events that were let in.
         requests: The requests of clients whose events are in it.
     """
@@ -97,6 +98,7 @@ class Decided:
     events: Sequence[Event]
     announced: Sequence[Announced]
     gangs: set[str]
+    partition: str
     first: int = 0
     requests: Sequence[KeptRequest] = ()
 
@@ -328,7 +330,14 @@ class Batches:
         events: Sequence[Event] = ()
         if self._events is not None:
             events, self._events = self._events, []
-        return Decided(machine.batches, machine.now_us, events, outcome.announced, changed | heard)
+        return Decided(
+            machine.batches,
+            machine.now_us,
+            events,
+            outcome.announced,
+            changed | heard,
+            machine.configuration.partition,
+        )
 
     def _commit(self, outcome: Outcome) -> Steps[None]:
         """Send the commits to the owners."""

@@ -69,6 +69,9 @@ if TYPE_CHECKING:
 _NOWHERE: Final = -1
 """The position of an event that was not let in."""
 
+_TOGETHER: Final = 256
+"""How many batches of the start are written in one transaction at most."""
+
 
 @final
 class LiveCoordinator:
@@ -146,6 +149,8 @@ class LiveCoordinator:
         self._announcer = (
             None if storage is None else Announcer(storage.write, self._outside, self._blame, pace)
         )
+        #: The batches of the start that are not handed to the announcer; None after the start.
+        self._gathered: list[Announcement] | None = None
         self._tracker = Tracker(
             machine, self._staged or Immediate(), all_bound=bindings is not None
         )
@@ -198,9 +203,9 @@ class LiveCoordinator:
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
-            self._entry.close()
+            self._entry.close(self._blame.error)
             for call in (*self._serving, *self._waiting()):
-                refuse(call)
+                refuse(call, self._blame.error)
             if self._announcer is None:
                 self._tell_end(ended)
             else:
@@ -242,6 +247,8 @@ class LiveCoordinator:
         announcer.start(self._nursery)
         self._nursery.start_soon(self._timekeeper.run)
         self._pace.start()
+        # Nobody waits for a batch of the start, so many of them share one commit.
+        self._gathered = []
         # Timers that came due while nobody ran go off before anything else.
         await self._batches.run_timers(self._now_us())
         first = self._first
@@ -250,6 +257,8 @@ class LiveCoordinator:
         elif storage.is_new:
             await self._run_batch(())
         await self._resume(bound)
+        await self._hand_over()
+        self._gathered = None
         await announcer.catch_up()
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
 
@@ -271,6 +280,7 @@ class LiveCoordinator:
         refusal = self._batches.machine.refusal_of(positions[0]) if positions else None
         if refusal is not None:
             if self._announcer is not None:
+                await self._hand_over()
                 await self._announcer.catch_up()
             with self._blame.taken():
                 raise RefusedError(refusal)
@@ -370,7 +380,7 @@ class LiveCoordinator:
                 call.answer.give(None)
         finally:
             if call is not None:
-                refuse(call)  # unless it was answered
+                refuse(call, self._blame.error)  # unless it was answered
 
     # Before the batch is closed
 
@@ -493,8 +503,18 @@ class LiveCoordinator:
         if decided is not None:
             publish.append(partial(self._count, self._batches.machine.statistics()))
         announcement = Announcement(decided, publish, new, answers, calls)
-        if decided is not None or announcement.publish or answers:
+        if self._gathered is not None:
+            self._gathered.append(announcement)
+            if len(self._gathered) >= _TOGETHER:
+                await self._hand_over()
+        elif decided is not None or announcement.publish or answers:
             await self._announcer.put(announcement)
+
+    async def _hand_over(self) -> None:
+        """Hand the gathered batches of the start to the announcer."""
+        if self._announcer is not None and self._gathered:
+            gathered, self._gathered = self._gathered, []
+            await self._announcer.put(*gathered)
 
     def _count(self, statistics: Statistics) -> None:
         self._statistics = statistics

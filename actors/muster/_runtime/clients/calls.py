@@ -348,10 +348,17 @@ Note = TimeIsUp | WorkStarted | WorkEnded | StartFailed
 """The notes of the scheduler's own tasks, which get no answer."""
 
 
-def refuse(call: Call | Note) -> None:
-    """Answer a call with the error that the scheduler is closed."""
+def refuse(call: Call | Note, cause: Exception | None) -> None:
+    """Answer a call with the error that the scheduler is closed.
+
+    Args:
+        call: The call; a note needs no answer.
+        cause: The error from outside that ended the scheduler, or None.
+    """
     match call:
         case TimeIsUp() | WorkStarted() | WorkEnded() | StartFailed():
             pass
         case _:
-            call.answer.fail(ClosedSchedulerError("the scheduler was closed before it answered"))
+            error = ClosedSchedulerError("the scheduler was closed before it answered")
+            error.__cause__ = cause
+            call.answer.fail(error)

@@ -147,7 +147,7 @@ def _names(tags: str, found: InForce) -> bool:
 async def _put(asked: Asked) -> Response:
     service, request = asked.service, asked.request
     media_of(request, {JSON, *YAMLS}, YAML)
-    body = await body_of(request, service.options.limits.body_bytes)
+    body = await body_of(request)
     new = read_configuration(body, service.options.partition)
     before, tags = await in_force(service), asked.maybe("If-Match", str)
     # INPUT-14

@@ -18,7 +18,7 @@ from muster.service.input.making import made_events
 from muster.service.input.rights import guard_of, user_of
 from muster.service.input.submitting import Outcome, results_of, submit
 from muster.service.input.trying import try_events
-from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, Bounds, raw_events
+from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, raw_events
 
 if TYPE_CHECKING:
     from muster.service.endpoints.kinds import Schema
@@ -75,11 +75,10 @@ SUBMITTED: Final[Schema] = {"oneOf": [_RESULTS, _TRIED]}
 
 
 async def _submit(asked: Asked) -> Response:
-    request, limits = asked.request, asked.service.options.limits
-    media = media_of(request, MEDIA, JSON)
-    body = await body_of(request, limits.body_bytes)
+    media = media_of(asked.request, MEDIA, JSON)
+    body = await body_of(asked.request)
     pace = asked.service.client.pace
-    raws = await pace.take(raw_events(body, media, Bounds(limits.events, limits.nesting)))
+    raws = await pace.take(raw_events(body, media, asked.service.usage))
     made = await pace.take(made_events(raws, asked.who))
     if asked.value("dry_run", bool):
         return await _tried(asked, made)
@@ -105,14 +104,14 @@ async def _outcome(
     service, guard = asked.service, guard_of(asked.who)
     key = asked.maybe("Idempotency-Key", str)
     if key is None:
-        return await submit(service.client, made, guard=guard), {}
+        return await submit(service, made, guard=guard), {}
     request = RequestKey(user_of(asked.who), key, sha256(content).digest())
     repeats = service.intake.repeats
     with repeats.under_way(request):
         outcome = await repeats.outcome_of(request, service.now_us())
         if outcome is not None:
             return outcome, {"Idempotency-Replayed": "true"}
-        outcome = await submit(service.client, made, guard=guard, request=request)
+        outcome = await submit(service, made, guard=guard, request=request)
         repeats.keep(request, service.now_us(), outcome)
         return outcome, {}
 

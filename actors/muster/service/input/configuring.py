@@ -157,7 +157,7 @@ async def put_in_force(
         ClosedSchedulerError: If the scheduler is closed.
     """
     call = Enter((Configure(configuration),), guard=None if seen is None else _Unchanged(seen))
-    entered = await service.client.call(call, call.answer)
+    entered = await service.call(call, call.answer)
     (refusal,) = entered.refusals
     if not entered.batch:
         raise changed()

@@ -109,7 +109,7 @@ def compared(
             sides = sides_of_kept(kept, (None, configuration), left_out)
             result = Comparison(*sides, in_step=True).run(look=look)
             names = ("as it was", "with the new configuration")
-            begins_us = kept.origin_us + kept.begins_at_us
+            begins_us = kept.origin_us + _begin_us(kept)
     except RefusedError as error:
         told = f"it could not have come into force at the beginning of this history: {error}"
         raise Problem(409, told) from None
@@ -126,10 +126,15 @@ def _opened(directory: Path, since: Since, now_us: int) -> KeptFeed:
     assert begin is not None, "it has one of the two"
     whole = KeptFeed(directory)
     begin -= whole.origin_us
-    if begin <= whole.begins_at_us:
+    if begin <= _begin_us(whole):
         return whole
     whole.close()
     return KeptFeed(directory, since_us=begin)
+
+
+def _begin_us(kept: KeptFeed) -> int:
+    """Return the instant at which a history begins, in microseconds since the origin."""
+    return 0 if kept.facts is None else kept.facts.coordinator.now_us
 
 
 async def in_thread(request: Request, work: Callable[[Flag], T]) -> T:

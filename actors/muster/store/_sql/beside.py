@@ -64,7 +64,7 @@ class CompanionState:
     parts: tuple[bytes, ...]
 
 
-# STORE-19
+# STORE-21
 def insert_requests(connection: sqlite3.Connection, rows: Sequence[RequestRow]) -> None:
     """Write requests; the caller has begun the transaction of their batch."""
     connection.executemany(
@@ -123,7 +123,7 @@ def forget_requests(connection: sqlite3.Connection, before_us: int) -> int:
     return connection.execute("DELETE FROM request WHERE at_us < ?", (before_us,)).rowcount
 
 
-# STORE-20
+# STORE-22
 def put_companion_part(connection: sqlite3.Connection, batch: int, part: int, state: bytes) -> None:
     """Write one part of a companion's state; the caller has begun a transaction."""
     connection.execute(
