@@ -107,7 +107,10 @@ def problem_of(error: MusterError) -> Problem:
         case EventError():
             return Problem(422, str(error))
         case ConfigError():
-            found = [{"line": one.line, "message": str(one)} for one in error.problems]
+            found = [
+                {"line": one.line, "path": one.path, "message": one.message}
+                for one in error.problems
+            ]
             return Problem(422, "the configuration is refused", problems=found)
         case ClosedSchedulerError() | StoreError() | BrokenSchedulerError():
             return Problem(503, str(error), headers={"Retry-After": "5"})
