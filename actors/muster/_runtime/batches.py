@@ -47,7 +47,7 @@ from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snap
 from muster_core.structures.steps import all_at_once, freed, in_order, in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from muster._runtime.clients.calls import RequestKey
     from muster_core.coordinator.coordinator import Outcome
@@ -67,12 +67,14 @@ class KeptRequest:
     Attributes:
         key: Its key.
         first: The index of its first event, from 0, among all events that were let in.
-        count: How many events it had.
+        count: How many of its events were let in.
+        denied: Why others were not, by their index in the request.
     """
 
     key: RequestKey
     first: int
     count: int
+    denied: Mapping[int, str]
 
 
 @final

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias, final
 
 import attrs
 
+from muster.service.local.options import LocalOptions
+
 Run: TypeAlias = Literal["none", "local"]
 """What does the work of asks: whoever reads the decisions, or subprocesses on this machine."""
 
@@ -28,6 +30,7 @@ class Limits:
         write_s: How long a client may read nothing of what is sent to it, in seconds.
         head_bytes: The longest head of a request, in bytes.
         head_s: How long the head of a request may take to arrive, in seconds.
+        body_s: How long the body of a request may take to arrive, in seconds.
         idle_s: How long a connection may be idle, in seconds.
         calls: The most calls that wait at the entry of the scheduler.
     """
@@ -40,6 +43,7 @@ class Limits:
     write_s: float = 30.0
     head_bytes: int = 64 * 1024
     head_s: float = 10.0
+    body_s: float = 120.0
     idle_s: float = 75.0
     calls: int = 1_024
 
@@ -68,6 +72,7 @@ class ServeOptions:
         run: What does the work of asks.
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
+        local: How commands run.
         log: The form of the lines of the log.
         watch: Whether the configuration is read again when its file has changed.
         limits: How much it takes.
@@ -91,6 +96,7 @@ class ServeOptions:
     run: Run = "none"
     run_as: tuple[tuple[str, str], ...] = ()
     trust_submitters: bool = False
+    local: LocalOptions = attrs.field(factory=LocalOptions)
     log: LogForm = "text"
     watch: bool = False
     limits: Limits = Limits()

@@ -45,7 +45,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
         "request": (
             "CREATE TABLE request (user TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL,"
             " batch INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,"
-            " at_us INTEGER NOT NULL, row_digest BLOB NOT NULL, PRIMARY KEY (user, key))"
+            " at_us INTEGER NOT NULL, denied BLOB NOT NULL, row_digest BLOB NOT NULL, PRIMARY KEY (user, key))"
             " WITHOUT ROWID"
         ),
         "companion": (

@@ -316,6 +316,16 @@ class StateReader:
             "read the requests", lambda one: _beside.requests_since(one, self.path, since_us)
         )
 
+    def request(self, user: str, key: str) -> _beside.RequestRow | None:
+        """Return the request of a user with a key, or None.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+        return self._look(
+            "read a request", lambda one: _beside.request_of(one, self.path, user, key)
+        )
+
     def companion(self) -> _beside.CompanionState | None:
         """Return the state of the companion, or None if none was kept.
 

@@ -19,6 +19,7 @@ from muster._runtime.pace import PIECE, Pace
 from muster._runtime.storing.options import StoreOptions
 from muster._runtime.storing.recovery import Kept, decoded_batches, recover
 from muster._runtime.storing.thread import store_thread
+from muster.store._msgpack import pack
 from muster.store._reader import StateReader
 from muster.store._rows import row_of
 from muster.store._sql.beside import CompanionState, RequestRow
@@ -278,6 +279,7 @@ def _requests_of(batch: Decided) -> list[RequestRow]:
             first=one.first,
             count=one.count,
             at_us=batch.at_us,
+            denied=pack([*one.denied.items()]),
         )
         for one in batch.requests
     ]

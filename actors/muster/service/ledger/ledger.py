@@ -13,6 +13,7 @@ from muster.service.ledger.book import Book
 from muster.service.ledger.inputs import Inputs
 from muster.service.ledger.keeping import load_book, save_book
 from muster.service.ledger.outcomes import Outcomes
+from muster.service.reading.roll import Roll
 from muster_core.decisions import Announced, Kind
 from muster_core.structures.steps import in_pieces
 
@@ -36,6 +37,7 @@ class Ledger:
         batch: The number of the last batch that was announced.
         at_us: Its instant, in microseconds since the origin.
         seq: The number of the last decision that was announced.
+        roll: All asks in the order in which they were added.
         book: All entries.
     """
 
@@ -43,6 +45,7 @@ class Ledger:
         self.batch = 0
         self.at_us = 0
         self.seq = 0
+        self.roll = Roll()
         self.book = Book()
 
     # What is asked
@@ -96,6 +99,7 @@ class Ledger:
         /,
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
+        self.roll.hear(events)
         book = self.book
         book.history.pass_until(at_us)
         inputs, outcomes = Inputs(book), Outcomes(book)
