@@ -10,6 +10,7 @@ from muster.service.ledger.history import History
 from muster.service.ledger.ring import Ring, What
 
 if TYPE_CHECKING:
+    from muster.service.ledger.entries import QueueSeen
     from muster_core.decisions import Reason
 
 KEPT_COMPLETED: Final = 4_000
@@ -40,6 +41,7 @@ class Book:
         leaving: The applications that events of this batch have removed, by name.
         is_stale: Whether something is unknown that exists, so that the state must be looked at.
         queues_changed: Whether queues may have come, gone or changed.
+        queues: Every queue when they were looked at last, by path; None if they never were.
     """
 
     def __init__(self) -> None:
@@ -53,6 +55,7 @@ class Book:
         self.leaving: dict[str, list[AppEntry]] = {}
         self.is_stale = False
         self.queues_changed = True
+        self.queues: dict[str, QueueSeen] | None = None
 
     # Applications
 

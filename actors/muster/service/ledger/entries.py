@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 if TYPE_CHECKING:
+    from muster_core.config.model import QueueConfig
     from muster_core.events import AddApp, AddAsk, AddNode
 
 
@@ -81,3 +82,17 @@ class NodeEntry:
 
     event: AddNode
     came_us: int | None
+
+
+@final
+@attrs.frozen
+class QueueSeen:
+    """A queue when it was looked at.
+
+    Attributes:
+        config: Its settings.
+        is_dynamic: Whether it is a dynamic queue.
+    """
+
+    config: QueueConfig
+    is_dynamic: bool
