@@ -77,11 +77,19 @@ class Book:
         app = leaving.pop(0)
         if not leaving:
             del self.leaving[name]
+        self.history.apps -= app.state in _RUNNING
         self.say_gone(app, at_us)
 
+    def say_leaving(self, name: str, at_us: int) -> None:
+        """Say that the applications of a name are gone, as another comes."""
+        for app in self.leaving.get(name, ()):
+            self.say_gone(app, at_us)
+
     def say_gone(self, app: AppEntry, at_us: int) -> None:
-        """Say that an application is gone."""
-        self.history.apps -= app.state in _RUNNING
+        """Say once that an application is gone."""
+        if app.is_gone:
+            return
+        app.is_gone = True
         name, queue = app.event.app, app.queue
         self.queues_changed = True
         self.ring.add(What.APP_GONE, at_us, name)

@@ -52,6 +52,7 @@ class AppEntry:
         used: The resources of its asks that hold a node; no zeros.
         most: The highest of each type in ``used`` so far.
         asks: Its asks, by name.
+        is_gone: Whether it was said that it is gone.
     """
 
     event: AddApp
@@ -63,6 +64,7 @@ class AppEntry:
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     most: dict[str, int] = attrs.field(factory=dict[str, int])
     asks: dict[str, AskEntry] = attrs.field(factory=dict[str, AskEntry])
+    is_gone: bool = False
 
     @property
     def ended_us(self) -> int | None:

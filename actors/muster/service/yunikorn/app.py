@@ -107,10 +107,10 @@ def find(path: str) -> tuple[str, Handler, dict[str, str]] | None:
         if found is not None:
             return route.method, route.handler, found
     # The web UI writes a queue as it is, though its name may have slashes.
-    if path.endswith("/applications") and parts[1:4] == ["ws", "v1", "partition"]:
-        if len(parts) > 7 and parts[5] == "queue" and all(parts):
-            queue = names.of_path("/".join(parts[6:-1]))
-            return "GET", endpoints.applications_of_queue, {"p": parts[4], "q": queue}
+    is_queue = parts[1:4] == ["ws", "v1", "partition"] and parts[5:6] == ["queue"]
+    if is_queue and len(parts) > 8 and parts[-1] == "applications" and all(parts[1:]):
+        written = {"p": names.of_path(parts[4]), "q": names.of_path("/".join(parts[6:-1]))}
+        return "GET", endpoints.applications_of_queue, written
     return None
 
 
@@ -178,8 +178,8 @@ async def _answered(asked: Asked, handler: Handler) -> Response:
     except NoEndpoint:
         return plain(_NOT_THERE, 404)
     except Problem as problem:
-        wrong = Wrong(problem.status, problem.detail, headers=problem.headers)
-        return await answer_wrong(request, wrong)
+        refused = Wrong(problem.status, problem.detail, headers=problem.headers)
+        return await answer_wrong(request, refused)
     except MusterError as error:
         return await answer_wrong(request, Wrong(500, str(error)))
     except Exception:  # noqa: BLE001 - a bug in one answer must not end the service

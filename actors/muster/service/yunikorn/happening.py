@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from muster.service.yunikorn.answers import answer_json
 from muster.service.yunikorn.objects.happenings import batch
-from muster.service.yunikorn.streams import stream
+from muster.service.yunikorn.streams import EventLines
 from muster.service.yunikorn.wrong import Wrong
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def event_stream(asked: Asked) -> Response:
     service = asked.service
     count = _number(asked, "count", 0)
     host = asked.request.headers.get("host", "")
-    return stream(asked.streams, service.ledger.ring, service.origin_us, host, count)
+    return EventLines(asked.streams, service.ledger.ring, service.origin_us, host, count)
 
 
 def _number(asked: Asked, name: str, default: int) -> int:

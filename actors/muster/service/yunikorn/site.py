@@ -34,6 +34,13 @@ def routes(service: Callable[[], Service]) -> list[BaseRoute]:
     return [Route("/ws/{path:path}", app), Route("/debug/{path:path}", app)]
 
 
+# REST-1
+def may_come_from_anywhere(scope: Scope) -> bool:
+    """Return whether other web sites may send a request, if they may read these end points."""
+    path: str = scope["path"]
+    return path.startswith("/ws/")
+
+
 # REST-25
 def make_site(service: Callable[[], Service], folder: Path | None) -> Starlette:
     """Return the application of the port of its own.

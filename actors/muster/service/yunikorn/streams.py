@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 from starlette.responses import StreamingResponse
+from typing_extensions import override
 
 from muster.service.encoding import as_json
 from muster.service.problems import Problem
@@ -17,6 +18,8 @@ from muster.service.yunikorn.objects.happenings import event
 from muster.service.yunikorn.wrong import Wrong
 
 if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
     from muster.service.ledger.ring import Ring
     from muster.service.limits.counting import Slots
 
@@ -57,7 +60,6 @@ class Streams:
         """Return the open streams, as a state dump tells them."""
         return [{"Name": one.host, "CreatedAt": one.at.isoformat()} for one in self._open.values()]
 
-    # REST-17
     def enter(self, host: str) -> int:
         """Count a stream; return its number.
 
@@ -82,11 +84,9 @@ class Streams:
             self._slots.leave()
 
 
-# REST-17
-def stream(
-    streams: Streams, ring: Ring, origin_us: int, host: str, count: int
-) -> StreamingResponse:
-    """Return the response with the latest events and each that follows, one a line.
+@final
+class EventLines(StreamingResponse):
+    """The latest events and each that follows, one a line; there is no end.
 
     Args:
         streams: The open streams.
@@ -98,23 +98,31 @@ def stream(
     Raises:
         Wrong: 503 if there are too many streams.
     """
-    number = streams.enter(host)
-    first = max(ring.next - count, ring.lowest)
 
-    async def lines() -> AsyncIterator[bytes]:
+    # REST-17
+    def __init__(self, streams: Streams, ring: Ring, origin_us: int, host: str, count: int) -> None:
+        self._streams = streams
+        self._number = streams.enter(host)
+        first = max(ring.next - count, ring.lowest)
+        headers = {"Content-Type": JSON, "X-Accel-Buffering": "no"}
+        super().__init__(_lines(ring, origin_us, first), headers=headers)
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the client leaves, or the service ends."""
         try:
-            yield as_json({"InstanceUUID": ring.instance})
-            place = first
-            while await ring.wait(place):
-                if place < ring.lowest:
-                    lost = Wrong(500, "the stream was read too slowly, and events are gone")
-                    yield as_json(lost.as_map())
-                    return
-                some = ring.since(place, _PIECE)
-                place += len(some)
-                yield b"".join([as_json(event(one, origin_us)) for one in some])
+            await super().__call__(scope, receive, send)
         finally:
-            streams.leave(number)
+            self._streams.leave(self._number)
 
-    headers = {"Content-Type": JSON, "X-Accel-Buffering": "no"}
-    return StreamingResponse(lines(), headers=headers)
+
+async def _lines(ring: Ring, origin_us: int, place: int) -> AsyncIterator[bytes]:
+    yield as_json({"InstanceUUID": ring.instance})
+    while await ring.wait(place):
+        if place < ring.lowest:
+            lost = Wrong(500, "the stream was read too slowly, and events are gone")
+            yield as_json(lost.as_map())
+            return
+        some = ring.since(place, _PIECE)
+        place += len(some)
+        yield b"".join([as_json(event(one, origin_us)) for one in some])
