@@ -34,6 +34,12 @@ AllowsOrigin = Callable[["Scope"], bool]
 """Whether other web sites may send a request."""
 
 
+def never(scope: Scope) -> bool:
+    """Return that no other web site may send a request."""
+    del scope
+    return False
+
+
 @final
 class Door:
     """Checks and logs all requests.
@@ -52,7 +58,7 @@ class Door:
         hosts: Hosts,
         usage: Usage,
         health: Health,
-        allows_origin: AllowsOrigin = lambda _: False,
+        allows_origin: AllowsOrigin = never,
     ) -> None:
         self.app = app
         self.usage = usage
