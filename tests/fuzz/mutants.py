@@ -239,7 +239,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an ask is tried once too often",
-        "muster._runtime.live_coordinator:LiveCoordinator._enter",
+        "muster._runtime.live_coordinator:LiveCoordinator._events_of",
         "self._tracker.count_failed_bind(ask, error, self._attempts)",
         "self._tracker.count_failed_bind(ask, error, self._attempts and self._attempts + 1)",
     ),
@@ -300,13 +300,18 @@ MUTANTS: Final = (
     Mutant(
         "a batch is announced before it is on disk",
         "muster._runtime.announcing.announcer:Announcer._announce",
-        """                with self._blame.taken():
+        """            if decided:
+                with self._blame.taken():
                     await self._write(decided)
                 self._pace.start()
-                await self._outside.before(decided)
+            for announcement in announcements:
+                await self._announce_one(announcement)
 """,
-        """                await self._outside.before(decided)
-                await self._write(decided)
+        """            copies = [attrs.evolve(one) for one in decided]
+            for announcement in announcements:
+                await self._announce_one(announcement)
+            if copies:
+                await self._write(copies)
 """,
     ),
     Mutant(

@@ -6,19 +6,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
-from muster.service.api import decisions, events, health, logs
+from muster.service.api import decisions, description, events, health, lists, logs
 from muster.service.endpoints.routing import routes_of
+from muster.service.problems import Problem
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
     from muster.service.endpoints.table import Endpoint
     from muster.service.state import Service
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
+    *lists.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
     *health.ENDPOINTS,
+    description.endpoint_of(lambda: ENDPOINTS),
 )
 """All end points that the OpenAPI document names, in its order."""
 
@@ -29,4 +36,19 @@ def make_app(service: Callable[[], Service]) -> Starlette:
     Args:
         service: Returns the running service.
     """
-    return Starlette(routes=routes_of(service, ENDPOINTS))
+    app = Starlette(
+        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _refused}
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Return the response for a path or a method that is unknown."""
+    assert isinstance(error, HTTPException), f"{error!r} is handled here"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        told = f"{request.method} is no method here; there are: {allowed}"
+    else:
+        told = f"there is nothing at {request.scope['path'][:200]!r}"
+    return Problem(error.status_code, told, headers=error.headers).response()

@@ -132,7 +132,7 @@ def read_facts(connection: sqlite3.Connection, path: Path) -> Facts:
     if keys - {str} or any(type(value) not in {str, int, bytes} for value in facts.values()):
         raise damaged(path, "the table meta has a value of another type")
     if digest != facts_digest(facts):
-        raise damaged(path, "the digest of the table meta does not hold")
+        raise damaged(path, "the table meta does not match its digest")
     return facts
 
 

@@ -113,7 +113,16 @@ ENDPOINTS: Final = (
             header("Last-Event-ID", _SEQ, "For a stream: as `after`, and comes before it."),
         ),
         answers={
-            200: Answer("The decisions, each on a line.", {"type": "string"}, LINES),
+            200: Answer(
+                "The decisions, each on a line; or with `Accept: text/event-stream` a stream.",
+                {"type": "string"},
+                LINES,
+                others={EVENT_STREAM: {"type": "string"}},
+                headers={
+                    "Muster-Last-Seq": "The number of the last decision that was looked at.",
+                    "Link": "The next page, if there is more, with `rel` `next`.",
+                },
+            ),
             409: Answer("The decision `after` is not announced yet."),
             410: Answer("Decisions that are wanted are not kept any more."),
         },

@@ -32,11 +32,15 @@ class Answer:
         about: What it means.
         schema: The JSON schema of its body, or None without a body or without a schema.
         media: The media type of its body.
+        others: Further media types of its body, which a client may choose, with their schemas.
+        headers: Headers that it may have, with what they mean.
     """
 
     about: str
     schema: Schema | None = None
     media: str = JSON
+    others: Mapping[str, Schema] = attrs.field(factory=dict[str, "Schema"])
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 @final
@@ -48,11 +52,13 @@ class Body:
         about: What it means.
         schemas: For each media type the JSON schema of the body.
         required: Whether there has to be one.
+        examples: For some of the media types an example.
     """
 
     about: str
     schemas: Mapping[str, Schema]
     required: bool = True
+    examples: Mapping[str, object] = attrs.field(factory=dict[str, object])
 
 
 @final

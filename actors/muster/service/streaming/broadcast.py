@@ -9,6 +9,7 @@ from typing import Final, final
 
 import trio
 
+from muster.service.limits.counting import Slots
 from muster.service.problems import Problem
 from muster.service.streaming.cursor import Cursor
 from muster.service.streaming.history import Gone, History
@@ -24,24 +25,23 @@ class Broadcast:
 
     Args:
         directory: The state directory, or None without one.
-        most: How many streams there may be at the same time.
+        slots: The limit on how many streams there are.
         patience_s: How long a stream may send nothing because nobody reads, in seconds.
 
     Attributes:
         tail: The latest decisions.
-        open: How many streams there are.
+        slots: The limit on how many streams there are, and how many there are.
         opened: How many streams there were since the start.
         lagged: How many of them were cut off because they read too slowly.
         stalled: How many of them were cut off because they did not read at all.
     """
 
-    def __init__(self, directory: Path | None, most: int, patience_s: float) -> None:
+    def __init__(self, directory: Path | None, slots: Slots, patience_s: float) -> None:
         self._directory = directory
-        self._most = most
+        self.slots = slots
         self._limiter = trio.CapacityLimiter(_THREADS)
         self.patience_s: Final = patience_s
         self.tail = Tail()
-        self.open = 0
         self.opened = 0
         self.lagged = 0
         self.stalled = 0
@@ -109,19 +109,19 @@ class Broadcast:
         Raises:
             Problem: 503 if there may not.
         """
-        if self.open >= self._most:
-            told = f"there are {self.open} streams already, and may be {self._most}"
-            raise Problem(503, told, headers={"Retry-After": "5"})
+        with self.slots.taken():
+            pass
 
     @contextmanager
     def one_more(self) -> Iterator[None]:
-        """Count a stream for the time of a block."""
-        self.open += 1
-        self.opened += 1
-        try:
+        """Count a stream for the time of a block.
+
+        Raises:
+            Problem: 503 if there are too many already.
+        """
+        with self.slots.taken():
+            self.opened += 1
             yield
-        finally:
-            self.open -= 1
 
 
 def gone(error: Gone) -> Problem:

@@ -72,13 +72,17 @@ class EventStream(Response):
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send decisions until the client leaves, or none follow."""
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        )
+        start = {
+            "type": "http.response.start",
+            "status": self.status_code,
+            "headers": self.raw_headers,
+        }
         if scope["method"] == "HEAD":
+            await send(start)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
         with self._broadcast.one_more(), self._cursor:
+            await send(start)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_until_left, receive, nursery.cancel_scope)
                 await self._run(send)
@@ -105,7 +109,7 @@ class EventStream(Response):
                 return self._farewell("gone", error.first)
             if part:
                 await self._push(send, part)
-            elif self._cursor.is_at_end:
+            elif self._cursor.is_at_end and not self._is_complete():
                 if self._tail.is_over:
                     break
                 await self._wait(send)

@@ -1,0 +1,84 @@
+"""The latest decisions in memory."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+from hypothesis import given, strategies as st
+
+from muster.service.streaming.tail import Tail
+from muster_core.structures.steps import all_at_once
+from tests.actors.serving.streaming.announcing import announced
+
+
+def hear(tail: Tail, count: int, message: str | None = None) -> None:
+    all_at_once(tail.hear(tail.batch + 1, announced(tail.last + 1, count, message)))
+
+
+def seqs_after(tail: Tail, seq: int) -> list[int]:
+    found: list[int] = []
+    while (block := tail.after(seq)) is not None:
+        places, seq = block.choose(seq, None, None, None)
+        found += [block.announced[at].seq for at in places]
+    return found
+
+
+# STREAM-2
+
+
+@given(st.lists(st.tuples(st.integers(1, 700), st.booleans()), max_size=8), st.integers(1, 1500))
+def test_it_has_the_latest_decisions(batches: list[tuple[int, bool]], most: int) -> None:
+    tail = Tail(most=most)
+    for count, is_read in batches:
+        hear(tail, count)
+        if is_read:
+            block = tail.after(tail.last - 1)
+            assert block is not None
+            assert block.lines_at([len(block) - 1])
+    total = sum(count for count, _ in batches)
+
+    assert tail.last == total
+    assert tail.last - tail.first < max(most, 256)
+    assert tail.last - tail.first >= min(total, most - 256) - 1
+    for after in {tail.first - 1, tail.first, (tail.first + tail.last) // 2, tail.last}:
+        assert seqs_after(tail, after) == list(range(after + 1, tail.last + 1))
+    if tail.first > 1:
+        assert tail.after(tail.first - 2) is None
+
+
+def test_it_is_bounded_in_bytes_with_what_is_encoded() -> None:
+    tail = Tail(most_bytes=1_000_000)
+    for _ in range(100):
+        hear(tail, 1, "x" * 50_000)
+        block = tail.after(tail.last - 1)
+        assert block is not None
+        assert len(block.events) > 50_000
+
+    assert 5 <= tail.last - tail.first < 10
+
+
+async def test_whoever_waits_is_woken_at_most_once_in_a_while() -> None:
+    tail = Tail()
+    woken: list[int] = []
+    done = trio.Event()
+
+    async def follow() -> None:
+        while True:
+            await tail.wait(woken[-1] if woken else 0)
+            woken.append(tail.last)
+            if tail.last == 200:
+                done.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tail.run)
+        nursery.start_soon(follow)
+        for _ in range(200):
+            hear(tail, 1)
+            await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(10):
+            await done.wait()
+        nursery.cancel_scope.cancel()
+
+    assert woken[0] == 1
+    assert woken[-1] == 200
+    assert len(woken) < 100
