@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+import attrs
+import trio
 
 from muster._runtime.clients.observers import path_of
 from muster.service.access.who import Role
@@ -33,15 +38,17 @@ from muster.service.reading.nodes import NODES, NodeRow
 from muster.service.reading.pages import Page, names_behind, page_of
 from muster.service.reading.queues import QUEUES, QueueRow
 from muster.service.reading.selecting import AskFilter, select_asks
+from muster.service.roll import each_ask
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState
 from muster_core.values.gang_names import canonical_gang
-from muster_core.values.nearest import did_you_mean
+from muster_core.values.nearest import MOST_COMPARED, did_you_mean
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from muster.service.problems import Problem
     from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
 
@@ -113,8 +120,45 @@ async def _page(asked: Asked, read: Callable[[Looking], Steps[Page]]) -> Respons
     return json_response({**heading, "items": page.items, "next": page.next})
 
 
+@final
+@attrs.frozen
+class Unknown:
+    """There is no such item.
+
+    Attributes:
+        known: The names that may have been meant.
+        name: The name to compare them with.
+        said: What else there is to say.
+        before: What is written before each name that is offered.
+    """
+
+    known: tuple[str, ...] = ()
+    name: str = ""
+    said: str = ""
+    before: str = ""
+
+    @classmethod
+    def of(cls, name: str, known: Iterable[str], *, said: str = "", before: str = "") -> Unknown:
+        """Return that a name is none of those that are known."""
+        return cls(tuple(islice(known, MOST_COMPARED)), name, said, before)
+
+    async def problem(self, what: str, name: str) -> Problem:
+        """Return what the client is told.
+
+        Args:
+            what: What is unknown.
+            name: Its name in the request.
+        """
+        # To compare a thousand names takes some milliseconds, and anybody may ask for anything.
+        guess = await trio.to_thread.run_sync(
+            partial(did_you_mean, self.name, self.known, before=self.before)
+        )
+        return not_found(what, name, f"{self.said}{guess}")
+
+
+# LISTS-12
 async def _item(
-    asked: Asked, table: Table[R], what: str, name: str, find: Callable[[Looking], R | str]
+    asked: Asked, table: Table[R], what: str, name: str, find: Callable[[Looking], R | Unknown]
 ) -> Response:
     """Answer with a single item.
 
@@ -123,18 +167,18 @@ async def _item(
         table: The fields of such items.
         what: What it is.
         name: Its name in the request.
-        find: Returns it, or what was meant by the unknown name.
+        find: Returns it, or that it is unknown.
     """
     columns = table.picked(_names(asked), single=True)
 
-    def read(looking: Looking) -> Steps[dict[str, object] | str]:
+    def read(looking: Looking) -> Steps[dict[str, object] | Unknown]:
         yield
         item = find(looking)
-        return item if isinstance(item, str) else dict(row_of(columns, item))
+        return item if isinstance(item, Unknown) else dict(row_of(columns, item))
 
     found = await seen(asked.service, read)
-    if isinstance(found.value, str):
-        raise not_found(what, name, found.value)
+    if isinstance(found.value, Unknown):
+        raise await found.value.problem(what, name)
     return json_response({**found.heading(asked.service), "item": found.value})
 
 
@@ -207,11 +251,11 @@ async def _queues(asked: Asked) -> Response:
 async def _queue(asked: Asked) -> Response:
     written = asked.value("path", str)
 
-    def find(looking: Looking) -> QueueRow | str:
+    def find(looking: Looking) -> QueueRow | Unknown:
         queues = looking.machine.registry.queues
         entry = queues.get(path_of(written))
         if entry is None:
-            return did_you_mean(path_of(written), queues)
+            return Unknown.of(path_of(written), queues)
         return QueueRow.of(looking, entry)
 
     return await _item(asked, QUEUES, "path", written, find)
@@ -242,7 +286,7 @@ async def _apps(asked: Asked) -> Response:
 async def _app(asked: Asked) -> Response:
     name = asked.value("app", str)
 
-    def find(looking: Looking) -> AppRow | str:
+    def find(looking: Looking) -> AppRow | Unknown:
         app = app_of(looking, name)
         return what_app(looking, name) if app is None else row_of_app(looking, app)
 
@@ -255,12 +299,12 @@ def app_of(looking: Looking, name: str) -> ViewApp | None:
     return None if key is None else looking.view.apps.get(key)
 
 
-def what_app(looking: Looking, name: str) -> str:
-    """Return what to add to the message that an application is unknown."""
-    registry = looking.machine.registry
-    if name in registry.completed:
-        return ": it has completed"
-    return did_you_mean(name, (app.identity.name for app in looking.view.apps.values()))
+def what_app(looking: Looking, name: str, said: str = "") -> Unknown:
+    """Return that an application is unknown, or that it has completed."""
+    if name in looking.machine.registry.completed:
+        return Unknown(said=f"{said}: it has completed")
+    known = (app.identity.name for app in looking.view.apps.values())
+    return Unknown.of(name, known, said=said)
 
 
 # Asks
@@ -294,7 +338,7 @@ def _cursor_of_ask(row: AskRow) -> str:
 async def _ask(asked: Asked) -> Response:
     app_name, name = asked.value("app", str), asked.value("ask", str)
 
-    def find(looking: Looking) -> AskRow | str:
+    def find(looking: Looking) -> AskRow | Unknown:
         app = app_of(looking, app_name)
         found = None if app is None else row_of_ask(looking, app, name)
         return found or what_ask(looking, app_name, name)
@@ -302,13 +346,13 @@ async def _ask(asked: Asked) -> Response:
     return await _item(asked, ASKS, "ask", f"{app_name}/{name}", find)
 
 
-def what_ask(looking: Looking, app_name: str, name: str) -> str:
-    """Return what to add to the message that an ask is unknown."""
+def what_ask(looking: Looking, app_name: str, name: str) -> Unknown:
+    """Return that an ask or its application is unknown."""
     app = app_of(looking, app_name)
     if app is None:
-        return f": app {app_name!r} is unknown{what_app(looking, app_name)}"
-    names = (*app.pending, *app.backing_off, *app.parked, *app.waiting, *app.bound)
-    return did_you_mean(name, names, before=f"{app_name}/")
+        return what_app(looking, app_name, f": app {app_name!r} is unknown")
+    known = (ask.name for ask in each_ask(app))
+    return Unknown.of(name, known, before=f"{app_name}/")
 
 
 # Gangs
@@ -332,10 +376,10 @@ async def _gangs(asked: Asked) -> Response:
 async def _gang(asked: Asked) -> Response:
     written = asked.value("name", str)
 
-    def find(looking: Looking) -> GangRow | str:
+    def find(looking: Looking) -> GangRow | Unknown:
         gang = looking.view.gangs.get(full_gang(written))
         if gang is None:
-            return did_you_mean(full_gang(written), looking.view.gangs)
+            return Unknown.of(full_gang(written), looking.view.gangs)
         return GangRow(looking, gang)
 
     return await _item(asked, GANGS, "name", written, find)
@@ -356,10 +400,10 @@ async def _nodes(asked: Asked) -> Response:
 async def _node(asked: Asked) -> Response:
     name = asked.value("name", str)
 
-    def find(looking: Looking) -> NodeRow | str:
+    def find(looking: Looking) -> NodeRow | Unknown:
         node = looking.view.nodes.nodes.get(name)
         if node is None:
-            return did_you_mean(name, looking.view.nodes.nodes)
+            return Unknown.of(name, looking.view.nodes.nodes)
         return NodeRow(looking, node)
 
     return await _item(asked, NODES, "name", name, find)
