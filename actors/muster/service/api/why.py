@@ -8,7 +8,8 @@ import attrs
 
 from muster.explain._maps import explanation_map
 from muster.service.access.who import Role
-from muster.service.api.lists import Unknown, app_of, single_answer, what_ask
+from muster.service.api.answering import Unknown, single_answer
+from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import (
     BOOLEAN,
     NUMBER,
