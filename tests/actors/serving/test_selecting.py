@@ -49,16 +49,18 @@ class Many:
     def __init__(self, apps: int, each: int) -> None:
         self.scheduler, self.roll = PlainScheduler(CONFIG), Roll()
         self.chance = Random(apps)
-        self.submit([AddNode(f"n{number}", vcore(16)) for number in range(20)])
+        self.submit([AddNode(f"n{number}", vcore(16)) for number in range(60)])
         self.submit(
             [AddGang(f"default/g{number}", GangFields(min_member=3)) for number in range(30)]
         )
         all_at_once(self.roll.catch_up(self.scheduler.machine))
-        numbers = self.chance.sample(range(apps), apps)
-        for some in in_pieces(numbers, 150):
+        numbers = self.chance.sample(range(20, apps), apps - 20)
+        # The first ones come while there is room for asks of all queues.
+        for some in (list(range(20)), *in_pieces(numbers, 150)):
             self.submit([event for number in some for event in self.events(number, each)])
         bound = [ask for ask in self.truth().asks() if ask["place"] == "bound"]
-        for ask in self.chance.sample(bound, 12):
+        late = [ask for ask in bound if ask["queue"] == "root.late"][:3]
+        for ask in (*late, *self.chance.sample([ask for ask in bound if ask not in late], 12)):
             self.submit([BindFailed(ask["app"], ask["ask"])])
         for ask in self.chance.sample(self.truth().asks(), 20):
             if ask["place"] == "pending":

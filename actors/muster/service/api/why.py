@@ -166,6 +166,7 @@ async def _why(asked: Asked) -> Response:
         row = None if app is None else row_of_ask(looking, app, name)
         if row is None:
             return what_ask(looking, app_name, name)
+        yield from looking.view.prepare_to_explain()
         explanation = looking.machine.explain(app_name, name)
         return explanation is not None, dict(row_of(WHY.columns, WhyRow(row, explanation)))
 
