@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, final
 
 import attrs
 
-from muster._runtime.clients.calls import Inspect
+from muster._runtime.clients.calls import Inspect, TakeFacts
 from muster._runtime.clock import WallClock
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from muster.service.roll import Roll
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.facts import Facts
     from muster_core.structures.steps import Steps
 
 T = TypeVar("T")
@@ -97,6 +98,16 @@ class Service:
     def now_us(self) -> int:
         """Return the present instant of the machine's clock, in microseconds since the origin."""
         return WallClock.now_us() - self.origin_us
+
+    async def facts(self) -> Facts:
+        """Return the whole state between two batches, as values that never change.
+
+        Raises:
+            Problem: 503 if too many calls wait already.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        call = TakeFacts()
+        return await self.call(call, call.answer)
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""

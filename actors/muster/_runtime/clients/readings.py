@@ -51,10 +51,10 @@ class Readings:
                 call.answer.give(self._batches.explain(call.app, call.ask))
             case LookInto():
                 call.answer.give(await self._batches.examine(call.examiner))
-            case Inspect():
-                await self._inspect(call)
             case TakeFacts():
                 call.answer.give(await self._batches.facts())
+            case Inspect():
+                await self._inspect(call)
             case TrackAsk() | TrackGang() | ListAsks():
                 await self._track(call)
             case _:

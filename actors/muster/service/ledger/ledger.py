@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
+import trio
+
 from muster.service.ledger.book import Book
 from muster.service.ledger.inputs import Inputs
 from muster.service.ledger.keeping import load_book, save_book
@@ -44,6 +46,7 @@ class Ledger:
         self.at_us = 0
         self.seq = 0
         self.book = Book()
+        self._wanted: trio.Event | None = None
 
     # What is asked
 
@@ -118,6 +121,15 @@ class Ledger:
         if announced:
             self.seq = announced[-1].seq
         book.ring.tell()
+        if self._wanted is not None and (book.is_stale or book.queues_changed):
+            self._wanted.set()
+            self._wanted = None
+
+    async def needs_look(self) -> None:
+        """Wait until the ledger has to be compared with the state."""
+        if not (self.book.is_stale or self.book.queues_changed):
+            self._wanted = trio.Event()
+            await self._wanted.wait()
 
     # What is kept
 
