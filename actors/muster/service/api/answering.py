@@ -161,9 +161,15 @@ async def answer_item(
     return json_response({**found.heading(asked.service), "item": found.value})
 
 
+def parts_of(asked: Asked, name: str) -> tuple[Any, ...] | None:
+    """Return the value of a parameter that has several parts, or None."""
+    found: tuple[Any, ...] | None = asked.values[name]
+    return found
+
+
 def field_names(asked: Asked) -> Sequence[str] | None:
     """Return which fields are wanted; None for all."""
-    return asked.maybe("fields", tuple)
+    return parts_of(asked, "fields")
 
 
 def limit_of(asked: Asked) -> int:
@@ -173,7 +179,7 @@ def limit_of(asked: Asked) -> int:
 
 def place_behind(asked: Asked, part: type[T]) -> T | None:
     """Return the only part of the place in a cursor, or None."""
-    place: tuple[object, ...] | None = asked.maybe("after", tuple)
+    place = parts_of(asked, "after")
     if place is None:
         return None
     (found,) = place
@@ -189,7 +195,7 @@ def queue_of(asked: Asked) -> str | None:
 
 def words_of(asked: Asked, name: str) -> frozenset[str] | None:
     """Return the values of a parameter that takes several, or None."""
-    found = asked.maybe(name, tuple)
+    found = parts_of(asked, name)
     return None if found is None else frozenset(found)
 
 

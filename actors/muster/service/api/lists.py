@@ -14,6 +14,7 @@ from muster.service.api.answering import (
     limit_of,
     list_endpoint,
     page_by_name,
+    parts_of,
     place_behind,
     queue_of,
     single_endpoint,
@@ -144,7 +145,7 @@ async def _asks(asked: Asked) -> Response:
     )
 
     def read(looking: Looking) -> Steps[Page]:
-        place = asked.maybe("after", tuple)
+        place = parts_of(asked, "after")
         found = yield from select_asks(looking, wanted, place, limit_of(asked) + 1)
         return (
             yield from page_of(found, limit_of(asked), columns, lambda row: row, _cursor_of_ask)
