@@ -60,4 +60,4 @@ def _opened(written: str) -> list[Any]:
 
 
 def _is_filled_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value)
+    return isinstance(value, list) and value != []

@@ -253,7 +253,7 @@ QUEUES: Final = Table[QueueRow](
         ),
         Column("apps", NUMBER, "how many applications it has", lambda row: row.apps()),
         Column(
-            "running_apps",
+            "running",
             NUMBER,
             "how many of them count for `maxapplications`",
             lambda row: 0 if row.seen is None else row.seen.running,
