@@ -129,7 +129,7 @@ class _Running:
         self.roll = Roll()
         self.health = Health()
         self.server = Server(self.usage)
-        hosts = Hosts([*options.hosts, *_names(options.listen)])
+        hosts = Hosts([*options.hosts, *_names(options)])
         self.door = self._door(make_app(self._service_now), hosts)
         self.site = self._door(make_site(self._service_now, options.yunikorn_ui), hosts)
         self._ends = ends
@@ -262,7 +262,9 @@ def _alone(error: Exception) -> Exception:
     return error
 
 
-def _names(listen: Sequence[str]) -> list[str]:
+def _names(options: ServeOptions) -> list[str]:
     """Return the hosts of the addresses that are listened on."""
+    other = options.yunikorn_listen
+    listen = [*options.listen, *([] if other is None else [other])]
     hosts = [Address.read(one).host for one in listen]
     return [host for host in hosts if host and host not in _ANY]
