@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from muster.service.api import config, decisions, description, events, health, lists, logs
+from muster.service.api import config, decisions, description, events, health, leases, lists, logs
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
 
@@ -23,6 +23,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
     *config.ENDPOINTS,
     *lists.ENDPOINTS,
+    *leases.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
     *health.ENDPOINTS,

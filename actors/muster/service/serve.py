@@ -24,6 +24,7 @@ from muster.service.front.tls import Certificate
 from muster.service.health import Health
 from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
+from muster.service.input.leases import Leases
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
 from muster.service.local.opening import open_local, running_local, serve_jobs
@@ -119,6 +120,7 @@ class _Running:
         self.usage = Usage.of(options.limits)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.health = Health()
+        self.leases = Leases()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options.listen)])
         self.door = Door(make_app(self._service_now), hosts, self.usage, self.health)
@@ -174,7 +176,7 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(ledger, self.broadcast.tail),
+                companion=Hearers(ledger, self.broadcast.tail, self.leases),
             ) as parts,
         ):
             statistics = parts.statistics()
@@ -199,7 +201,7 @@ class _Running:
             broadcast=self.broadcast,
             local=local,
             origin_us=parts.origin_us,
-            intake=open_intake(self.options.state),
+            intake=open_intake(self.options.state, self.leases),
             started_us=started_us,
         )
 
@@ -211,6 +213,7 @@ class _Running:
         reloader = Reloader(service, self.access, self.certificate, self.door.end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
+            nursery.start_soon(self.leases.run, service)
             if self._rereads is not None:
                 nursery.start_soon(reloader.run, self._rereads)
             if self.options.watch:
