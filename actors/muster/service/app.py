@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from muster.service.api import config, decisions, description, events, health, leases, lists, logs
+from muster.service.api import (
+    config,
+    decisions,
+    description,
+    events,
+    health,
+    leases,
+    lists,
+    logs,
+    why,
+)
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
+from muster.service.yunikorn.site import routes as yunikorn_routes
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -24,6 +35,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *config.ENDPOINTS,
     *lists.ENDPOINTS,
     *leases.ENDPOINTS,
+    *why.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
     *health.ENDPOINTS,
@@ -39,7 +51,8 @@ def make_app(service: Callable[[], Service]) -> Starlette:
         service: Returns the running service.
     """
     app = Starlette(
-        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _refused}
+        routes=[*routes_of(service, ENDPOINTS), *yunikorn_routes(service)],
+        exception_handlers={HTTPException: _refused},
     )
     app.router.redirect_slashes = False
     return app

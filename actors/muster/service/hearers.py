@@ -10,6 +10,7 @@ import attrs
 if TYPE_CHECKING:
     from muster.service.input.leases import Leases
     from muster.service.ledger.ledger import Ledger
+    from muster.service.roll import Roll
     from muster.service.streaming.tail import Tail
     from muster_core.decisions import Announced
     from muster_core.events import Event
@@ -25,11 +26,13 @@ class Hearers:
         ledger: What was let in and decided, as far as lists need it.
         tail: The latest decisions.
         leases: The leases of nodes.
+        roll: All asks in the order in which they were added.
     """
 
     ledger: Ledger
     tail: Tail
     leases: Leases
+    roll: Roll
 
     def hear(
         self,
@@ -42,6 +45,7 @@ class Hearers:
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
         yield from self.ledger.hear(number, at_us, first, events, announced)
+        self.roll.hear(events)
         yield from self.tail.hear(number, announced)
         yield from self.leases.hear(first, events, announced)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from muster.service.limits.counting import Usage
     from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
+    from muster.service.roll import Roll
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.facts import Facts
@@ -38,6 +39,7 @@ class Service:
         scheduler: The scheduler.
         client: Sends calls to the scheduler.
         ledger: What was let in and decided, as far as lists need it.
+        roll: All asks in the order in which they were added.
         access: Who may do what.
         options: What the service was started with.
         usage: All limits, with what is in use and what was refused.
@@ -52,6 +54,7 @@ class Service:
     scheduler: Scheduler
     client: Client
     ledger: Ledger
+    roll: Roll
     access: Access
     options: ServeOptions
     usage: Usage

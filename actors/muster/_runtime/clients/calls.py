@@ -231,6 +231,14 @@ class Inspect(Generic[A]):
 
 @final
 @attrs.frozen(eq=False)
+class TakeFacts:
+    """Return the facts of a checkpoint, from which a copy of the state can be made."""
+
+    answer: Answer[Facts] = attrs.field(factory=Answer["Facts"])
+
+
+@final
+@attrs.frozen(eq=False)
 class ListAsks:
     """Return the asks that are in a place, and belong to a queue or an application.
 
@@ -255,14 +263,6 @@ class TakeCheckpoint:
     answer: Answer[None] = attrs.field(factory=Answer[None])
 
 
-@final
-@attrs.frozen(eq=False)
-class TakeFacts:
-    """Return the whole state as values that never change."""
-
-    answer: Answer[Facts] = attrs.field(factory=Answer["Facts"])
-
-
 Changing = Enter | EndAllocation | WithdrawAsk | SettleNow
 """The calls that may have events; their answers come with those of their batch."""
 
@@ -279,8 +279,8 @@ READINGS: Final = (
 )
 
 Reading: TypeAlias = (
-    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts"
-    " | TakeCheckpoint"
+    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts "
+    "| TakeCheckpoint"
 )
 """The calls that read the state when everything before them is announced."""
 

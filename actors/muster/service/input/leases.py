@@ -132,7 +132,7 @@ class Leases:
         if saved is None:
             return
         found = msgpack.unpackb(saved)
-        if not isinstance(found, list) or found[0] != _FORM:
+        if not isinstance(found, list) or found[:1] != [_FORM]:
             msg = "they have no leases"
             raise ValueError(msg)
         self._leases.update((name, _Lease(lease_us)) for name, lease_us in found[1].items())

@@ -19,6 +19,7 @@ import orjson
 from muster.feeds import FeedError, Raw, RawEvent
 from muster.feeds._encodings.jsonl import TOO_DEEP, read_jsonl, read_listed
 from muster.feeds._encodings.msgpack import read_msgpack
+from muster.service.limits.counting import too_much
 from muster.service.problems import Problem
 from muster_core.structures.steps import Steps
 
@@ -99,7 +100,7 @@ def _fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEvent] |
         return None  # the other parser says it with the words of a feed
     yield
     events: list[Raw] = value if is_list else [value]
-    usage.check_events(len(events))
+    _check_events(usage, len(events))
     entries, most = 0, usage.limits.nesting - is_list
     for number, event in enumerate(events):
         if not number % _STEP:
@@ -156,7 +157,7 @@ def _of_json(body: bytes, usage: Usage) -> Steps[list[RawEvent]]:
     try:
         for value, problem in read_listed(text):
             yield
-            usage.check_events(len(found) + 1)
+            _check_events(usage, len(found) + 1)
             found.append(RawEvent(len(found), None, value, problem))
     except JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
@@ -172,7 +173,7 @@ def _of_feed(events: Iterator[RawEvent], usage: Usage) -> Steps[list[RawEvent]]:
     try:
         for event in events:
             yield
-            usage.check_events(len(found) + 1)
+            _check_events(usage, len(found) + 1)
             found.append(event)
     except FeedError as error:
         raise Problem(400, str(error)) from None
@@ -190,9 +191,21 @@ def _in_list(packed: bytes) -> tuple[int | None, bytes]:
     return None, packed
 
 
+def _check_events(usage: Usage, count: int) -> None:
+    """Check how many events a request has so far.
+
+    Raises:
+        Problem: 413 if that is too many.
+    """
+    most = usage.limits.events
+    if count > most:
+        told = f"the request has more than {most} events: send the rest in another one"
+        raise too_much("events", most, 413, told)
+
+
 def _too_deep(usage: Usage) -> Problem:
     most = usage.limits.nesting
-    return usage.refuse("nesting", 413, f"the body is nested deeper than {most} levels")
+    return too_much("nesting", most, 413, f"the body is nested deeper than {most} levels")
 
 
 def _is_deeper(value: Raw, most: int) -> bool:
