@@ -80,7 +80,7 @@ def test_applications_belong_to_the_user_of_the_token(people: People) -> None:
 
     assert errors == [None, None, "user: 'bob': this token adds applications as 'ann'"]
     found = people.served.client.get("/api/v1/apps/mine", headers=people.headers("ann")).json()
-    assert found["user"] == "ann"
+    assert found["item"]["user"] == "ann"
 
 
 def test_groups_are_those_of_the_token(people: People) -> None:
