@@ -45,6 +45,7 @@ async def _no_lease(asked: Asked, name: str) -> Problem:
     return await asked.service.look(read)
 
 
+# INPUT-9
 ENDPOINTS: Final = (
     Endpoint(
         "PUT",

@@ -156,6 +156,7 @@ class Leases:
     async def run(self, service: Service) -> None:
         """Remove nodes whose leases have run out, until this is cancelled or the service ends."""
         self._is_running = True
+        # INPUT-18
         for lease in self._leases.values():
             lease.renew()
         with suppress(ClosedSchedulerError):
