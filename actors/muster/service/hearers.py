@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 if TYPE_CHECKING:
+    from muster.service.input.leases import Leases
     from muster.service.ledger.ledger import Ledger
     from muster.service.roll import Roll
     from muster.service.streaming.tail import Tail
@@ -19,16 +20,18 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Hearers:
-    """Hears of every batch, and tells the others; only the ledger is kept with the store.
+    """Hears of every batch, and tells the others; the ledger and the leases are kept.
 
     Attributes:
         ledger: What was let in and decided, as far as lists need it.
         tail: The latest decisions.
+        leases: The leases of nodes.
         roll: All asks in the order in which they were added.
     """
 
     ledger: Ledger
     tail: Tail
+    leases: Leases
     roll: Roll
 
     def hear(
@@ -44,15 +47,18 @@ class Hearers:
         yield from self.ledger.hear(number, at_us, first, events, announced)
         self.roll.hear(events)
         yield from self.tail.hear(number, announced)
+        yield from self.leases.hear(first, events, announced)
 
     def save(self) -> Steps[Sequence[bytes]]:
-        """Return the state of the ledger."""
-        return (yield from self.ledger.save())
+        """Return the leases, and the state of the ledger."""
+        leases = self.leases.save()
+        return [leases, *(yield from self.ledger.save())]
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
-        """Load the ledger.
+        """Load the leases and the ledger.
 
         Raises:
             ValueError: If another version wrote it.
         """
-        yield from self.ledger.load(parts)
+        self.leases.load(parts[0] if parts else None)
+        yield from self.ledger.load(parts[1:])

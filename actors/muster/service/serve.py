@@ -24,6 +24,7 @@ from muster.service.front.tls import Certificate
 from muster.service.health import Health
 from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
+from muster.service.input.leases import Leases
 from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
@@ -128,6 +129,7 @@ class _Running:
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.roll = Roll()
         self.health = Health()
+        self.leases = Leases()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options)])
         self.door = self._door(make_app(self._service_now), hosts)
@@ -193,7 +195,7 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(ledger, self.broadcast.tail, self.roll),
+                companion=Hearers(ledger, self.broadcast.tail, self.leases, self.roll),
             ) as parts,
         ):
             statistics = parts.statistics()
@@ -223,7 +225,7 @@ class _Running:
             broadcast=self.broadcast,
             local=local,
             origin_us=parts.origin_us,
-            intake=open_intake(self.options.state),
+            intake=open_intake(self.options.state, self.leases),
             started_us=started_us,
         )
 
@@ -235,6 +237,7 @@ class _Running:
         reloader = Reloader(service, self.access, self.certificate, self._end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
+            nursery.start_soon(self.leases.run, service)
             if self._rereads is not None:
                 nursery.start_soon(reloader.run, self._rereads)
             if self.options.watch:
