@@ -21,8 +21,8 @@ from tests.actors.kept import Keeper
 
 GI: Final = 2**30
 
-ORIGIN_US: Final = (int(time.time()) - 86_400) * 1_000_000
-"""A day ago, to the second: a service that starts now goes on from there."""
+ORIGIN_US: Final = (int(time.time()) - 21_600) * 1_000_000
+"""Six hours ago, to the second: a service that starts now goes on from there."""
 
 CONFIG: Final = """
 partitions:

@@ -23,7 +23,7 @@ partitions:
         create: true
         parent: {name: fixed, value: root.prod, create: true}
         filter: {type: deny, users: [bob], groups: ["^x.*"]}
-      - {name: fixed, value: prod}
+      - {name: fixed, value: prod.late, create: true}
     queues:
       - name: root
         submitacl: "*"
@@ -110,7 +110,7 @@ def test_in_json_the_fields_have_capitals(served: Served) -> None:
             "Parent": above,
             "Filter": {"Type": "deny", "Users": ["bob"], "Groups": ["^x.*"]},
         },
-        {"Name": "fixed", "Value": "prod", "Filter": {"Type": ""}},
+        {"Name": "fixed", "Value": "prod.late", "Create": True, "Filter": {"Type": ""}},
     ]
     assert answer.json() == {
         "Partitions": [
@@ -156,7 +156,7 @@ def test_the_rules_are_those_obeyed(served: Served) -> None:
         },
         {
             "name": "fixed",
-            "parameters": {"create": "false", "queue": "prod", "qualified": "false"},
+            "parameters": {"create": "true", "queue": "prod.late", "qualified": "false"},
         },
     ]
     partition = served.client.get("/ws/v1/partitions").json()[0]
