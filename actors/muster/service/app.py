@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from muster.service.api import decisions, description, events, health, lists, logs
+from muster.service.api import config, decisions, description, events, health, lists, logs, why
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
 from muster.service.yunikorn.site import routes as yunikorn_routes
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
+    *config.ENDPOINTS,
     *lists.ENDPOINTS,
+    *why.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
     *health.ENDPOINTS,

@@ -28,6 +28,7 @@ from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
 from muster.service.local.opening import open_local, running_local, serve_jobs
+from muster.service.roll import Roll
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -99,9 +100,9 @@ async def serve(
         try:
             await running.run()
         except Exception as error:  # noqa: BLE001 - raised below, and not in a group
-            failure = error
-            if isinstance(error, (StoreError, BrokenSchedulerError)):
-                await running.fail(error)
+            failure = _alone(error)
+            if isinstance(failure, (StoreError, BrokenSchedulerError)):
+                await running.fail(failure)
         await running.server.drain(0)
     if failure is not None:
         try:
@@ -129,6 +130,7 @@ class _Running:
         )
         self.usage = Usage.of(options.limits)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
+        self.roll = Roll()
         self.health = Health()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options.listen)])
@@ -195,7 +197,7 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(ledger, self.broadcast.tail),
+                companion=Hearers(ledger, self.broadcast.tail, self.roll),
             ) as parts,
         ):
             statistics = parts.statistics()
@@ -217,6 +219,7 @@ class _Running:
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
             ledger=ledger,
+            roll=self.roll,
             access=self.access,
             options=self.options,
             usage=self.usage,
@@ -254,6 +257,13 @@ class _Running:
         self.health.is_ending = True
         self.broadcast.tail.close()
         await self.server.drain(_FAILED_S)
+
+
+def _alone(error: Exception) -> Exception:
+    """Return an exception without the groups that nurseries have put it into."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _names(listen: Sequence[str]) -> list[str]:

@@ -15,7 +15,6 @@ from muster.service.ledger.book import Book
 from muster.service.ledger.inputs import Inputs
 from muster.service.ledger.keeping import load_book, save_book
 from muster.service.ledger.outcomes import Outcomes
-from muster.service.reading.roll import Roll
 from muster_core.decisions import Announced, Kind
 from muster_core.structures.steps import in_pieces
 
@@ -39,7 +38,6 @@ class Ledger:
         batch: The number of the last batch that was announced.
         at_us: Its instant, in microseconds since the origin.
         seq: The number of the last decision that was announced.
-        roll: All asks in the order in which they were added.
         book: All entries.
     """
 
@@ -47,7 +45,6 @@ class Ledger:
         self.batch = 0
         self.at_us = 0
         self.seq = 0
-        self.roll = Roll()
         self.book = Book()
         self._wanted: trio.Event | None = None
 
@@ -102,7 +99,6 @@ class Ledger:
         /,
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
-        self.roll.hear(events)
         book = self.book
         book.history.pass_until(at_us)
         inputs, outcomes = Inputs(book), Outcomes(book)

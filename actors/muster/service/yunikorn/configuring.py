@@ -61,7 +61,7 @@ async def _text(asked: Asked) -> str:
 # REST-22
 async def validation(asked: Asked) -> Response:
     """Answer whether a configuration would be taken; nothing changes."""
-    body = await body_of(asked.request, asked.service.options.limits.body_bytes)
+    body = await body_of(asked.request)
     partition = asked.service.options.partition
 
     def check() -> Made:
