@@ -90,7 +90,11 @@ async def serve(
     bound = bind_all([*own, *others], protected=bool(options.tokens))
     async with trio.open_nursery() as nursery:
         # REST-25
-        fronts = [(one, running.door if one.address in own else running.site) for one in bound]
+        is_own = [any(one.address is address for address in own) for one in bound]
+        fronts = [
+            (one, running.door if own_door else running.site)
+            for one, own_door in zip(bound, is_own, strict=True)
+        ]
         await nursery.start(running.server.run, fronts, tls)
         running.urls = [one.url(scheme) for one in bound]
         listening(running.urls)
