@@ -179,6 +179,25 @@ def test_a_keeper_that_was_killed_while_there_was_no_service(tmp_path: Path) -> 
     assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
 
 
+def test_a_command_that_could_not_be_started_while_the_service_went(tmp_path: Path) -> None:
+    # LOCAL-3: the keeper has written it down, and nobody was there to hear of it.
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        served.kill()
+    keeper, first = keeper_of(tmp_path), pid_of(tmp_path)
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(first, signal.SIGKILL)
+    patiently(lambda: not runs(keeper) and not runs(first))
+    (record,) = (tmp_path / "state" / "jobs").iterdir()
+    (record / "result.json").write_text(json.dumps({"error": "no such program"}))
+    go(tmp_path, 0)
+    with serving(tmp_path) as served:
+        found = until(served.client, ask="k", kind="released", reason="completed")
+
+    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+
+
 def test_a_machine_that_has_started_again(tmp_path: Path) -> None:
     # LOCAL-8: the number of the process may be that of any other now.
     with serving(tmp_path) as served:

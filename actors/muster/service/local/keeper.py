@@ -97,6 +97,7 @@ def running(group: int) -> bool:
     return False
 
 
+# LOCAL-5
 class _Output:
     """The file with the output of a command, up to so many bytes."""
 
@@ -331,7 +332,7 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
     os._exit(127)
 
 
-# LOCAL-13
+# LOCAL-12
 def _take_identity(job: dict[str, Any]) -> None:
     """Become the user as whom the command runs."""
     identity = job["identity"]
