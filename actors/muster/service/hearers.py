@@ -9,6 +9,7 @@ import attrs
 
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
+    from muster.service.roll import Roll
     from muster.service.streaming.tail import Tail
     from muster_core.decisions import Announced
     from muster_core.events import Event
@@ -23,10 +24,12 @@ class Hearers:
     Attributes:
         ledger: What was let in and decided, as far as lists need it.
         tail: The latest decisions.
+        roll: All asks in the order in which they were added.
     """
 
     ledger: Ledger
     tail: Tail
+    roll: Roll
 
     def hear(
         self,
@@ -39,6 +42,7 @@ class Hearers:
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
         yield from self.ledger.hear(number, at_us, first, events, announced)
+        self.roll.hear(events)
         yield from self.tail.hear(number, announced)
 
     def save(self) -> Steps[Sequence[bytes]]:

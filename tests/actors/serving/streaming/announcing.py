@@ -7,6 +7,7 @@ from typing import Any, final
 
 import trio
 
+from muster.service.limits.counting import Slots
 from muster.service.streaming.broadcast import Broadcast
 from muster.service.streaming.event_stream import EventStream
 from muster_core.decisions import Announced, Decision, Kind
@@ -72,3 +73,8 @@ class Following:
     def seqs(self) -> list[int]:
         """The numbers of the decisions that came."""
         return [one.value["seq"] for one in self.sent if one.kind == "decision"]
+
+
+def slots(most: int) -> Slots:
+    """Return a limit on streams."""
+    return Slots("streams", most)

@@ -17,7 +17,7 @@ from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from tests.actors.kept import ONE, Keeper, S
-from tests.actors.serving.streaming.announcing import tell
+from tests.actors.serving.streaming.announcing import slots, tell
 
 BATCHES = 60
 PRUNED = 20
@@ -39,7 +39,7 @@ def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
 
 def open_broadcast(directory: Path | None, batches: list[KeptBatch], most: int) -> Broadcast:
     """Return a broadcast that has heard of batches, of which memory has the latest decisions."""
-    broadcast = Broadcast(directory, 100, 30.0)
+    broadcast = Broadcast(directory, slots(100), 30.0)
     broadcast.tail = Tail(most)
     for batch in batches:
         all_at_once(broadcast.tail.hear(batch.number, batch.decisions))
@@ -118,7 +118,7 @@ async def test_what_was_removed_from_the_store_is_gone(tmp_path: Path) -> None:
 
 
 async def test_without_a_store_only_memory_counts() -> None:
-    broadcast = Broadcast(None, 100, 30.0)
+    broadcast = Broadcast(None, slots(100), 30.0)
     broadcast.tail = Tail(1000)
     tell(broadcast, 5_000)
     first = broadcast.tail.first
@@ -155,7 +155,7 @@ async def test_a_stream_that_fell_behind_does_not_go_back(tmp_path: Path, lags: 
 
 
 async def test_there_are_not_more_streams_than_may_be() -> None:
-    broadcast = Broadcast(None, 2, 30.0)
+    broadcast = Broadcast(None, slots(2), 30.0)
     with broadcast.one_more():
         broadcast.check_room()
         with broadcast.one_more():
@@ -165,4 +165,4 @@ async def test_there_are_not_more_streams_than_may_be() -> None:
         broadcast.check_room()
 
     assert caught.value.status == 503
-    assert caught.value.headers == {"Retry-After": "5"}
+    assert caught.value.headers == {"Retry-After": "1"}

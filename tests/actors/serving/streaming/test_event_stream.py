@@ -13,12 +13,12 @@ from muster.service.streaming.broadcast import Broadcast
 from muster.service.streaming.event_stream import HEARTBEAT_S, EventStream
 from muster.service.streaming.tail import MOST
 from muster_core.decisions import Kind
-from tests.actors.serving.streaming.announcing import Following, tell
+from tests.actors.serving.streaming.announcing import Following, slots, tell
 
 
 @pytest.fixture
 async def broadcast() -> AsyncGenerator[Broadcast]:
-    made = Broadcast(None, 100, 30.0)
+    made = Broadcast(None, slots(100), 30.0)
     async with made.running(trio.Event()):
         yield made
 
@@ -46,7 +46,7 @@ async def test_it_sends_what_there_is_and_what_follows(
         await trio.sleep(0.1)
         assert client.seqs == list(range(11, 604))
         client.leaves.set()
-    assert broadcast.open == 0
+    assert broadcast.slots.in_use == 0
 
 
 async def test_it_ends_after_a_number_or_a_count(
@@ -154,7 +154,7 @@ async def test_who_does_not_read_at_all_is_cut_off(
 
     assert 30.0 <= trio.current_time() - before < 31.0
     assert broadcast.stalled == 1
-    assert broadcast.open == 0
+    assert broadcast.slots.in_use == 0
 
 
 async def test_who_reads_now_and_then_is_not_cut_off(
@@ -179,7 +179,7 @@ async def test_who_reads_now_and_then_is_not_cut_off(
 
 
 async def test_all_streams_end_with_the_service(autojump_clock: MockClock) -> None:
-    broadcast, ends = Broadcast(None, 100, 30.0), trio.Event()
+    broadcast, ends = Broadcast(None, slots(100), 30.0), trio.Event()
     clients = [Following() for _ in range(5)]
     async with broadcast.running(ends), trio.open_nursery() as nursery:
         for client in clients:
