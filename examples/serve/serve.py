@@ -45,7 +45,7 @@ To begin anew, remove {state} first.
 
 def main() -> int:
     """Start the service, submit the jobs the first time, and wait for Ctrl-C."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Run Muster on this machine, with a few jobs.")
     parser.add_argument("--state", type=Path, required=True, help="where the state is kept")
     parser.add_argument("--listen", default="127.0.0.1:9080", help="where the service listens")
     options = parser.parse_args()

@@ -85,10 +85,14 @@ def test_a_user_that_is_none() -> None:
         identities((("*", "no-such-user"),))
 
 
+def nobody(_uid: int) -> pwd.struct_passwd:
+    return pwd.getpwnam("nobody")
+
+
 def test_only_root_can_become_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     own = pwd.getpwall()[0].pw_uid + 4000
     monkeypatch.setattr(os, "geteuid", lambda: own)
-    monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.getpwnam("nobody"))
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
 
     with pytest.raises(RunAsError, match="only root can run commands as another user"):
         identities((("*", "root"),))

@@ -20,7 +20,7 @@ from muster_core.events import Outcome
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
-    from muster.service.local.options import LocalOptions
+    from muster.service.options import LocalOptions
     from muster_core.events import Work
 
 _COMPLETED: Final = Outcome.COMPLETED
@@ -120,8 +120,10 @@ class LocalBinder:
         await self._ready.wait()
         await self._end_earlier(allocation)
         identity = await self._identity(allocation)
+        job: Job | None = None
         with trio.CancelScope(shield=True):  # short; otherwise a job could get lost
             job = await self._start(allocation, work, identity)
+        assert job is not None, "a shield catches nothing"
         started()
         await self._follow(allocation, job)
 
@@ -251,6 +253,7 @@ class LocalBinder:
                 with trio.CancelScope(shield=True):
                     await self._end(job, is_closing=allocation.ending == "closing")
             raise
+        is_told = False
         with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
             result = await trio.to_thread.run_sync(job.result)
             if result is None or result.error is not None:

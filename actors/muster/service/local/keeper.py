@@ -288,6 +288,10 @@ def _ending(status: int | None) -> dict[str, Any]:
     return {"exit_status": os.WEXITSTATUS(status)}
 
 
+def _nothing(_number: int, _frame: object) -> None:
+    """Take a signal; that it came is read from the pipe."""
+
+
 def _signals() -> int:
     """Have signals written to a pipe; return the end from which they are read."""
     wakes, wake = os.pipe()
@@ -295,7 +299,7 @@ def _signals() -> int:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, _nothing)
     for number in _BACKGROUND:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
