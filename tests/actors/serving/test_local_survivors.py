@@ -117,6 +117,21 @@ def test_output_goes_on_where_it_was(tmp_path: Path) -> None:
     assert ends_of(found, "k") == [("completed", None)]
 
 
+def test_following_ends_with_the_service(tmp_path: Path) -> None:
+    # LOCAL-10: and does not hold it up.
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        with served.client.stream("GET", "/api/v1/asks/a/k/logs?follow=true") as response:
+            lines = response.iter_lines()
+            assert next(lines) == "began"
+            served.process.send_signal(signal.SIGTERM)
+            assert list(lines) == []
+        assert served.stop() == 0
+        assert runs(pid_of(tmp_path))
+    go(tmp_path, 0)
+
+
 def test_jobs_end_with_the_service_if_that_is_wanted(tmp_path: Path) -> None:
     # LOCAL-9
     with serving(tmp_path, "--end-jobs") as served:
