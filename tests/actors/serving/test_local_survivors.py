@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.serving.served import Served
+from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.test_local import runs
 from tests.actors.serving.working import (
     APP,
@@ -127,7 +127,7 @@ def test_following_ends_with_the_service(tmp_path: Path) -> None:
             assert next(lines) == "began"
             served.process.send_signal(signal.SIGTERM)
             assert list(lines) == []
-        assert served.stop() == 0
+        assert served.process.wait(PATIENCE_S) == 0
         assert runs(pid_of(tmp_path))
     go(tmp_path, 0)
 
