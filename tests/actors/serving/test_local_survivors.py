@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -29,9 +30,11 @@ from tests.actors.serving.working import (
     until,
 )
 
-# Waits for a file, and ends with the status in it.
+# Waits for a file, for two minutes at most, and ends with the status in it.
 UNTIL = (
-    "echo $$ > {0}/pid; echo began; until test -f {0}/go; do sleep 0.05; done; exit $(cat {0}/go)"
+    "echo $$ > {0}/pid; echo began; i=0;"
+    " until test -f {0}/go || test $i = 2400; do sleep 0.05; i=$((i + 1)); done;"
+    " exit $(cat {0}/go)"
 )
 
 
@@ -276,6 +279,37 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         while left(found := decisions(served.client)):
             until(served.client, len(ended(found)) + 1, kind="released")
     assert_as_told(found, (tmp_path / "trace").read_text().splitlines())
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
+def test_killed_while_many_end(tmp_path: Path) -> None:
+    # LOCAL-8: what was not let in when the service was killed is let in at the next start.
+    gate = tmp_path / "gate"
+    script = f"flock -s {gate} true; echo $MUSTER_ASK >> {tmp_path}/trace; exit 5"
+    for part in range(3):
+        with gate.open("w") as lock, serving(tmp_path) as served:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            many = [job(f"k{part}-{number}", script) for number in range(30)]
+            first = [node(30), APP] if part == 0 else []
+            submit(served.client, *first, *many)
+            until(served.client, 30 * (part + 1), kind="bound")
+            patiently(lambda: len(list((tmp_path / "state" / "jobs").glob("*/child.json"))) == 30)
+            last = decisions(served.client)[-1]["seq"]
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            pass_by(served, last, 5 * part + 1)
+            served.kill()
+        with serving(tmp_path) as served:
+            found = until(served.client, 30 * (part + 1), kind="released")
+
+    assert Counter(how for one in range(3) for how in all_ends(found, f"k{one}-")) == {
+        ("failed", "exit status 5"): 90
+    }
+    assert Counter((tmp_path / "trace").read_text().split()).most_common(1)[0][1] == 1
+
+
+def all_ends(found: list[Decision], beginning: str) -> list[tuple[str, str | None]]:
+    asks = {one["ask"] for one in ended(found) if one["ask"].startswith(beginning)}
+    return [how for ask in asks for how in ends_of(found, ask)]
 
 
 def pass_by(served: Served, after: int, many: int) -> None:
