@@ -284,7 +284,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
 def test_killed_while_many_end(tmp_path: Path) -> None:
     # LOCAL-8: what was not let in when the service was killed is let in at the next start.
-    gate = tmp_path / "gate"
+    gate, found = tmp_path / "gate", list[Decision]()
     script = f"flock -s {gate} true; echo $MUSTER_ASK >> {tmp_path}/trace; exit 5"
     for part in range(3):
         with gate.open("w") as lock, serving(tmp_path) as served:
