@@ -28,8 +28,8 @@ from muster.service.input.leases import Leases
 from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
-from muster.service.local.opening import open_local, running_local, serve_jobs
 from muster.service.roll import Roll
+from muster.service.running.commands import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
