@@ -27,6 +27,11 @@ CONSUMER = PROJECT / "tests" / "consumer"
 PROGRAMS = sorted(CONSUMER.glob("*.py"))
 ON_ASYNCIO = CONSUMER / "under_asyncio.py"
 
+#: Every marked line is a mistake; without the marks, type checkers say what is wrong.
+MIXED = CONSUMER / "mixed.py"
+MARK = re.compile(r"  # type: ignore\[[a-z-]+\]$", re.MULTILINE)
+UNMARKED = "unmarked.py"
+
 #: What the programs are checked with. Nothing of pyproject.toml: users have their own.
 PYRIGHT = """
 {"include": ["*.py"], "typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": true}
@@ -66,6 +71,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("consumer")
     for program in PROGRAMS:
         (folder / program.name).write_bytes(program.read_bytes())
+    text = MARK.sub("", MIXED.read_text(encoding="utf-8"))
+    (folder / UNMARKED).write_text(text, encoding="utf-8")
     (folder / "pyrightconfig.json").write_text(PYRIGHT, encoding="utf-8")
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n", encoding="utf-8")
     return folder
@@ -102,35 +109,42 @@ def test_wheel_runs_the_first_example(python: Path, folder: Path) -> None:
     assert status == 0, answer
 
 
-def test_mypy_objects_to_nothing_but_misuse(python: Path, folder: Path) -> None:
-    mypy = [sys.executable, "-m", "mypy", f"--python-executable={python}", "--cache-dir=cache"]
-
-    status, answer = said(*mypy, ".", cwd=folder)
-
-    assert status == 0, answer
-
-
-def test_pyright_objects_to_nothing_but_misuse(python: Path, folder: Path) -> None:
-    pyright = [sys.executable, "-m", "pyright", "--warnings", "--pythonpath", str(python)]
-
-    status, answer = said(*pyright, cwd=folder)
-
-    assert status == 0, answer
-
-
-MIXED = CONSUMER / "mixed.py"
-MARK = re.compile(r"  # type: ignore\[[a-z-]+\]$", re.MULTILINE)
+@pytest.fixture(scope="module")
+def mypy(python: Path, folder: Path) -> str:
+    """Give what mypy says about all programs: one run, as each reads all of Muster."""
+    options = [f"--python-executable={python}", "--no-error-summary", "--cache-dir=cache"]
+    status, answer = said(sys.executable, "-m", "mypy", *options, ".", cwd=folder)
+    assert status == 1, answer  # because of the mistakes without marks
+    return answer
 
 
 @pytest.fixture(scope="module")
-def unmarked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
-    """Write the mistakes without their marks, and give the lines where they stand."""
+def pyright(python: Path, folder: Path) -> str:
+    """Give what pyright says about all programs."""
+    options = ["--warnings", "--pythonpath", str(python)]
+    status, answer = said(sys.executable, "-m", "pyright", *options, cwd=folder)
+    assert status == 1, answer
+    return answer
+
+
+def files_in(answer: str) -> set[str]:
+    """Give the names of the files that a type checker objects to."""
+    return {Path(name).name for name in re.findall(r"^ *(\S+):\d+:", answer, re.MULTILINE)}
+
+
+def test_mypy_objects_to_nothing_but_misuse(mypy: str) -> None:
+    assert files_in(mypy) == {UNMARKED}, mypy
+
+
+def test_pyright_objects_to_nothing_but_misuse(pyright: str) -> None:
+    assert files_in(pyright) == {UNMARKED}, pyright
+
+
+@pytest.fixture(scope="module")
+def mistakes() -> list[int]:
+    """Give the lines of the mistakes."""
     text = MIXED.read_text(encoding="utf-8")
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
-    folder = tmp_path_factory.mktemp("mixed")
-    (folder / MIXED.name).write_text(MARK.sub("", text), encoding="utf-8")
-    (folder / "pyrightconfig.json").write_text(PYRIGHT, encoding="utf-8")
-    return folder, lines
+    return [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
 
 
 def names_apart(message: str) -> bool:
@@ -157,29 +171,21 @@ def messages(answer: str, line: str) -> dict[int, str]:
 
 
 def test_mypy_tells_the_allocations_of_trio_and_asyncio_apart(
-    python: Path, unmarked: tuple[Path, list[int]]
+    mypy: str, mistakes: list[int]
 ) -> None:
-    folder, lines = unmarked
-    mypy = [sys.executable, "-m", "mypy", f"--python-executable={python}", "--strict"]
+    found = messages(mypy, rf"{UNMARKED}:(\d+): ")
 
-    status, answer = said(*mypy, "--no-error-summary", "--cache-dir=cache", MIXED.name, cwd=folder)
-
-    found = messages(answer, rf"{MIXED.name}:(\d+): ")
-    assert (status, sorted(found)) == (1, lines), answer
-    assert [line for line in lines if not names_apart(found[line])] == [], answer
+    assert sorted(found) == mistakes, mypy
+    assert [line for line in mistakes if not names_apart(found[line])] == [], mypy
 
 
 def test_pyright_tells_the_allocations_of_trio_and_asyncio_apart(
-    python: Path, unmarked: tuple[Path, list[int]]
+    pyright: str, mistakes: list[int]
 ) -> None:
-    folder, lines = unmarked
-    pyright = [sys.executable, "-m", "pyright", "--pythonpath", str(python), MIXED.name]
+    found = messages(pyright, rf"{UNMARKED}:(\d+):")
 
-    status, answer = said(*pyright, cwd=folder)
-
-    found = messages(answer, rf"{MIXED.name}:(\d+):")
-    assert (status, sorted(found)) == (1, lines), answer
-    assert [line for line in lines if not names_apart(found[line])] == [], answer
+    assert sorted(found) == mistakes, pyright
+    assert [line for line in mistakes if not names_apart(found[line])] == [], pyright
 
 
 def used(programs: Iterable[Path]) -> set[str]:

@@ -30,6 +30,7 @@ from muster_core.values.events import (
     T_co,
     UpdateNode,
 )
+from muster_core.values.work import Work
 
 __all__ = [
     "AddApp",
@@ -58,4 +59,5 @@ __all__ = [
     "RemoveNode",
     "T_co",
     "UpdateNode",
+    "Work",
 ]

@@ -17,6 +17,7 @@ from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddNode, Event, RemoveAsk
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
+from tests.actors.store.program import put_checkpoint
 from tests.naive.harness import Marker, Step
 
 S = 1_000_000
@@ -92,7 +93,7 @@ class Keeper:
     def checkpoint(self) -> None:
         """Keep a checkpoint of the state after the last batch."""
         parts = all_at_once(state_in_parts(self.scheduler.facts()))
-        self._writer.put_checkpoint(self._number, parts)
+        put_checkpoint(self._writer, self._number, parts)
 
     def prune(self, before_us: int) -> None:
         """Remove batches before an instant that the newest checkpoint covers.

@@ -83,6 +83,9 @@ class History:
 
 def command(allocation: muster.Allocation) -> Command:
     """Say what is to run for an ask."""
+    assert_type(allocation.number, int)
+    if allocation.work is not None:
+        assert_type(allocation.work.command, tuple[str, ...] | str | None)
     return Command(["sleep", "1"], cwd="/", env={"NODE": allocation.node}, stdout="out")
 
 

@@ -24,6 +24,7 @@ from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddApp
 from muster_core.structures.steps import all_at_once
 from tests.actors.store.faults import library
+from tests.actors.store.program import put_checkpoint
 from tests.crash.accounts import Account, Batch, Heard, Kept
 from tests.crash.decided import faults_of_decisions
 from tests.crash.living import live
@@ -94,7 +95,7 @@ def warm_up(directory: Path) -> None:
     plain.settle(0)
     with StateWriter.create(directory, NewState("default", 0), durability="process") as writer:
         writer.append([row_of(1, 0, (AddApp("a", "root.q"),), plain.announced, 0)])
-        writer.put_checkpoint(1, all_at_once(state_in_parts(plain.facts())))
+        put_checkpoint(writer, 1, all_at_once(state_in_parts(plain.facts())))
     with StateReader(directory) as reader:
         (batch,) = reader.batches()
         assert (len(batch.events), len(batch.decisions)) == (1, len(plain.announced))

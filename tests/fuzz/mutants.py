@@ -239,7 +239,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an ask is tried once too often",
-        "muster._runtime.live_coordinator:LiveCoordinator._enter",
+        "muster._runtime.live_coordinator:LiveCoordinator._events_of",
         "self._tracker.count_failed_bind(ask, error, self._attempts)",
         "self._tracker.count_failed_bind(ask, error, self._attempts and self._attempts + 1)",
     ),

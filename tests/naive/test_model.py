@@ -26,37 +26,37 @@ from tests.share import share
 _ANY = scenarios() | gang_scenarios() | evictions() | operations() | back_offs()
 
 
-@share(0.2)
+@share(0.12)
 @given(scenarios())
 def test_invariants_hold_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks().after).run(scenario)
 
 
-@share(0.2)
+@share(0.12)
 @given(gang_scenarios())
 def test_invariants_hold_with_gangs_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
-@share(0.2)
+@share(0.12)
 @given(evictions())
 def test_invariants_hold_with_evictions_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
-@share(0.2)
+@share(0.12)
 @given(back_offs())
 def test_invariants_hold_with_back_offs_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
-@share(0.2)
+@share(0.12)
 @given(operations())
 def test_invariants_hold_with_an_operator_after_every_batch(scenario: list[Step]) -> None:
     Drive(NaiveScheduler(), _Checks(gangs=True).after).run(scenario)
 
 
-@share(0.2)
+@share(0.12)
 @given(_ANY)
 def test_the_same_scenario_gives_the_same_log(scenario: list[Step]) -> None:
     first, second = (Drive(NaiveScheduler()).run(scenario) for _ in range(2))

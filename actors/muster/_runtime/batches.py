@@ -47,7 +47,7 @@ from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snap
 from muster_core.structures.steps import all_at_once, freed, in_order, in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from muster._runtime.clients.calls import RequestKey
     from muster_core.coordinator.coordinator import Outcome
@@ -67,12 +67,14 @@ class KeptRequest:
     Attributes:
         key: Its key.
         first: The index of its first event, from 0, among all events that were let in.
-        count: How many events it had.
+        count: How many of its events were let in.
+        denied: Why others were not, by their index in the request.
     """
 
     key: RequestKey
     first: int
     count: int
+    denied: Mapping[int, str]
 
 
 @final
@@ -86,6 +88,7 @@ class Decided:
         events: Its events, if they are kept.
         announced: Its decisions.
         gangs: The names of the gangs that it may have changed.
+        partition: The partition that runs after it.
         first: The index of its first event, from 0, among all events that were let in.
         requests: The requests of clients whose events are in it.
     """
@@ -95,6 +98,7 @@ class Decided:
     events: Sequence[Event]
     announced: Sequence[Announced]
     gangs: set[str]
+    partition: str
     first: int = 0
     requests: Sequence[KeptRequest] = ()
 
@@ -326,7 +330,14 @@ class Batches:
         events: Sequence[Event] = ()
         if self._events is not None:
             events, self._events = self._events, []
-        return Decided(machine.batches, machine.now_us, events, outcome.announced, changed | heard)
+        return Decided(
+            machine.batches,
+            machine.now_us,
+            events,
+            outcome.announced,
+            changed | heard,
+            machine.configuration.partition,
+        )
 
     def _commit(self, outcome: Outcome) -> Steps[None]:
         """Send the commits to the owners."""

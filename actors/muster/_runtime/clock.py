@@ -61,6 +61,5 @@ class WallClock:
 
     async def wait_until_us(self, at_us: int) -> None:
         """Wait until ``at_us``, in microseconds since 1970 in UTC; also if the clock is set."""
-        # It looks at the clock again and again, as nobody tells that it was set.
-        while (left_us := at_us - self.now_us()) > 0:  # noqa: ASYNC110
+        while (left_us := at_us - self.now_us()) > 0:  # noqa: ASYNC110 - nobody tells if it is set
             await trio.sleep(min(left_us / MICROSECONDS, _LOOK_AGAIN_S))

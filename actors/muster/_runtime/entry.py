@@ -28,7 +28,7 @@ BOUND: Final = 1024
 class Entry(Generic[T]):
     """A bounded queue of requests."""
 
-    __slots__ = ("_is_closed", "_parked", "_taker", "_things")
+    __slots__ = ("_cause", "_is_closed", "_parked", "_taker", "_things")
 
     def __init__(self) -> None:
         self._things: deque[T] = deque()
@@ -36,6 +36,7 @@ class Entry(Generic[T]):
         self._parked: dict[trio.lowlevel.Task, T] = {}
         self._taker: trio.lowlevel.Task | None = None
         self._is_closed = False
+        self._cause: Exception | None = None
 
     # For callers
 
@@ -49,7 +50,7 @@ class Entry(Generic[T]):
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._is_closed:
-            raise closed()
+            raise closed(self._cause)
         if len(self._things) >= BOUND:
             await self._put_later(thing)
             return
@@ -67,11 +68,16 @@ class Entry(Generic[T]):
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def close(self) -> None:
-        """Refuse further requests; the coordinator can still take those inside."""
+    def close(self, cause: Exception | None = None) -> None:
+        """Refuse further requests; the coordinator can still take those inside.
+
+        Args:
+            cause: The error because of which it is closed, or None.
+        """
         self._is_closed = True
+        self._cause = self._cause or cause
         for task in self._parked:
-            trio.lowlevel.reschedule(task, outcome.Error(closed()))
+            trio.lowlevel.reschedule(task, outcome.Error(closed(self._cause)))
         self._parked.clear()
         self._wake()
 
@@ -109,6 +115,12 @@ class Entry(Generic[T]):
         return thing
 
 
-def closed() -> ClosedSchedulerError:
-    """Create the error of a call to a closed scheduler."""
-    return ClosedSchedulerError("the scheduler is closed")
+def closed(cause: Exception | None = None) -> ClosedSchedulerError:
+    """Create the error of a call to a closed scheduler.
+
+    Args:
+        cause: The error because of which it is closed, or None.
+    """
+    error = ClosedSchedulerError("the scheduler is closed")
+    error.__cause__ = cause
+    return error

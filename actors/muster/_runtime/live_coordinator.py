@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 
 import trio
 
-from muster._errors import ClosedSchedulerError, WorkFailedError
+from muster._errors import ClosedSchedulerError
 from muster._runtime.announcing.announcer import Announcement, Announcer, Outside
 from muster._runtime.announcing.journal import Blame, JournalWriter, Record
 from muster._runtime.batches import Batches, Decided, KeptRequest
@@ -24,6 +24,7 @@ from muster._runtime.clients.calls import (
     EndAllocation,
     Enter,
     Entered,
+    Guard,
     Note,
     Reading,
     SettleNow,
@@ -49,7 +50,6 @@ from muster_core.events import (
     BindFailed,
     Configure,
     Event,
-    Outcome,
     Release,
     RemoveAsk,
 )
@@ -66,8 +66,11 @@ if TYPE_CHECKING:
     from muster_core.snapshots import Statistics
     from muster_core.structures.steps import Steps
 
-# Looking up a member of an enum takes ten times as long.
-_WORK_FAILED: Final = Outcome.FAILED
+_NOWHERE: Final = -1
+"""The position of an event that was not let in."""
+
+_TOGETHER: Final = 256
+"""How many batches of the start are written in one transaction at most."""
 
 
 @final
@@ -146,6 +149,8 @@ class LiveCoordinator:
         self._announcer = (
             None if storage is None else Announcer(storage.write, self._outside, self._blame, pace)
         )
+        #: The batches of the start that are not handed to the announcer; None after the start.
+        self._gathered: list[Announcement] | None = None
         self._tracker = Tracker(
             machine, self._staged or Immediate(), all_bound=bindings is not None
         )
@@ -159,6 +164,8 @@ class LiveCoordinator:
         #: The index of the first event of this batch, and of each call in it.
         self._first_index = self._index
         self._firsts: dict[Call | Note, int] = {}
+        #: The messages of the events of each call that its guard did not let in, by their index.
+        self._denied: dict[Enter, dict[int, str]] = {}
         #: The numbers of the first and the last decision of this batch.
         self._seqs: tuple[int, int] | None = None
         #: The requests of clients in this batch that have a key.
@@ -196,9 +203,9 @@ class LiveCoordinator:
                 raise
             raise broken("coordinator", "", self._serving) from error
         finally:
-            self._entry.close()
+            self._entry.close(self._blame.error)
             for call in (*self._serving, *self._waiting()):
-                refuse(call)
+                refuse(call, self._blame.error)
             if self._announcer is None:
                 self._tell_end(ended)
             else:
@@ -240,6 +247,8 @@ class LiveCoordinator:
         announcer.start(self._nursery)
         self._nursery.start_soon(self._timekeeper.run)
         self._pace.start()
+        # Nobody waits for a batch of the start, so many of them share one commit.
+        self._gathered = []
         # Timers that came due while nobody ran go off before anything else.
         await self._batches.run_timers(self._now_us())
         first = self._first
@@ -248,6 +257,8 @@ class LiveCoordinator:
         elif storage.is_new:
             await self._run_batch(())
         await self._resume(bound)
+        await self._hand_over()
+        self._gathered = None
         await announcer.catch_up()
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
 
@@ -269,6 +280,7 @@ class LiveCoordinator:
         refusal = self._batches.machine.refusal_of(positions[0]) if positions else None
         if refusal is not None:
             if self._announcer is not None:
+                await self._hand_over()
                 await self._announcer.catch_up()
             with self._blame.taken():
                 raise RefusedError(refusal)
@@ -330,6 +342,7 @@ class LiveCoordinator:
         self._serving = []
         self._positions.clear()
         self._firsts.clear()
+        self._denied.clear()
         self._ended.clear()
         self._is_view_current = True
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
@@ -367,27 +380,45 @@ class LiveCoordinator:
                 call.answer.give(None)
         finally:
             if call is not None:
-                refuse(call)  # unless it was answered
+                refuse(call, self._blame.error)  # unless it was answered
 
     # Before the batch is closed
 
     async def _enter(self, call: Call | Note, now_us: int) -> None:
         """Submit the events of a call."""
+        events = await self._events_of(call)
+        if events is None:
+            return
+        positions = self._positions[call] = list[int]()
+        denied: dict[int, str] = {}
+        first, guard = self._index, call.guard if isinstance(call, Enter) else None
+        for event in events:
+            if self._pace.is_up():
+                await self._pace.rest()
+            if guard is not None and (message := await self._judge(event, guard)) is not None:
+                denied[len(positions)] = message
+                positions.append(_NOWHERE)
+            else:
+                positions.append(await self._let_in(event, now_us))
+        if isinstance(call, Enter):
+            self._note(call, first, denied)
+
+    async def _events_of(self, call: Call | Note) -> Sequence[Event] | None:
+        """Return the events of a call; None if it never has any."""
         match call:
             case Enter():
-                events: Sequence[Event] = call.events
                 self._is_view_current = False
-                self._note(call)
+                return call.events
             case EndAllocation(ask, held, outcome, message):
-                events = await self._end(ask, held, Release(ask.app, ask.name, outcome, message))
+                return await self._end(ask, held, Release(ask.app, ask.name, outcome, message))
             case WorkEnded(ask, held, failure):
-                events = await self._end(ask, held, _release(ask, failure))
+                events = await self._end(ask, held, call.release())
                 if events:
                     held.error = failure
+                return events
             case WithdrawAsk(ask):
                 await self._update_view()
-                there = self._tracker.has(ask)
-                events = [RemoveAsk(ask.app, ask.name)] if there else []
+                return [RemoveAsk(ask.app, ask.name)] if self._tracker.has(ask) else []
             case StartFailed(ask, held, error, counts):
                 events = await self._end(ask, held, BindFailed(ask.app, ask.name))
                 if (
@@ -395,20 +426,26 @@ class LiveCoordinator:
                     and counts
                     and self._tracker.count_failed_bind(ask, error, self._attempts)
                 ):
-                    events = [*events, RemoveAsk(ask.app, ask.name)]
+                    return [*events, RemoveAsk(ask.app, ask.name)]
+                return events
             case _:
-                return
-        positions = self._positions[call] = list[int]()
-        for event in events:
-            if self._pace.is_up():
-                await self._pace.rest()
-            positions.append(await self._let_in(event, now_us))
+                return None
 
-    def _note(self, call: Enter) -> None:
-        """Note where the events of a call are, before they are let in."""
-        self._firsts[call] = self._index
-        if call.request is not None:
-            self._requests.append(KeptRequest(call.request, self._index, len(call.events)))
+    async def _judge(self, event: Event, guard: Guard) -> str | None:
+        """Return why an event is not let in, or None."""
+        if guard.must_hear_first(event, self._batches.machine):
+            self._is_view_current = False
+            await self._update_view()
+        return guard.refusal(event, self._batches.machine)
+
+    def _note(self, call: Enter, first: int, denied: dict[int, str]) -> None:
+        """Note where the events of a call are, and which of them were not let in."""
+        count = self._index - first
+        self._firsts[call] = first
+        if denied:
+            self._denied[call] = denied
+        if call.request is not None and count:
+            self._requests.append(KeptRequest(call.request, first, count, denied))
 
     async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
         """Return the event that ends an allocation; nothing if the allocation has ended already.
@@ -466,8 +503,18 @@ class LiveCoordinator:
         if decided is not None:
             publish.append(partial(self._count, self._batches.machine.statistics()))
         announcement = Announcement(decided, publish, new, answers, calls)
-        if decided is not None or announcement.publish or answers:
+        if self._gathered is not None:
+            self._gathered.append(announcement)
+            if len(self._gathered) >= _TOGETHER:
+                await self._hand_over()
+        elif decided is not None or announcement.publish or answers:
             await self._announcer.put(announcement)
+
+    async def _hand_over(self) -> None:
+        """Hand the gathered batches of the start to the announcer."""
+        if self._announcer is not None and self._gathered:
+            gathered, self._gathered = self._gathered, []
+            await self._announcer.put(*gathered)
 
     def _count(self, statistics: Statistics) -> None:
         self._statistics = statistics
@@ -540,7 +587,11 @@ class LiveCoordinator:
 
     def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
         """Yield, for each event of a call, the error with which it was refused, or None."""
-        for position in self._positions[call]:
+        denied = self._denied.get(call, {}) if isinstance(call, Enter) else {}
+        for index, position in enumerate(self._positions[call]):
+            if position == _NOWHERE:
+                yield RefusedError(denied[index])
+                continue
             message = self._batches.machine.refusal_of(position)
             yield None if message is None else RefusedError(message)
 
@@ -556,15 +607,9 @@ class LiveCoordinator:
             ):
                 if isinstance(event, AddAsk) and refusal is None:
                     asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
-        batch = self._batches.machine.batches
-        return Entered(tuple(refusals), tuple(asks), self._firsts[call], batch, self._seqs)
-
-
-def _release(ask: TrackedAsk, failure: WorkFailedError | None) -> Release:
-    """Return the event that says how the work of an ask has ended."""
-    if failure is None:
-        return Release(ask.app, ask.name)
-    return Release(ask.app, ask.name, _WORK_FAILED, str(failure) or None)
+        is_in = any(position != _NOWHERE for position in self._positions[call])
+        batch, seqs = (self._batches.machine.batches, self._seqs) if is_in else (0, None)
+        return Entered(tuple(refusals), tuple(asks), self._firsts[call], batch, seqs)
 
 
 def _take(call: Call | Note) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from typing_extensions import override
 
 from muster_core.errors import EventError
-from muster_core.events import Outcome
+from muster_core.events import Outcome, Work
 
 if TYPE_CHECKING:
     from muster_core.decisions import Reason
@@ -30,10 +30,22 @@ class Allocation(ABC):
         queue: The path of the application's queue.
         resources: The resources that the ask holds, in base units.
         gang: The full name of the gang of the ask, or None.
+        number: The place of the bind in the order of all binds. No two allocations of a scheduler
+            have the same one, also after a restart with a store.
+        work: What the ask said is to run for it (``command``, ``env``, ``workdir``), or None.
     """
 
     def __init__(
-        self, *, app: str, ask: str, node: str, queue: str, resources: Resources, gang: str | None
+        self,
+        *,
+        app: str,
+        ask: str,
+        node: str,
+        queue: str,
+        resources: Resources,
+        gang: str | None,
+        number: int,
+        work: Work | None,
     ) -> None:
         self.app: Final = app
         self.ask: Final = ask
@@ -41,6 +53,8 @@ class Allocation(ABC):
         self.queue: Final = queue
         self.resources: Final = resources
         self.gang: Final = gang
+        self.number: Final = number
+        self.work: Final = work
 
     @property
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
 
@@ -19,6 +19,10 @@ class AskOptions(TypedDict, total=False):
         run_for: The ask completes by itself this long after it was bound, in seconds or as a
             duration such as ``1m30s``.
         retries: How often the ask is tried again after its work has failed; default 0.
+        command: What is to run for it: a program with its arguments, or a text for the shell. It
+            is kept and shown, as are the next two; a binder may run it.
+        env: Environment variables for the command.
+        workdir: The working folder of the command.
     """
 
     priority: int | None
@@ -29,6 +33,9 @@ class AskOptions(TypedDict, total=False):
     selector: Mapping[str, str] | None
     run_for: float | str | None
     retries: int | None
+    command: Sequence[str] | str | None
+    env: Mapping[str, str] | None
+    workdir: str | None
 
 
 _NAMES: Final = tuple(AskOptions.__annotations__)

@@ -189,7 +189,8 @@ async def open_parts(
     async def ring() -> None:
         await tell(TimeIsUp())
 
-    async with _storage(store, configuration.partition, clock, pace) as (used_clock, storage):
+    wanted = None if config is None else configuration.partition
+    async with _storage(store, wanted, clock, pace) as (used_clock, storage):
         # With a store, the configuration is input as any other, so that a replay has it, too.
         facts = None if storage is None else storage.facts
         first = configuration if storage is None else default_configuration()
@@ -217,15 +218,14 @@ async def open_parts(
 
 @asynccontextmanager
 async def _storage(
-    options: StoreOptions | None, partition: str, clock: Clock | None, pace: Pace
+    options: StoreOptions | None, partition: str | None, clock: Clock | None, pace: Pace
 ) -> AsyncGenerator[tuple[Clock, Storage | None], None]:
     """Open the store, if there is one; yield it with the clock to use."""
     if options is None:
         yield TrioClock() if clock is None else clock, None
         return
     used = WallClock() if clock is None else clock
-    # Whoever keeps nothing does not wait for the import of what a store needs.
-    from muster._runtime.storing.storage import open_storage  # noqa: PLC0415
+    from muster._runtime.storing.storage import open_storage  # noqa: PLC0415 - only who keeps state
 
     async with open_storage(options, partition, used, pace) as storage:
         yield used, storage
@@ -245,8 +245,8 @@ def store_options(
     if durability not in get_args(Durability):
         msg = f"durability: {durability!r}: must be one of {', '.join(get_args(Durability))}"
         raise EventError(msg)
-    if checkpoint_every < 1:
-        msg = f"checkpoint_every: {checkpoint_every!r} events: must be 1 or more"
+    if type(checkpoint_every) is not int or checkpoint_every < 1:
+        msg = f"checkpoint_every: {checkpoint_every!r} events: must be a whole number, 1 or more"
         raise EventError(msg)
     try:
         keep_us = None if keep is None else _span_us(keep)
@@ -258,10 +258,26 @@ def store_options(
         raise EventError(msg)
     if store is None:
         return None
-    if not os.fspath(store):
+    return StoreOptions(_folder(store), durability, checkpoint_every, keep_us)
+
+
+def _folder(store: object) -> Path:
+    """Return the state directory.
+
+    Raises:
+        EventError: If it cannot be the name of a folder.
+    """
+    name: object = os.fspath(store) if isinstance(store, (str, PathLike)) else None
+    if not isinstance(name, str):
+        msg = f"store: {store!r}: must be the name of a folder"
+        raise EventError(msg)
+    if not name:
         msg = "store: the name of the folder is empty"
         raise EventError(msg)
-    return StoreOptions(Path(store), durability, checkpoint_every, keep_us)
+    if "\0" in name:
+        msg = f"store: {name!r}: the name of a folder has no character 0"
+        raise EventError(msg)
+    return Path(name)
 
 
 def _span_us(written: float | str) -> int:
@@ -275,9 +291,11 @@ def _span_us(written: float | str) -> int:
 
 
 def _check_limits(timeout: float, attempts: int | None) -> None:
-    if not timeout > 0:
-        msg = f"bind_timeout: {timeout!r} seconds: must be above 0"
+    if type(timeout) not in {int, float} or not timeout > 0:
+        msg = f"bind_timeout: {timeout!r} seconds: must be a number above 0"
         raise EventError(msg)
-    if attempts is not None and attempts < 1:
-        msg = f"bind_attempts: {attempts!r}: must be 1 or more, or None for no limit"
+    if attempts is not None and (type(attempts) is not int or attempts < 1):
+        msg = (
+            f"bind_attempts: {attempts!r}: must be a whole number, 1 or more, or None for no limit"
+        )
         raise EventError(msg)

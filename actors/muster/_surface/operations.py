@@ -76,6 +76,7 @@ class Operations:
         *,
         attributes: Mapping[str, str] | None = None,
         schedulable: bool = True,
+        lease: float | str | None = None,
     ) -> None:
         """Add a node.
 
@@ -84,6 +85,8 @@ class Operations:
             capacity: Its resources, as in a feed: ``{"vcore": 8, "memory": "32Gi"}``.
             attributes: Its attributes, which selectors of asks name.
             schedulable: Whether Muster may place asks on it.
+            lease: How long ``muster serve`` keeps the node without a renewal, in seconds or as a
+                duration such as ``30s``. A scheduler in a program only keeps it in its store.
 
         Raises:
             EventError: If a value is invalid.
@@ -97,6 +100,7 @@ class Operations:
                 capacity=capacity,
                 attributes=attributes,
                 schedulable=schedulable,
+                lease=lease,
             )
         )
 

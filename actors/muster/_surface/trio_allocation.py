@@ -43,6 +43,8 @@ class TrioAllocation(Allocation):
             queue=tracked.queue,
             resources=tracked.resources,
             gang=tracked.gang,
+            number=held.number,
+            work=tracked.work,
         )
         self._client = client
         self._tracked = tracked

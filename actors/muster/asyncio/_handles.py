@@ -33,6 +33,8 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
             queue=inner.queue,
             resources=inner.resources,
             gang=inner.gang,
+            number=inner.number,
+            work=inner.work,
         )
 
     @property

@@ -17,7 +17,7 @@ from muster.cli._options import (
     name_of,
     print_json,
 )
-from muster.cli._sources import Instant, as_time, since_option
+from muster.cli._sources import Instant, as_time, since_option, span_of
 from muster.export import Exported, export
 from muster.feeds import Encoding, FeedError, convert, is_directory, origin_of
 
@@ -133,12 +133,12 @@ def _export(
         FeedError: If it cannot be read or written.
         click.UsageError: If an instant is not possible.
     """
-    origin_us = origin_of(directory)
+    since_us, until_us = span_of(since, until, origin_of(directory))
     return export(
         directory,
         target,
-        since_us=None if since is None else since.since(origin_us, "--since"),
-        until_us=None if until is None else until.since(origin_us, "--until"),
+        since_us=since_us,
+        until_us=until_us,
         expects=expects,
         encoding=encoding,
     )

@@ -22,7 +22,7 @@ PIPE_CLOSED: Final = 141
 """The exit status after the reader of a pipe has closed it, as if SIGPIPE had ended the program."""
 
 # A module is imported only when its command is used or all commands are listed.
-_COMMANDS: Final = (
+_OFFLINE: Final = (
     "replay",
     "check",
     "explain",
@@ -31,7 +31,18 @@ _COMMANDS: Final = (
     "convert",
     "store",
     "serve",
+    "token",
 )
+_COMMANDS: Final = {
+    **{name: (f"muster.cli._{name}", "command") for name in _OFFLINE},
+    "get": ("muster.cli._clients.get", "command"),
+    "submit": ("muster.cli._clients.submit", "command"),
+    "why": ("muster.cli._clients.why", "command"),
+    "cancel": ("muster.cli._clients.changes", "cancel"),
+    "drain": ("muster.cli._clients.changes", "drain"),
+    "decisions": ("muster.cli._clients.decisions", "command"),
+}
+"""For each command its module, and its name there."""
 
 
 @final
@@ -46,7 +57,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = importlib.import_module(f"muster.cli._{cmd_name}").command
+        module, name = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
 

@@ -13,6 +13,7 @@ import click
 
 from muster.cli._options import as_instant
 from muster.feeds import FeedItem, KeptFeed, is_directory, origin_of, read_feed
+from muster_core.decisions import seconds
 
 LARGEST_INT64: Final = 2**63 - 1
 """The last instant that a state directory can hold, in microseconds."""
@@ -86,6 +87,28 @@ def as_time(
     return Instant((date - _EPOCH) // _MICROSECOND, is_date=True)
 
 
+# COMMAND-14
+def span_of(
+    since: Instant | None, until: Instant | None, origin_us: int | None
+) -> tuple[int | None, int | None]:
+    """Return the instants of ``--since`` and ``--until`` in microseconds since the start.
+
+    Args:
+        since: Where to begin, or None.
+        until: Where to end, or None.
+        origin_us: See :meth:`Instant.since`.
+
+    Raises:
+        click.UsageError: If one is not possible, or the end is before the beginning.
+    """
+    since_us = None if since is None else since.since(origin_us, "--since")
+    until_us = None if until is None else until.since(origin_us, "--until")
+    if since_us is not None and until_us is not None and until_us < since_us:
+        msg = f"--until: {seconds(until_us)} s is before --since, {seconds(since_us)} s"
+        raise click.UsageError(msg)
+    return since_us, until_us
+
+
 def since_option(help_text: str) -> Callable[[Function], Function]:
     """Add ``--since`` to a command."""
     return click.option(
@@ -150,12 +173,8 @@ def opened(
         yield Source(read(name))
         return
     origin_us = origin_of(name)
-    with KeptFeed(
-        name,
-        since_us=None if since is None else since.since(origin_us, "--since"),
-        until_us=None if until is None else until.since(origin_us, "--until"),
-        exact=exact,
-    ) as kept:
+    since_us, until_us = span_of(since, until, origin_us)
+    with KeptFeed(name, since_us=since_us, until_us=until_us, exact=exact) as kept:
         yield Source(kept.items(), kept.facts, origin_us, kept)
 
 

@@ -119,7 +119,8 @@ class Comparison:
             if announced.decision.kind is _REJECTED:
                 index, line = side.place_of(announced)
                 message = announced.decision.message or ""
-                self._refusals.add(number, Remark(index or 0, line, message))
+                remark = Remark(index or 0, line, message)
+                self._refusals.add(number, remark, is_end=side.is_end(announced))
                 for app in side.apps_of(announced):
                     self._matches.refused(number, app)
 

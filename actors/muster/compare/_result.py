@@ -137,6 +137,9 @@ class Refusals:
             refusal of each side.
         first_a: The first events that only the first side refuses, likewise.
         first_b: The first events that only the second side refuses, likewise.
+        ends_a: How many of ``only_a`` would have ended the work of an ask (`release`,
+            `bind_failed`), which is not bound there at that instant.
+        ends_b: How many of ``only_b``, likewise.
     """
 
     both: int
@@ -145,6 +148,8 @@ class Refusals:
     first_both: tuple[tuple[Remark, Remark], ...]
     first_a: tuple[Remark, ...]
     first_b: tuple[Remark, ...]
+    ends_a: int = 0
+    ends_b: int = 0
 
 
 @final

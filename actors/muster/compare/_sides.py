@@ -19,7 +19,7 @@ from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced
 from muster_core.errors import RefusedError
-from muster_core.events import AddApp, Apply, Configure, Event, PodObject
+from muster_core.events import AddApp, Apply, BindFailed, Configure, Event, PodObject, Release
 from muster_core.facts import Facts
 
 _Place = tuple[int | None, int | None]
@@ -59,6 +59,10 @@ class Side(Protocol):
 
     def apps_of(self, announced: Announced, /) -> Sequence[str]:
         """Return the applications that a refused event of the last batch would have added."""
+        ...
+
+    def is_end(self, announced: Announced, /) -> bool:
+        """Return whether a refused event of the last batch would have ended the work of an ask."""
         ...
 
     def forget_places(self) -> None:
@@ -115,6 +119,9 @@ class FeedSide:
         self._batch: list[Announced] = []
         #: The applications that events add, by index: of the open batch, and of the last one.
         self._bringing: dict[int, Sequence[str]] = {}
+        #: The events of the last batch, and of this one, that end the work of an ask, by index.
+        self._ended: set[int] = set()
+        self._ending: set[int] = set()
         self._brought: dict[int, Sequence[str]] = {}
         #: The positions of the events in the input, and their indexes and lines (0: no line).
         self._entered: array[int] | None = array("q")
@@ -177,6 +184,8 @@ class FeedSide:
         apps = _apps_of(item.content)
         if apps:
             self._bringing[item.index] = apps
+        elif isinstance(item.content, Release | BindFailed):
+            self._ending.add(item.index)
         if self._entered is not None:
             self._entered.append(self.machine.entered)
             self._places[0].append(item.index)
@@ -186,6 +195,7 @@ class FeedSide:
     def _taken(self) -> Sequence[Announced]:
         self._batch, self._scheduler.announced = self._scheduler.announced, []
         self._brought, self._bringing = self._bringing, {}
+        self._ended, self._ending = self._ending, set()
         return self._batch
 
     def place_of(self, announced: Announced) -> _Place:
@@ -208,6 +218,10 @@ class FeedSide:
         """Return the applications that a refused event of the last batch would have added."""
         index = announced.decision.index
         return () if index is None else self._brought.get(index, ())
+
+    def is_end(self, announced: Announced, /) -> bool:
+        """Return whether a refused event of the last batch would have ended the work of an ask."""
+        return announced.decision.index in self._ended
 
     def forget_places(self) -> None:
         """Free the memory that :meth:`place_of` needs; it is not called any more."""
@@ -307,6 +321,10 @@ class LogSide:
     def apps_of(self, _announced: Announced, /) -> Sequence[str]:
         """Return nothing: in a log, a refusal does not name what was refused."""
         return ()
+
+    def is_end(self, _announced: Announced, /) -> bool:
+        """Return False, likewise."""
+        return False
 
     def forget_places(self) -> None:
         """Do nothing: a log keeps no places."""

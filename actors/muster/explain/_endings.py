@@ -42,18 +42,37 @@ def may_end_for(item: FeedItem, reason: Reason | None) -> bool:
             return reason not in {_COMPLETED, _FAILED}
 
 
-def how_it_ended(item: FeedItem | None, *, completed: bool) -> str:
+def gives_up(item: FeedItem | None, failed: FeedItem | None) -> bool:
+    """Return whether an event that ends an ask gives it up, as its work could not be started.
+
+    Args:
+        item: The event, or None.
+        failed: The last `bind_failed` of the ask, or None.
+    """
+    # A scheduler with `bind_attempts` lets the two in one behind the other.
+    return (
+        item is not None
+        and failed is not None
+        and isinstance(item.content, RemoveAsk)
+        and (item.index, item.at_us) == (failed.index + 1, failed.at_us)
+    )
+
+
+def how_it_ended(item: FeedItem | None, *, completed: bool, given_up: bool = False) -> str:
     """Return what ended an ask, in words.
 
     Args:
         item: The event that ended it, or None if no event did.
         completed: Whether the ask has completed, and was not removed.
+        given_up: Whether it was given up, as its work could not be started.
     """
     match None if item is None else item.content:
         case Release(message=str(message)):
             return f"by `release`: {message}"
         case Release():
             return "by `release`"
+        case RemoveAsk() if given_up:
+            return "by `remove_ask`, given up as its work could not be started"
         case RemoveAsk():
             return "by `remove_ask`"
         case RemoveApp():

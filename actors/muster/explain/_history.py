@@ -8,11 +8,11 @@ from typing import Final, final
 
 import attrs
 
-from muster.explain._endings import how_it_ended, may_end, may_end_for
+from muster.explain._endings import gives_up, how_it_ended, may_end, may_end_for
 from muster.explain._names import Names
 from muster.feeds import FeedItem, Refused
 from muster_core.decisions import Announced, Decision, Kind, Reason
-from muster_core.events import AddApp, AddAsk, Apply, PodObject
+from muster_core.events import AddApp, AddAsk, Apply, BindFailed, PodObject
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace, AskSnapshot
 
@@ -153,6 +153,8 @@ class History:
         self._refusals: list[_Refusal] = []
         self._end: Announced | None = None
         self._end_item: FeedItem | None = None
+        #: The last event that says that its work could not be started.
+        self._failed: FeedItem | None = None
         #: The events of the batch that may end the ask.
         self._enders: list[FeedItem] = []
         self.names = Names(app)
@@ -176,6 +178,8 @@ class History:
         if may_end(item, self.app, self.ask):
             self._enders.append(item)
         match item.content:
+            case BindFailed(app=self.app, ask=self.ask):
+                self._failed = item
             case AddApp(app=self.app):
                 self._open.append(_Arrival(item, None))
             case Refused():
@@ -296,7 +300,11 @@ class History:
                 at_us,
                 decision.node,
                 decision.queue,
-                message=how_it_ended(self._end_item, completed=fate is Fate.COMPLETED),
+                message=how_it_ended(
+                    self._end_item,
+                    completed=fate is Fate.COMPLETED,
+                    given_up=gives_up(self._end_item, self._failed),
+                ),
                 index=index,
                 line=line,
                 ended_by=self._end_item,

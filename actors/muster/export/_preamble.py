@@ -49,7 +49,7 @@ _MOST: Final = 5
 """How many refusals are told."""
 
 _SHORTER: Final = "asks run only as long as was left, also if they run again"
-_PLAINER: Final = "bound asks lose their `run_for`, `retries` or `node`"
+_PLAINER: Final = "bound asks lose their `run_for`, `retries`, `node` or `command`"
 _TAMER: Final = "asks may preempt, and no priority class says so"
 
 _Held = tuple[str, Allocation]
@@ -228,7 +228,8 @@ class _State:
     def _is_a_pod(self, event: AddAsk, held: Allocation) -> bool:
         node = self._nodes[held.node]
         fits = held.ask.shape.matches(node.name, dict(node.attributes))
-        if event.run_for_us is None and not event.retries and event.node is None:
+        is_plain = event.run_for_us is None and not event.retries and event.node is None
+        if is_plain and event.work is None:
             return True
         if fits and event.gang not in self._few:
             return False
@@ -286,5 +287,5 @@ def _app(app: AppFacts) -> AddApp:
 
 def _pod(event: AddAsk, node: str) -> Apply:
     """Return a Pod that is bound from the start."""
-    plain = attrs.evolve(event, node=None, run_for_us=None, retries=0)
+    plain = attrs.evolve(event, node=None, run_for_us=None, retries=0, work=None)
     return Apply((Manifest(PodObject(event.app, event.ask, ask=plain, node=node)),))

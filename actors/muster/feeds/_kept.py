@@ -72,7 +72,7 @@ class KeptFeed:
 
     Raises:
         FeedError: If it is no state directory, if it is damaged or of another format, if it
-            cannot be read, or if what came at ``since_us`` was removed.
+            cannot be read, or if what came at ``since_us`` or ``until_us`` was removed.
     """
 
     def __init__(
@@ -94,6 +94,7 @@ class KeptFeed:
                     self.last = min(self.last, self._reader.batch_at(until_us))
                 self.origin_us = self._reader.meta.origin_us
                 self.after, self.facts = self._beginning(since_us)
+                self.check_span(since_us, until_us)
                 if since_us is not None and exact:
                     self._forward(since_us)
             except BaseException:
@@ -120,11 +121,6 @@ class KeptFeed:
         """The file, for messages."""
         return self._reader.path
 
-    @property
-    def begins_at_us(self) -> int:
-        """The instant at which it begins, in microseconds since the origin."""
-        return 0 if self.facts is None else self.facts.coordinator.now_us
-
     # COMMAND-12
     def _beginning(self, since_us: int | None) -> tuple[int, Facts | None]:
         """Return the batch after which the feed can begin, and the state there."""
@@ -134,21 +130,36 @@ class KeptFeed:
             found = reader.newest_checkpoint(min(self.last, reader.batch_at(since_us - 1)))
             if found is not None and found.batch >= first and found.batch:
                 return found.batch, self._facts(found.batch, found.parts)
-        if not first:
-            return 0, None
-        after, facts = self._first_checkpoint(first)
-        if since_us is not None and since_us <= facts.coordinator.now_us:
+        return self._first_checkpoint(first) if first else (0, None)
+
+    # COMMAND-14
+    def check_span(self, since_us: int | None, until_us: int | None) -> None:
+        """Check that what came at the beginning and at the end was not removed.
+
+        Args:
+            since_us: The instant at which to begin, in microseconds since the origin, or None.
+            until_us: The last instant, likewise.
+
+        Raises:
+            FeedError: If one of them is not possible.
+        """
+        if self.facts is None:
+            return
+        begins_us = self.facts.coordinator.now_us
+        if (since_us is not None and since_us <= begins_us) or (
+            until_us is not None and until_us < begins_us
+        ):
+            first = self._reader.meta.anchor.batch
             what = f"batches up to {first} were removed, and the state is known only after"
-            at = seconds(facts.coordinator.now_us)
-            raise StoreError(f"{what} batch {after}, at {at} s: begin later", reader.path)
-        return after, facts
+            begins = f"batch {self.after}, at {seconds(begins_us)} s"
+            raise FeedError(str(self.path), f"{what} {begins}: choose a later time")
 
     def _first_checkpoint(self, first: int) -> tuple[int, Facts]:
         """Return the batch and the state of the first checkpoint that is whole."""
         reader = self._reader
         broken: list[str] = []
         for one in reader.checkpoints():
-            if one.complete and one.batch <= self.last:
+            if one.complete:
                 try:
                     return one.batch, self._facts(one.batch, tuple(reader.checkpoint(one.batch)))
                 except StoreError as error:

@@ -13,6 +13,7 @@ import attrs
 from muster.feeds._configure import CONFIGURE_FIELDS, Origin, Values, configure
 from muster.feeds._expect import EXPECT_FIELDS, Expect
 from muster.feeds._fields.collections import NAMES, RESOURCES, SOME_RESOURCES, WORDS
+from muster.feeds._fields.commands import COMMAND, ENV, WORK_FIELDS, WORKDIR, work_of
 from muster.feeds._fields.gangs import GANG, GROUPS, MEMBERS, MODE
 from muster.feeds._fields.numbers import BOOLEAN, COUNT, DURATION, INSTANT, INT32, TALLY, integer
 from muster.feeds._fields.outcomes import OUTCOME
@@ -79,8 +80,15 @@ def _made(make: Callable[..., Content]) -> Callable[[Values, Origin], Content]:
     return lambda values, _origin: make(**values)
 
 
+_ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
+"""The fields of ``add_ask`` that are parts of a field of the event."""
+
+
 def _add_ask(values: Values, origin: Origin) -> Content:
-    kept = {name: value for name, value in values.items() if name != "annotations"}
+    kept = {name: value for name, value in values.items() if name not in _ASIDE}
+    work = work_of(values)
+    if work is not None:
+        kept["work"] = work
     marks, gang = values.get("annotations"), values.get("gang")
     if isinstance(marks, Marks) and marks.sayings:
         member = membership(spoken({"annotations": marks}), cast("str | None", gang))
@@ -129,6 +137,12 @@ _TABLE: Final = (
             field("capacity", RESOURCES, "its resources", required=True),
             _ATTRIBUTES,
             _SCHEDULABLE,
+            field(
+                "lease",
+                DURATION,
+                "a service removes the node this long after the last renewal; default: never",
+                attribute="lease_us",
+            ),
         ),
         _made(AddNode),
     ),
@@ -191,6 +205,13 @@ _TABLE: Final = (
                 TALLY,
                 "how often it is tried again after its work has failed; default 0",
             ),
+            field(
+                "command",
+                COMMAND,
+                "what is to run: a program with its arguments, or a text for the shell",
+            ),
+            field("env", ENV, "environment variables for the command"),
+            field("workdir", WORKDIR, "the working folder of the command"),
         ),
         _add_ask,
     ),

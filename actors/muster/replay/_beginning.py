@@ -119,4 +119,5 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
         run_for_us=ask.run_for_us,
         gang=ask.gang,
         retries=ask.retries,
+        work=ask.work,
     )

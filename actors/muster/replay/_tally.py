@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Final, final
 
-from muster.feeds import FeedItem
+from muster.feeds import FeedItem, Settle
 from muster.replay._beginning import Beginning
 from muster.replay._census import Census, LiveAsk
 from muster.replay._reading import FeedWarning, Reading
@@ -142,15 +142,20 @@ class Tally:
     The driver calls :meth:`saw` with every item before it submits the item. Other threads may
     read the counters while the replay runs.
 
+    Args:
+        counts_settles: Whether a ``settle`` counts as an event. False for a state directory, where
+            each batch ends with one that nobody has sent.
+
     Attributes:
-        events: How many items were read.
+        events: How many events were read.
         at_us: The instant of the last item or batch, in microseconds since the start.
         decisions: How many decisions were announced.
         refused: How many events were refused.
         warnings: How many warnings were given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, counts_settles: bool = True) -> None:
+        self._counts_settles = counts_settles
         self.events = 0
         self.at_us = 0
         self._began_us = 0
@@ -199,7 +204,8 @@ class Tally:
 
     def saw(self, item: FeedItem) -> None:
         """Record an item that is about to be submitted."""
-        self.events += 1
+        if self._counts_settles or not isinstance(item.content, Settle):
+            self.events += 1
         self.at_us = item.at_us
         self._reading.saw(item)
         self._census.saw(item)

@@ -34,17 +34,20 @@ def make_app(service: Callable[[], Service]) -> Starlette:
     Args:
         service: Returns the running service.
     """
-    return Starlette(
-        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _refused}
+    app = Starlette(
+        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _no_such}
     )
+    app.router.redirect_slashes = False
+    return app
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    """Return the response for a path or a method that is unknown."""
-    assert isinstance(error, HTTPException), f"{error!r} is handled here"
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        told = f"{request.method} is no method here; there are: {allowed}"
-    else:
-        told = f"there is nothing at {request.url.path[:200]!r}"
+async def _no_such(request: Request, error: Exception) -> Response:
+    """Return the response for a path or a method that there is not."""
+    assert isinstance(error, HTTPException), error
+    path = request.scope["path"]
+    told = (
+        f"{request.method} is not for {path!r}"
+        if error.status_code == 405
+        else (f"there is nothing at {path!r}")
+    )
     return Problem(error.status_code, told, headers=error.headers).response()

@@ -28,6 +28,7 @@ class Limits:
         write_s: How long a client may read nothing of what is sent to it, in seconds.
         head_bytes: The longest head of a request, in bytes.
         head_s: How long the head of a request may take to arrive, in seconds.
+        body_s: How long the body of a request may take to arrive, in seconds.
         idle_s: How long a connection may be idle, in seconds.
         calls: The most calls that wait at the entry of the scheduler.
     """
@@ -40,6 +41,7 @@ class Limits:
     write_s: float = 30.0
     head_bytes: int = 64 * 1024
     head_s: float = 10.0
+    body_s: float = 120.0
     idle_s: float = 75.0
     calls: int = 1_024
 

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, final
 
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.config import Config
-from hypercorn.trio.run import worker_serve
 
+from muster._errors import BrokenSchedulerError, StoreError
 from muster._runtime.clock import WallClock
 from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
 from muster._surface.open import open_parts, store_options
 from muster._surface.scheduler import Scheduler
+from muster.service.access.bearer import TokenAccess
 from muster.service.access.who import OpenAccess
 from muster.service.app import make_app
+from muster.service.front.addresses import Address, bind_all
+from muster.service.front.door import Door
+from muster.service.front.hosts import Hosts
+from muster.service.front.server import Server
+from muster.service.front.tls import Certificate
+from muster.service.health import Health
 from muster.service.hearers import Hearers
+from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
+from muster.service.limits.counting import Usage
+from muster.service.limits.streams import Streams
+from muster.service.running.files import make_room
+from muster.service.running.heartbeat import beat
+from muster.service.running.reload import Reloader
 from muster.service.state import Service
 from muster.service.streaming.broadcast import Broadcast
 
 if TYPE_CHECKING:
-    from hypercorn.typing import ASGIFramework
-
+    from muster._surface.open import Parts
     from muster.service.options import ServeOptions
+
+_LOG: Final = logging.getLogger("muster.service")
+
+ANSWER_S: Final = 5.0
+"""How long requests under way may take when the service ends, in seconds."""
+
+END_S: Final = 8.5
+"""When the end goes on without a checkpoint, in seconds after it began."""
+
+_FAILED_S: Final = 2.0
+"""How long it is told that the scheduler has failed, in seconds."""
+
+_CHANGE: Final = {"fields": {"what": "change"}}
+
+_ANY: Final = ("0.0.0.0", "::", "*")
 
 
 async def serve(
@@ -32,68 +58,171 @@ async def serve(
     *,
     ends: trio.Event,
     listening: Callable[[Sequence[str]], None],
+    rereads: trio.MemoryReceiveChannel[None] | None = None,
 ) -> None:
     """Run the service until it is told to end.
 
     Args:
         options: What it is started with.
         ends: Set when it is to end: requests under way are answered, then it closes.
-        listening: Called with the addresses when requests are taken.
+        listening: Called with the addresses when connections are taken; requests are answered
+            when what is kept was loaded.
+        rereads: Gives something whenever the files are to be read again; None: never.
 
     Raises:
-        MusterError: As for :func:`muster.open_scheduler`.
-        OSError: If an address cannot be listened on.
+        MusterError: As for :func:`muster.open_scheduler`, or if an address cannot be listened on,
+            or the tokens or the certificate cannot be used.
+        OSError: If the configuration cannot be read.
     """
-    clock = WallClock()
-    ledger = Ledger()
-    broadcast = Broadcast(options.state, options.limits.streams, options.limits.write_s)
-    async with open_parts(
-        options.config,
-        partition=options.partition,
-        binder=None,
-        bind_timeout=BIND_TIMEOUT_S,
-        bind_attempts=BIND_ATTEMPTS,
-        clock=clock,
-        journal=None,
-        record=None,
-        store=store_options(
-            options.state, options.durability, options.checkpoint_every, options.keep
-        ),
-        interleave=None,
-        companion=Hearers(ledger, broadcast.tail),
-    ) as parts:
-        statistics = parts.statistics()
-        broadcast.tail.begin(statistics.batches, statistics.decisions)
-        service = Service(
+    running = _Running(options, ends, rereads)
+    failure: Exception | None = None
+    tls = None if running.certificate is None else running.certificate.context
+    scheme = "http" if tls is None else "https"
+    bound = bind_all([Address.read(one) for one in options.listen], protected=bool(options.tokens))
+    async with trio.open_nursery() as nursery:
+        fronts = [(one, running.door) for one in bound]
+        await nursery.start(running.server.run, fronts, tls)
+        listening([one.url(scheme) for one in bound])
+        try:
+            await running.run()
+        except Exception as error:  # noqa: BLE001 - raised below, and not in a group
+            failure = error
+            if isinstance(error, (StoreError, BrokenSchedulerError)):
+                await running.fail(error)
+        await running.server.drain(0)
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            del failure  # avoids a reference cycle through the traceback
+
+
+@final
+class _Running:
+    """A service that runs, or is about to."""
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        ends: trio.Event,
+        rereads: trio.MemoryReceiveChannel[None] | None,
+    ) -> None:
+        self.options = options
+        self.access = OpenAccess() if options.tokens is None else TokenAccess(options.tokens)
+        self.certificate = (
+            None
+            if options.tls_cert is None or options.tls_key is None
+            else Certificate(options.tls_cert, options.tls_key)
+        )
+        self.usage = Usage.of(options.limits)
+        self.streams = Streams(self.usage.streams)
+        self.health = Health()
+        self.broadcast = Broadcast(options.state)
+        self.server = Server(self.usage)
+        hosts = Hosts([*options.hosts, *_names(options.listen)])
+        self.door = Door(make_app(self._service_now), hosts, self.usage, self.health)
+        self._ends = ends
+        self._rereads = rereads
+        self._service: Service | None = None
+
+    def _service_now(self) -> Service:
+        assert self._service is not None, "a request that came through before the state was loaded"
+        return self._service
+
+    async def run(self) -> None:
+        """Run the scheduler until the service is to end."""
+        warning = make_room(self.options.limits.connections)
+        if warning is not None:
+            _LOG.warning("%s", warning)
+        closing = trio.CancelScope()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end, closing)
+            with closing:
+                await self._run_scheduler()
+            nursery.cancel_scope.cancel()
+        if closing.cancelled_caught and self._service is not None:
+            told = "no checkpoint was taken in time: the next start lets in again what came since"
+            _LOG.warning(told)
+
+    # ACCESS-15
+    async def _end(self, closing: trio.CancelScope) -> None:
+        """End recovery at once, and anything else in time."""
+        await self._ends.wait()
+        self.health.is_ending = True
+        closing.deadline = trio.current_time() + END_S
+        if self._service is None:
+            closing.cancel()
+
+    async def _run_scheduler(self) -> None:
+        options = self.options
+        clock, ledger, broadcast = WallClock(), Ledger(), self.broadcast
+        async with open_parts(
+            options.config,
+            partition=options.partition,
+            binder=None,
+            bind_timeout=BIND_TIMEOUT_S,
+            bind_attempts=BIND_ATTEMPTS,
+            clock=clock,
+            journal=None,
+            record=None,
+            store=store_options(
+                options.state, options.durability, options.checkpoint_every, options.keep
+            ),
+            interleave=None,
+            companion=Hearers(ledger, broadcast.tail),
+        ) as parts:
+            statistics = parts.statistics()
+            broadcast.tail.begin(statistics.batches, statistics.decisions)
+            self._service = self._service_of(parts, ledger, clock.now_us())
+            await self._work(self._service)
+
+    def _service_of(self, parts: Parts, ledger: Ledger, started_us: int) -> Service:
+        return Service(
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
             ledger=ledger,
-            access=OpenAccess(),
-            options=options,
-            broadcast=broadcast,
+            access=self.access,
+            options=self.options,
+            usage=self.usage,
+            streams=self.streams,
+            broadcast=self.broadcast,
+            health=self.health,
             origin_us=parts.origin_us,
-            started_us=clock.now_us(),
+            intake=open_intake(self.options.state),
+            started_us=started_us,
         )
-        async with broadcast.running(ends):
-            await _listen(options, service, ends, listening)
+
+    async def _work(self, service: Service) -> None:
+        """Answer requests until the service is to end, and those under way after that."""
+        self.health.answered(service.ledger.batch)
+        self.health.is_ready = True
+        _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
+        reloader = Reloader(service, self.access, self.certificate)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beat, service)
+            nursery.start_soon(service.broadcast.tail.run)
+            if self._rereads is not None:
+                nursery.start_soon(reloader.run, self._rereads)
+            if self.options.watch:
+                nursery.start_soon(reloader.watch)
+            await self._ends.wait()
+            _LOG.info("the service ends: requests under way are answered", extra=_CHANGE)
+            self.streams.end_all()
+            if not await self.server.drain(ANSWER_S):
+                _LOG.warning("some requests were not answered in %g s, and are cut off", ANSWER_S)
+            nursery.cancel_scope.cancel()
+
+    # ACCESS-21
+    async def fail(self, error: Exception) -> None:
+        """Tell whoever waits that the scheduler has ended by an error."""
+        self.health.failed(str(error))
+        self.health.is_ready = False
+        self.health.is_ending = True
+        self.streams.end_all()
+        await self.server.drain(_FAILED_S)
 
 
-async def _listen(
-    options: ServeOptions,
-    service: Service,
-    ends: trio.Event,
-    listening: Callable[[Sequence[str]], None],
-) -> None:
-    """Take requests until the service is to end."""
-    config = Config()
-    config.bind = list(options.listen)
-    config.accesslog = config.errorlog = None
-    # Hypercorn names the messages one by one, and Starlette takes any map.
-    app = cast("ASGIFramework", make_app(lambda: service))
-    async with trio.open_nursery() as nursery:
-        bound = await nursery.start(
-            lambda task_status: worker_serve(
-                ASGIWrapper(app), config, shutdown_trigger=ends.wait, task_status=task_status
-            )
-        )
-        listening(bound)
+def _names(listen: Sequence[str]) -> list[str]:
+    """Return the hosts of the addresses that are listened on."""
+    hosts = [Address.read(one).host for one in listen]
+    return [host for host in hosts if host and host not in _ANY]

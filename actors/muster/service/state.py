@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, TypeVar, final
 import attrs
 
 from muster._runtime.clients.calls import Inspect
+from muster._runtime.clock import WallClock
 
 if TYPE_CHECKING:
+    from muster._runtime.clients.calls import Answer, Call
     from muster._runtime.clients.client import Client
     from muster._surface.scheduler import Scheduler
     from muster.service.access.who import Access
+    from muster.service.health import Health
+    from muster.service.input.intake import Intake
     from muster.service.ledger.ledger import Ledger
+    from muster.service.limits.counting import Usage
+    from muster.service.limits.streams import Streams
     from muster.service.options import ServeOptions
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -34,7 +40,11 @@ class Service:
         access: Who may do what.
         options: What the service was started with.
         broadcast: The latest decisions, and those who follow them.
+        usage: All limits, with what is in use and what was refused.
+        streams: The open streams.
+        health: Whether it works.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
+        intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
     """
 
@@ -44,7 +54,11 @@ class Service:
     access: Access
     options: ServeOptions
     broadcast: Broadcast
+    usage: Usage
+    streams: Streams
+    health: Health
     origin_us: int
+    intake: Intake
     started_us: int
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
@@ -54,11 +68,32 @@ class Service:
             read: Reads the machine in steps, and changes nothing.
 
         Raises:
+            Problem: 503 if too many calls wait already.
             MusterError: What ``read`` raises.
             ClosedSchedulerError: If the scheduler is closed.
         """
         call = Inspect(read)
-        return await self.client.call(call, call.answer)
+        return await self.call(call, call.answer)
+
+    # ACCESS-11
+    async def call(self, call: Call, answer: Answer[T]) -> T:
+        """Send a call of a client to the scheduler, and return its answer.
+
+        Args:
+            call: The call.
+            answer: The answer of this call, for its type.
+
+        Raises:
+            Problem: 503 if too many calls wait already.
+            MusterError: If the scheduler answers with this error.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        with self.usage.calls.taken():
+            return await self.client.call(call, answer)
+
+    def now_us(self) -> int:
+        """Return the present instant of the machine's clock, in microseconds since the origin."""
+        return WallClock.now_us() - self.origin_us
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""

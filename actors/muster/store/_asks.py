@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from muster.store._msgpack import as_array
+from muster_core.events import Work
 from muster_core.owners.messages.asks import Ask
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
@@ -18,6 +19,7 @@ from muster_core.structures.shapes import Shape
 _FIELDS: Final = Ask._fields
 _RESOURCES: Final = _FIELDS.index("resources")
 _SHAPE: Final = _FIELDS.index("shape")
+_WORK: Final = _FIELDS.index("work")
 _FEWEST: Final = len(_FIELDS) - len(Ask._field_defaults)
 _LAST: Final = tuple(Ask._field_defaults[name] for name in _FIELDS[_FEWEST:])
 _TYPES: Final[tuple[tuple[type, ...], ...]] = tuple(
@@ -29,6 +31,7 @@ _TYPES: Final[tuple[tuple[type, ...], ...]] = tuple(
         "preempts": (bool,),
         "resources": (dict,),
         "shape": (list, type(None)),
+        "work": (list, type(None)),
     }.get(name, (int,))
     for name in _FIELDS
 )
@@ -42,6 +45,8 @@ def ask_apart(ask: Ask) -> list[object]:
     shape = ask.shape
     plain = not shape.is_choosy and shape.resources == ask.resources
     values[_SHAPE] = None if plain else _shape_apart(shape)
+    if ask.work is not None:
+        values[_WORK] = _work_apart(ask.work)
     end = len(values)
     while end > _FEWEST and values[end - 1] == _LAST[end - 1 - _FEWEST]:
         end -= 1
@@ -67,6 +72,8 @@ def ask_together(value: object, _: object) -> Ask:
     values[_RESOURCES] = resources
     written = values[_SHAPE]
     values[_SHAPE] = shape if written is None else _shape_together(written)
+    if len(values) > _WORK and values[_WORK] is not None:
+        values[_WORK] = _work_together(values[_WORK])
     return Ask(*values)
 
 
@@ -95,3 +102,31 @@ def _shared_shape(
     resources: Resources, selector: tuple[tuple[str, str], ...], node: str | None, members: int
 ) -> Shape:
     return Shape(resources, selector, node, members)
+
+
+def _work_apart(work: Work) -> list[object]:
+    """Return what an ask runs as a plain value."""
+    return [list(work.argv), work.shell, dict(work.env), work.workdir]
+
+
+def _work_together(written: list[Any]) -> Work:
+    """Return what a plain value says that an ask runs; asks that run the same share one object.
+
+    Raises:
+        ValueError: If it is no such value.
+    """
+    argv, shell, env, workdir = written
+    if type(argv) is not list or type(env) is not dict:
+        msg = f"work: {ascii(written)[:80]} is none"
+        raise ValueError(msg)
+    return _shared_work(tuple(argv), shell, tuple(env.items()), workdir)
+
+
+@lru_cache(maxsize=4096)
+def _shared_work(
+    argv: tuple[str, ...],
+    shell: str | None,
+    env: tuple[tuple[str, str], ...],
+    workdir: str | None,
+) -> Work:
+    return Work(argv, shell, dict(env), workdir)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -58,7 +58,7 @@ def decode_decisions(data: bytes, first_seq: int, at_us: int) -> tuple[Announced
     )
 
 
-def _decision(values: list[object], seq: int) -> Decision:
+def _decision(values: list[Any], seq: int) -> Decision:
     if len(values) != len(_FIELDS):
         msg = f"decision {seq} has {len(values)} fields, and this version of Muster knows {len(_FIELDS)}"
         raise CodecError(msg)
@@ -75,4 +75,4 @@ def _decision(values: list[object], seq: int) -> Decision:
         raise CodecError(msg)
     values[0] = _KINDS[str(kind)]
     values[_REASON] = None if reason is None else _REASONS[str(reason)]
-    return Decision(*values)  # type: ignore[arg-type]  # checked above
+    return Decision(*values)

@@ -45,7 +45,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
         "request": (
             "CREATE TABLE request (user TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL,"
             " batch INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,"
-            " at_us INTEGER NOT NULL, row_digest BLOB NOT NULL, PRIMARY KEY (user, key))"
+            " at_us INTEGER NOT NULL, denied BLOB NOT NULL, row_digest BLOB NOT NULL, PRIMARY KEY (user, key))"
             " WITHOUT ROWID"
         ),
         "companion": (
@@ -101,7 +101,7 @@ def make_directory(directory: Path) -> None:
         StoreError: If it cannot be made, or something else is there.
     """
     if directory.exists() and not directory.is_dir():
-        raise StoreError("is a file: name a directory", directory)
+        raise StoreError("is a file: name a state directory, or a new one", directory)
     with telling(directory, "make the directory"):
         directory.mkdir(parents=True, exist_ok=True)
     with telling(directory, "look into the directory"):
@@ -269,7 +269,7 @@ def facts_of(connection: sqlite3.Connection, path: Path) -> Facts:
         sqlite3.Error: If SQLite reports an error.
     """
     if path.stat().st_size == 0:
-        raise damaged(path, "the file is empty")
+        raise damaged(path, "it is empty")
     (found,) = connection.execute("PRAGMA application_id").fetchone()
     if found != APPLICATION_ID:
         raise StoreError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 
@@ -132,7 +132,7 @@ def read_facts(connection: sqlite3.Connection, path: Path) -> Facts:
     if keys - {str} or any(type(value) not in {str, int, bytes} for value in facts.values()):
         raise damaged(path, "the table meta has a value of another type")
     if digest != facts_digest(facts):
-        raise damaged(path, "the digest of the table meta does not hold")
+        raise damaged(path, "the table meta does not match its digest")
     return facts
 
 
@@ -152,7 +152,7 @@ def as_meta(facts: Facts, path: Path) -> StateMeta:
         numbers["anchor_batch"],
         numbers["anchor_at_us"],
         numbers["anchor_seq"],
-        bytes(facts["anchor_digest"]),  # type: ignore[arg-type]  # checked above
+        cast("bytes", facts["anchor_digest"]),
     )
     return StateMeta(
         numbers["format"],

@@ -21,7 +21,7 @@ from muster.store._msgpack import HEAD_BYTES, length_of
 from muster.store._rows import Checkpoint, KeptBatch
 from muster.store._sql import beside as _beside, checkpoints as _checkpoints
 from muster.store._sql.select import anchor_at, chunk_of, ends_of
-from muster.store._trouble import name_of, telling
+from muster.store._trouble import name_of, not_there, telling
 
 T = TypeVar("T")
 
@@ -97,10 +97,9 @@ class StateReader:
     def __init__(self, directory: Path) -> None:
         self.path: Final = directory / NAME
         with telling(self.path, "open the file"):
-            is_there, is_directory = self.path.is_file(), directory.is_dir()
+            is_there = self.path.is_file()
         if not is_there:
-            what = "is no state directory" if is_directory else "is no directory"
-            raise StoreError(f"{what}: there is no {NAME} in it", directory)
+            raise not_there(directory, NAME)
         self._connection: sqlite3.Connection | None = None
         self._seen: object = None
         try:
@@ -315,6 +314,16 @@ class StateReader:
         """
         return self._look(
             "read the requests", lambda one: _beside.requests_since(one, self.path, since_us)
+        )
+
+    def request(self, user: str, key: str) -> _beside.RequestRow | None:
+        """Return the request of a user with a key, or None.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+        return self._look(
+            "read a request", lambda one: _beside.request_of(one, self.path, user, key)
         )
 
     def companion(self) -> _beside.CompanionState | None:

@@ -94,3 +94,18 @@ def damaged(path: Path, what: str) -> StoreError:
         what: What is wrong with which part of it.
     """
     return StoreError(f"the file is damaged: {what}: restore it from a copy of the folder", path)
+
+
+# STORE-1
+def not_there(directory: Path, name: str) -> StoreError:
+    """Return the error for a path that is no state directory.
+
+    Args:
+        directory: The path.
+        name: The name of the file that a state directory has.
+    """
+    if not directory.exists():
+        return StoreError("No such file or directory", directory)
+    if not directory.is_dir():
+        return StoreError("is a file: name a state directory", directory)
+    return StoreError(f"is not a state directory: it has no file {name}", directory)

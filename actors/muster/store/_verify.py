@@ -60,4 +60,5 @@ def _checkpoints(reader: StateReader) -> Iterator[str]:
         try:
             reader.checkpoint(found.batch)
         except StoreError as error:
-            yield str(error)
+            if found in reader.checkpoints():  # otherwise the writer has removed it meanwhile
+                yield str(error)

@@ -5,8 +5,9 @@ All methods may be called in any thread, but by one at a time.
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +34,7 @@ from muster.store._meta import Anchor, StateMeta, new_facts, read_facts, write_f
 from muster.store._rows import BatchRow, Checkpoint, batch_digest
 from muster.store._sql import beside as _beside, checkpoints as _checkpoints
 from muster.store._sql.select import ends_of
-from muster.store._trouble import telling
+from muster.store._trouble import not_there, telling
 
 Durability: TypeAlias = Literal["full", "process"]
 """What a batch that was kept survives: a power cut, or the end of the process."""
@@ -93,6 +94,7 @@ class StateWriter:
         self.wrote_last = wrote_last
         self._connection = connection
         self._lock = lock
+        self._inode = path.stat().st_ino
         self._broken: StoreError | None = None
         self._is_closed = False
         self._meta = checked_meta(connection, path)
@@ -138,7 +140,7 @@ class StateWriter:
         with telling(directory, "open the directory"):
             is_there = path.exists()
         if new is None and not is_there:
-            raise StoreError(f"is no state directory: there is no {NAME} in it", directory)
+            raise not_there(directory, NAME)
         make_directory(directory)
         lock = Lock(directory)
         try:
@@ -203,13 +205,20 @@ class StateWriter:
         """
         return self._ends.last
 
-    # STORE-15
-    def append(self, rows: Sequence[BatchRow], requests: Sequence[_beside.RequestRow] = ()) -> None:
+    # STORE-15, STORE-20
+    def append(
+        self,
+        rows: Sequence[BatchRow],
+        requests: Sequence[_beside.RequestRow] = (),
+        *,
+        partition: str | None = None,
+    ) -> None:
         """Write batches in one transaction; when this returns, they are kept.
 
         Args:
             rows: The batches in order; the first one follows :attr:`last`.
             requests: The requests of clients whose events are in them.
+            partition: The partition that runs after them; None if it is the one before.
 
         Raises:
             StoreError: If they cannot be written. None of them may be announced then; all of
@@ -239,6 +248,8 @@ class StateWriter:
             self._connection.executemany(_INSERT, values)
             if requests:
                 _beside.insert_requests(self._connection, requests)
+            if partition is not None:
+                self._change_facts(partition=partition)
         self._ends = attrs.evolve(self._ends, last=last)
 
     @contextmanager
@@ -248,6 +259,7 @@ class StateWriter:
             raise StoreError(f"cannot {doing}: {what}", self.path) from self._broken
         try:
             with telling(self.path, doing):
+                self._check_place(doing)
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield
@@ -258,6 +270,16 @@ class StateWriter:
         except StoreError as error:
             self._broken = error
             raise
+
+    def _check_place(self, doing: str) -> None:
+        # SQLite would go on to write to a file that nobody can open any more.
+        try:
+            inode = os.stat(self.path).st_ino  # faster than the method of a path
+        except FileNotFoundError:
+            inode = None
+        if inode != self._inode:
+            what = "the file was removed or replaced while it was open"
+            raise StoreError(f"cannot {doing}: {what}: put it back and start again", self.path)
 
     def _roll_back(self) -> None:
         # SQLite has rolled back by itself after some errors. After others a rollback may fail too,
@@ -307,26 +329,19 @@ class StateWriter:
         if last:
             self._checked.add(batch)
 
-    def put_checkpoint(self, batch: int, parts: Iterable[bytes]) -> None:
-        """Write a checkpoint, each part in a transaction of its own.
+    # STORE-19
+    def drop_checkpoints(
+        self, keep: int = 3, *, apart_us: int | None = None, most: int = _PARTS_AT_ONCE
+    ) -> int:
+        """Remove checkpoints that nobody needs any more, a few parts in one transaction.
+
+        The newest ones stay, and if the first batches were removed, the one with which the others
+        begin.
 
         Args:
-            batch: The batch after which it was taken; 0 before the first one.
-            parts: Its parts, at least one.
-
-        Raises:
-            StoreError: If it cannot be written.
-            ValueError: If the batch is not kept, or there is a complete checkpoint of it.
-        """
-        everything = list(parts)
-        for part, state in enumerate(everything):
-            self.put_part(batch, part, state, last=part == len(everything) - 1)
-
-    def drop_checkpoints(self, keep: int = 2, *, most: int = _PARTS_AT_ONCE) -> int:
-        """Remove checkpoints but for the newest ones, a few parts in one transaction.
-
-        Args:
-            keep: How many complete ones stay, at least 1.
+            keep: How many of the newest complete ones stay, at least 1.
+            apart_us: Besides, those stay that are this long after the one before that stays, in
+                microseconds, and the first one; None if none of them is needed.
             most: How many parts are removed at most.
 
         Returns:
@@ -336,9 +351,23 @@ class StateWriter:
             StoreError: If they cannot be removed.
         """
         found = self.checkpoints()
-        kept = [one.batch for one in found if one.complete][-max(1, keep) :]
         # One that is gone in part is not complete any more.
-        return self._drop([one.batch for one in found if kept and one.batch < kept[0]], most)
+        complete = [one for one in found if one.complete]
+        if not complete:
+            return 0
+        stays = {one.batch for one in complete[-max(1, keep) :]}
+        anchor = self._meta.anchor
+        if anchor.batch:
+            stays.update([one.batch for one in complete if one.batch >= anchor.batch][:1])
+        if apart_us is not None:
+            due_us = complete[0].at_us
+            for one in complete:
+                if one.at_us >= due_us:
+                    stays.add(one.batch)
+                    due_us = one.at_us + apart_us
+        newest = complete[-1].batch
+        gone = [one.batch for one in found if one.batch < newest and one.batch not in stays]
+        return self._drop(gone, most)
 
     def remove_checkpoints(self, batches: Collection[int]) -> None:
         """Remove checkpoints that are of no use, such as damaged ones.

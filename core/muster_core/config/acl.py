@@ -14,7 +14,7 @@ from muster_core.values.configuration.partition import Acl
 from muster_core.values.quantities import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from muster_core.values.configuration.partition import Configuration, QueueConfig
 
@@ -81,7 +81,25 @@ def admits(
     # QUEUE-3
     if not any_acl:
         return True
-    acls = [acl for queue in path for acl in (queue.submit_acl, queue.admin_acl) if acl is not None]
+    return _names_one(
+        [acl for queue in path for acl in (queue.submit_acl, queue.admin_acl)], user, groups
+    )
+
+
+def administers(path: Iterable[QueueConfig], user: str | None, groups: Sequence[str]) -> bool:
+    """Return whether a user may change what others have submitted to a queue.
+
+    Args:
+        path: The leaf and its ancestors.
+        user: The user, or None.
+        groups: The groups of the user; without a user they do not count.
+    """
+    return _names_one([queue.admin_acl for queue in path], user, groups)
+
+
+def _names_one(found: Iterable[Acl | None], user: str | None, groups: Sequence[str]) -> bool:
+    """Return whether one of some ACLs names a user."""
+    acls = [acl for acl in found if acl is not None]
     if any(acl.everybody for acl in acls):
         return True
     # QUEUE-5

@@ -66,6 +66,11 @@ class NodeIndex:
         """The shapes that fit on any node now."""
         return self._counts.mask
 
+    @property
+    def keeps_any(self) -> bool:
+        """Whether a node service keeps a node, which need not exist."""
+        return bool(self._kept)
+
     def configure(self, policy: NodeSortPolicy, weights: Weights) -> None:
         """Set the order of the nodes."""
         self._is_fair, self._weights = policy is NodeSortPolicy.FAIR, weights

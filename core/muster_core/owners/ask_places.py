@@ -175,6 +175,7 @@ class AskPlaces:
                 node=node,
                 gang=ask.gang,
                 retries=ask.retries,
+                work=ask.work,
                 failed_binds=0 if failed is None else failed.times,
                 last_failed_us=None if failed is None else failed.last_us,
             )

@@ -54,6 +54,7 @@ def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None
         request.preempts,
         origin.at_us,
         event.retries,
+        event.work,
     )
     if event.count is None:
         return {event.ask: _make(Ask, (*place, 0, event.ask, *more))}

@@ -14,6 +14,7 @@ from muster_core.values.errors import EventError
 from muster_core.values.gang_names import canonical_gang
 from muster_core.values.priority import HIGHEST_USER_PRIORITY, MAX_PRIORITY, MIN_PRIORITY
 from muster_core.values.resources import Resources
+from muster_core.values.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +142,12 @@ def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFi
     that_make_sense(_, attribute, value)
     if value.min_member is None:
         _refuse(f"{attribute.name}.min_member", None, "a whole number of at least 1")
+
+
+def that_runs(_: object, attribute: attrs.Attribute[Work], value: object) -> None:
+    """Check that a value is what an ask runs."""
+    if not isinstance(value, Work):
+        _refuse(attribute.name, value, "of the type Work")
 
 
 def no_words() -> dict[str, str]:

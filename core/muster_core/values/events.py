@@ -35,9 +35,11 @@ from muster_core.values.event_fields import (
     some_amounts,
     that_define,
     that_make_sense,
+    that_runs,
 )
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
 from muster_core.values.resources import Resources
+from muster_core.values.work import Work
 
 _optional = attrs.validators.optional
 _LOWEST, _HIGHEST = PRIORITIES
@@ -67,12 +69,19 @@ class Configure:
 @final
 @attrs.frozen
 class AddNode:
-    """Add a node with ``capacity``, and with the attributes that selectors refer to."""
+    """Add a node with ``capacity``, and with the attributes that selectors refer to.
+
+    Attributes:
+        lease_us: How long a service keeps it without a renewal, or None. No decision depends on
+            it: a lease that runs out ends with :class:`RemoveNode`.
+    """
 
     node: str = attrs.field(validator=a_name)
     capacity: Resources = attrs.field(validator=amounts)
     attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
+    # FEED-84
+    lease_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
 
 
 @final
@@ -134,6 +143,7 @@ class AddAsk:
         says: The fields of that gang in the annotations on the members.
         timed_out: Whether the annotations on the members say that the gang has timed out.
         retries: How often each ask is tried again after its work has failed.
+        work: What is to run for each ask, or None if the event does not say it.
     """
 
     app: str
@@ -149,6 +159,7 @@ class AddAsk:
     says: GangFields = NOTHING_SAID
     timed_out: bool = False
     retries: int = 0
+    work: Work | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -173,6 +184,7 @@ class AddAsk:
             and self.gang is None
             and self.says is NOTHING_SAID
             and self.retries == 0
+            and self.work is None
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -198,6 +210,7 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "gang": _optional(a_gang),
     "says": that_make_sense,
     "retries": NOT_NEGATIVE,
+    "work": _optional(that_runs),
 }
 
 

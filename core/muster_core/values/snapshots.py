@@ -11,6 +11,7 @@ import attrs
 from muster_core.gangs.definition import GangDefinition
 from muster_core.values.application_states import AppState
 from muster_core.values.resources import Resources
+from muster_core.values.work import Work
 
 
 @final
@@ -38,6 +39,7 @@ class AskSnapshot:
         retries: How often it is still tried again after its work has failed.
         failed_binds: How many of its binds have failed in a row.
         last_failed_us: When the last of these failed, in microseconds since the start, or None.
+        work: What is to run for it, or None.
     """
 
     name: str
@@ -49,6 +51,7 @@ class AskSnapshot:
     retries: int = 0
     failed_binds: int = 0
     last_failed_us: int | None = None
+    work: Work | None = None
 
 
 @final

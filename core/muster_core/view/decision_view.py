@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from muster_core.structures.shapes import bits_of
 from muster_core.structures.totals import add_to
 from muster_core.values.decisions import Decision, Kind
 from muster_core.view.checkpoints import Checkpoints
-from muster_core.view.reasons import Explainer
+from muster_core.view.reasons import Explainer, Rooms
 from muster_core.view.rounds import Rounds
 from muster_core.view.state.intake import Intake
 from muster_core.view.state.view_state import ViewState
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from muster_core.nodes.node import Holder
+    from muster_core.owners.messages.asks import Ask
     from muster_core.owners.messages.gangs import CommitGang, GangReport
     from muster_core.owners.messages.queues import CommitQueue, QueueReport
     from muster_core.owners.messages.to_applications import AppFacts, CommitApp
+    from muster_core.structures.shapes import Shape
     from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
-    from muster_core.values.reasons import Explanation, PendingReason
+    from muster_core.values.reasons import Code, Explanation, PendingReason
     from muster_core.values.resources import Resources
     from muster_core.values.snapshots import LimitSnapshot
     from muster_core.view.facts import ViewFacts
@@ -52,6 +55,8 @@ class DecisionView:
         self._announced: dict[str, int] = {}
         #: The explanations of pending asks found since the last batch.
         self._explainer: Explainer | None = None
+        #: What room nodes have, as far as explanations need it.
+        self._rooms = Rooms(self._state)
 
     @property
     def steps(self) -> int:
@@ -88,6 +93,24 @@ class DecisionView:
     def limits(self) -> Iterator[LimitSnapshot]:
         """Return what users and groups have of their limits, in no order."""
         return (limit.snapshot() for limit in self._state.user_limits.limits.values())
+
+    @property
+    def total(self) -> Mapping[str, int]:
+        """The capacity of all nodes when shares were last computed."""
+        return self._state.total
+
+    def shapes_in(self, mask: int) -> Iterator[Shape]:
+        """Yield the shapes of the bits of a mask."""
+        known = self._state.shapes.shapes
+        return (known[bit] for bit in bits_of(mask) if bit in known)
+
+    def leaves_below(self, queue: ViewQueue) -> Iterator[LeafView]:
+        """Iterate over the leaves of a queue, which may be a leaf itself."""
+        return self._state.leaves_below(queue)
+
+    def back_off_end_us(self, app: ViewApp, ask: str) -> int:
+        """Return until when an ask that backs off does so, in microseconds."""
+        return self._state.back_offs.until_us(app, ask)
 
     def group_of(self, name: str) -> list[ViewGang]:
         """Return the gangs of a gang's group, in the order of their creation."""
@@ -187,6 +210,34 @@ class DecisionView:
         """
         return self._explained.explain(self.apps[key], name, now_us, notes)
 
+    def dominant(self, app: ViewApp, ask: str, now_us: int) -> Code:
+        """Return the code of the dominant reason of an ask that is not bound.
+
+        Args:
+            app: Its application.
+            ask: Its name.
+            now_us: The present instant, in microseconds.
+        """
+        return self._explained.dominant(app, ask, now_us)
+
+    def possible_reasons(self, app: ViewApp, ask: Ask) -> frozenset[Code] | None:
+        """Return the dominant reasons that pending asks like a pending one may have.
+
+        Like it are those of its application that have its shape and its gang.
+
+        Args:
+            app: Its application.
+            ask: The ask.
+
+        Returns:
+            The reasons; None if it may be any.
+        """
+        return self._explained.dominants.possible(app, ask)
+
+    def is_cycle_valid(self, gang: ViewGang) -> bool:
+        """Return whether the cycle of a gang is valid after the last round."""
+        return not self._rounds.permits.is_cycle_invalid(gang)
+
     def pending(self) -> Iterator[tuple[str, str]]:
         """Return the application and name of every ask that is not bound, in order."""
         return ((app.identity.name, ask.name) for app, ask in self._explained.pending())
@@ -194,7 +245,7 @@ class DecisionView:
     @property
     def _explained(self) -> Explainer:
         if self._explainer is None:
-            self._explainer = Explainer(self._state, self._rounds.permits)
+            self._explainer = Explainer(self._state, self._rounds.permits, self._rooms)
         return self._explainer
 
     def share_of(self, key: int) -> float:

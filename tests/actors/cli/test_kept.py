@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import muster
 from muster.config_files import parse_configuration
+from muster.store import StateReader
 from muster_core.decisions import Announced
 from muster_core.events import AddApp, AddAsk, AddNode, Configure, RemoveApp
 from tests.actors.cli.helpers import run, run_json, written
 from tests.actors.kept import ONE, Keeper, S, decisions_in, small
+from tests.actors.runtime.storing.clock import SetClock
 
 # COMMAND-12
 
@@ -45,6 +49,8 @@ def test_replay(directory: Path, tmp_path: Path) -> None:
     assert logged(log) == as_lines(decisions_in(directory))
     assert (status, found["asks_bound"], found["refused"]) == (1, 2, 1)
     assert found["virtual_s"] == 4
+    # COMMAND-12: the ends of batches are no events
+    assert found["events"] == run_json("store", directory)[1]["events"]
 
 
 def test_replay_from_a_checkpoint(later: Path, tmp_path: Path) -> None:
@@ -194,7 +200,7 @@ def test_a_directory_that_is_no_state_directory(arguments: tuple[str, ...], tmp_
     result = run(*(str(tmp_path) if word == "DIR" else word for word in arguments))
 
     assert result.exit_code == 2
-    assert result.stderr == f"{tmp_path}: is no state directory: there is no muster.db in it\n"
+    assert result.stderr == f"{tmp_path}: is not a state directory: it has no file muster.db\n"
 
 
 @pytest.mark.parametrize(
@@ -230,15 +236,77 @@ def test_dates_that_are_wrong(directory: Path, value: str, message: str) -> None
     assert message in " ".join(result.stderr.replace("│", "").split())
 
 
-def test_an_instant_that_was_removed(later: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", "DIR", "--since", "1"),
+        ("replay", "DIR", "--until", "1"),
+        ("convert", "DIR", "-", "--since", "2"),
+        ("convert", "DIR", "-", "--until", "1.5"),
+        ("explain", "DIR", "--at", "1", "--all"),
+        ("compare", "DIR", "DIR", "--until", "1"),
+    ],
+)
+def test_an_instant_that_was_removed(later: Path, arguments: tuple[str, ...]) -> None:
     # COMMAND-14
-    result = run("replay", later, "--since", "1")
+    result = run(*(str(later) if word == "DIR" else word for word in arguments))
 
     assert result.exit_code == 2
     assert result.stderr == (
         f"{later / 'muster.db'}: batches up to 1 were removed, and the state is known only after "
-        "batch 2, at 2 s: begin later\n"
+        "batch 2, at 2 s: choose a later time\n"
     )
+
+
+def test_an_instant_of_a_checkpoint_with_which_history_begins(tmp_path: Path) -> None:
+    # COMMAND-14: the first batches were removed up to the checkpoint itself
+    keeper = small(tmp_path / "state")
+    keeper.prune(3 * S)
+    directory = keeper.close()
+    with StateReader(directory) as reader:
+        assert reader.meta.anchor.batch == reader.checkpoints()[0].batch
+
+    assert run("convert", directory, "-", "--since", "1").exit_code == 2
+    assert run("convert", directory, "-", "--since", "2.5").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["replay", "convert"])
+def test_an_end_before_the_beginning(directory: Path, command: str) -> None:
+    # COMMAND-14
+    target = ["-"] if command == "convert" else []
+    result = run(command, directory, *target, "--since", "3", "--until", "2")
+
+    assert result.exit_code == 2
+    assert "--until: 2 s is before --since, 3 s" in result.stderr
+
+
+def test_instants_outside_of_the_history(directory: Path, tmp_path: Path) -> None:
+    # COMMAND-14: the last state, and nothing
+    late, later = tmp_path / "late.jsonl", tmp_path / "later.jsonl"
+    for target, since in ((late, "10"), (later, "1000")):
+        assert run("convert", directory, target, "--since", since).exit_code == 0
+        assert target.read_bytes()
+    before = tmp_path / "before.jsonl"
+    assert run("convert", directory, before, "--until", "0").exit_code == 0
+    assert before.read_bytes() == b""
+
+
+async def test_an_ask_that_was_given_up(tmp_path: Path) -> None:
+    class Never:
+        async def run(self, allocation: muster.Allocation, _: Callable[[], None]) -> None:
+            raise ValueError(allocation.ask)
+
+    async with muster.open_scheduler(
+        store=tmp_path / "state", clock=SetClock(), binder=Never(), bind_attempts=2
+    ) as scheduler:
+        await scheduler.add_node("n", {"vcore": 1})
+        await scheduler.add_app("a", "root.q")
+        given_up = await scheduler.add_ask("a", "k", {"vcore": 1})
+        with pytest.raises(muster.BindFailedError):
+            await given_up.bound()
+
+    result = run("explain", tmp_path / "state", "--ask", "a/k")
+    assert "by `remove_ask`, given up as its work could not be started" in result.stdout
 
 
 # Comparing

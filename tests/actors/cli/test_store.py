@@ -8,7 +8,7 @@ import pytest
 import muster
 from tests.actors.cli.helpers import run, run_json
 from tests.actors.kept import S, small
-from tests.actors.store.program import made, numbers, parts_of
+from tests.actors.store.program import made, numbers, parts_of, put_checkpoint
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def directory(tmp_path: Path) -> Path:
     """A directory with seven batches and two checkpoints, closed."""
     with made(tmp_path / "state", 7) as writer:
         for batch in (3, 6):
-            writer.put_checkpoint(batch, parts_of(batch))
+            put_checkpoint(writer, batch, parts_of(batch))
     return tmp_path / "state"
 
 
@@ -96,7 +96,7 @@ def test_verify(tmp_path: Path) -> None:
     result = run("store", directory, "--verify")
     assert result.exit_code == 1
     problem, last = result.stdout.splitlines()[-2:]
-    assert "the digest of batch 3 does not hold" in problem
+    assert "batch 3 does not match its digest" in problem
     assert last == f"{directory}: 1 problem (4 batches)"
     status, found = run_json("store", directory, "--verify")
     assert (status, found["ok"], found["problems"]) == (1, False, [problem])
@@ -140,14 +140,14 @@ def test_what_is_no_state_directory(tmp_path: Path) -> None:
     result = run("store", tmp_path)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (f"{tmp_path}: is no state directory: there is no muster.db in it\n")
+    assert result.stderr == (f"{tmp_path}: is not a state directory: it has no file muster.db\n")
     assert run_json("store", tmp_path) == (
         2,
         {
             "error": {
                 "file": str(tmp_path),
                 "line": None,
-                "message": "is no state directory: there is no muster.db in it",
+                "message": "is not a state directory: it has no file muster.db",
             }
         },
     )

@@ -55,6 +55,22 @@ def test_what_a_configuration_refuses() -> None:
     assert (compared.a.events_refused, compared.b.events_refused) == (0, 1)
 
 
+def test_the_end_of_an_ask_that_is_not_bound_on_one_side() -> None:
+    # COMMAND-15
+    narrow = configuration("[{name: east, resources: {max: {vcore: 1}}}, {name: west}]")
+    ask = "- {op: add_ask, app: a, ask: %s, resources: {vcore: 1}}\n"
+    end = "- {op: %s, app: a, ask: %s, at: %s}\n"
+    feed = NODE + submitted("a", "root.east") + ask % "one" + ask % "two"
+    feed += end % ("release", "two", 1) + end % ("release", "one", 2)
+    feed += submitted("a", "root.east")  # both refuse it
+    compared = compare_configurations(feed, PLAIN, narrow)
+
+    found = compared.refusals
+    assert (found.only_a, found.ends_a, found.only_b, found.ends_b) == (0, 0, 1, 1)
+    assert (compared.a.asks_bound, compared.b.asks_bound) == (2, 2)
+    assert found.both == 1
+
+
 def test_a_pod_brings_a_job_that_is_refused() -> None:
     compared = compare_configurations(NODE + POD, PLAIN, SHUT)
 

@@ -414,6 +414,17 @@ CASES: Final[dict[str, Case]] = {
         "NoNodeFits",
         ("property", "capacity", "node", "release"),
     ),
+    "it backs off after three binds that failed": Case(
+        _queues("{name: q, properties: {bind.retry.delay: 4s}}")
+        + _NODE
+        + _app("a")
+        + _ask("a", "x", 1)
+        + "- {op: fail_bind, app: a, ask: x, times: 3}\n"
+        + "- {op: settle, at: 16.5}\n",
+        "a/x",
+        "BackingOff",
+        ("resubmit", "property"),
+    ),
     "it may take room on its node": Case(
         _queues("{name: q}", "{name: r}")
         + _NODE

@@ -21,7 +21,7 @@ _FEW = settings.get_current_profile_name() == "modest"
 _MEASURED = {RemedyKind.PRIORITY, RemedyKind.CAPACITY, RemedyKind.NODE}
 
 
-@settings(max_examples=12 if _FEW else 2_000)
+@settings(max_examples=8 if _FEW else 2_000)
 @given(_ANY, st.data())
 def test_every_remedy_gets_the_ask_bound_at_once(scenario: list[Step], data: st.DataObject) -> None:
     items, at_us, app, ask = _some_pending(scenario, data)
@@ -38,7 +38,7 @@ def test_every_remedy_gets_the_ask_bound_at_once(scenario: list[Step], data: st.
                 assert not helps(items, answer, less), remedy
 
 
-@settings(max_examples=25 if _FEW else 2_000)
+@settings(max_examples=15 if _FEW else 2_000)
 @given(_ANY)
 def test_all_that_do_not_run_are_in_one_group(scenario: list[Step]) -> None:
     items = items_of(scenario)

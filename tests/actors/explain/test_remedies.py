@@ -144,6 +144,13 @@ def test_a_delay_is_written_with_its_unit(tmp_path: Path) -> None:
     assert "preemption.delay: 11s for root.q" in told("it may not preempt yet, for 11 s", tmp_path)
 
 
+def test_the_longest_delay_is_named_with_which_its_back_off_is_over(tmp_path: Path) -> None:
+    # Its last bind failed at 12 s, the third in a row: it backs off for four times the delay.
+    remedies = told("it backs off after three binds that failed", tmp_path)
+
+    assert "bind.retry.delay: 1125ms for root.q" in remedies
+
+
 def named(event: Mapping[str, Any], path: str) -> dict[str, Any]:
     names = path.split(".")
     below = event["config"]["partitions"][0]["queues"]

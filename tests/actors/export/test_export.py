@@ -19,7 +19,7 @@ from muster.replay import Check
 from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Decision
-from muster_core.events import AddApp, AddAsk, AddNode, Release
+from muster_core.events import AddApp, AddAsk, AddNode, Release, Work
 from muster_core.snapshots import Snapshot
 from tests.actors.kept import ONE, Keeper, S, batches, decisions_in, small
 from tests.naive.eviction_strategies import evictions
@@ -253,3 +253,23 @@ def test_the_state_at_an_instant(tmp_path: Path) -> None:
         "asks that are not bound begin to wait now, and came alone, not by a `count` (1)",
         "asks run only as long as was left, also if they run again (1)",
     )
+
+
+def test_what_asks_run_is_in_the_feed(tmp_path: Path) -> None:
+    # FEED-83
+    keeper = Keeper(tmp_path / "state", checkpoints=[2])
+    keeper.run(S, [AddNode("n", ONE, lease_us=30 * S), AddApp("a", "root.q")])
+    work = Work(("date", "-u"), env={"TZ": "UTC"}, workdir="/srv")
+    keeper.run(2 * S, [AddAsk("a", "runs", ONE, work=work)])
+    keeper.run(3 * S, [AddAsk("a", "waits", ONE, count=2, work=Work(shell="date; true"))])
+    directory = keeper.close()
+    whole, _ = exported(directory)
+    since, done = exported(directory, since_us=3 * S)
+
+    found = [
+        {one.content.ask: one.content.work for one in items if isinstance(one.content, AddAsk)}
+        for items in (whole, since)
+    ]
+    assert found == [{"runs": work, "waits": Work(shell="date; true")}] * 2
+    assert [one.content.lease_us for one in whole if isinstance(one.content, AddNode)] == [30 * S]
+    assert not any("lose" in note for note in done.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from itertools import count
@@ -67,7 +68,7 @@ async def test_a_simulation_goes_on_from_a_checkpoint(
     since_us = instants[at % len(instants)]
     recording = Recording()
     with KeptFeed(directory, since_us=since_us, exact=False) as feed:
-        assert feed.begins_at_us <= since_us
+        assert feed.facts is None or feed.facts.coordinator.now_us <= since_us
         async with open_simulation(facts=feed.facts, journal=recording) as simulation:
             for item in feed.items():
                 await let_in(simulation, item)
@@ -107,7 +108,8 @@ def test_where_the_first_batches_were_removed(tmp_path: Path) -> None:
     directory = keeper.close()
 
     with KeptFeed(directory) as feed:
-        assert (feed.after, feed.last, feed.begins_at_us) == (2, 4, 2 * S)
+        assert feed.facts is not None
+        assert (feed.after, feed.last, feed.facts.coordinator.now_us) == (2, 4, 2 * S)
         assert told(list(feed.items())) == [
             (2, 3, "Settle"),
             (3, 4, "AddAsk"),
@@ -124,8 +126,13 @@ def test_where_no_checkpoint_leads_to_what_is_left(tmp_path: Path) -> None:
     keeper.prune(2 * S)
     directory = keeper.close()
 
-    with pytest.raises(FeedError, match="no checkpoint leads to those that are left"):
+    with pytest.raises(FeedError, match="the state is known only after batch 2, at 2 s"):
         KeptFeed(directory, until_us=S)
+    connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
+    connection.execute("DELETE FROM checkpoint")
+    connection.close()
+    with pytest.raises(FeedError, match="no checkpoint leads to those that are left"):
+        KeptFeed(directory)
 
 
 def test_what_is_written_later_is_not_in_it(tmp_path: Path) -> None:
@@ -151,7 +158,7 @@ def test_up_to_an_instant(tmp_path: Path) -> None:
 def test_what_is_no_state_directory(tmp_path: Path, name: str) -> None:
     (tmp_path / "nothing").mkdir()
 
-    with pytest.raises(FeedError, match=r": is no state directory: there is no muster\.db in it"):
+    with pytest.raises(FeedError, match=r": is not a state directory: it has no file muster\.db"):
         list(read_feed(tmp_path / name))
 
 

@@ -11,13 +11,13 @@ from muster_core.gangs.definition import GangFields
 
 SPEC = {
     "configure": "config? file? partition?",
-    "add_node": "node capacity attributes? schedulable?",
+    "add_node": "node capacity attributes? schedulable? lease?",
     "update_node": "node capacity? attributes? schedulable?",
     "remove_node": "node",
     "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
     "add_ask": "app ask resources priority? priority_class? count? gang? annotations? node?"
-    " selector? run_for? retries?",
+    " selector? run_for? retries? command? env? workdir?",
     "remove_ask": "app ask",
     "release": "app ask outcome? message?",
     "add_gang": "gang min_member total? mode? wait_time? groups?",
@@ -34,7 +34,8 @@ SPEC = {
 ADDED = {"bind_failed": "app ask"}
 """What services record, and the contract does not name."""
 
-FROM_ANNOTATIONS = {"add_ask": {"says", "timed_out"}}
+OTHERWISE = {"add_ask": {"says", "timed_out", "work"}}
+"""What events have that is made of several fields."""
 
 
 def test_the_table_is_that_of_the_contract() -> None:
@@ -60,9 +61,9 @@ def test_every_field_has_its_place_in_the_typed_event(op: Op) -> None:
     with attrs.validators.disabled():
         made = op.build(dict.fromkeys(names), Origin(Path(), None))
 
-    assert {attribute.name for attribute in attrs.fields(type(made))} == names - {
-        "annotations"
-    } | FROM_ANNOTATIONS.get(op.name, set())
+    assert {attribute.name for attribute in attrs.fields(type(made))} == (
+        names - {"annotations", "command", "env", "workdir"}
+    ) | OTHERWISE.get(op.name, set())
 
 
 def test_what_defines_a_gang_has_its_place_in_the_typed_event() -> None:

@@ -19,6 +19,7 @@ from muster_core.events import (
     RemoveAsk,
     RemoveNode,
     UpdateNode,
+    Work,
 )
 from muster_core.resources import Resources
 from tests.actors.feeds.helpers import content, items, refusal
@@ -65,6 +66,34 @@ GIB = 2**30
         (
             "{op: add_ask, app: a, ask: x, resources: {vcore: 2}, node: null, priority: ~, count: }",
             AddAsk("a", "x", Resources({"vcore": 2000})),
+        ),
+        (
+            (
+                "{op: add_ask, app: a, ask: x, resources: {vcore: 2}, command: [date, -u, 1.5, yes],"
+                " env: {A: 1, B: yes, C: ''}, workdir: /srv}"
+            ),
+            AddAsk(
+                "a",
+                "x",
+                Resources({"vcore": 2000}),
+                work=Work(
+                    ("date", "-u", "1.5", "yes"),
+                    env={"A": "1", "B": "yes", "C": ""},
+                    workdir="/srv",
+                ),
+            ),
+        ),
+        (
+            "{op: add_ask, app: a, ask: x, resources: {vcore: 2}, command: 'date; true', env: }",
+            AddAsk("a", "x", Resources({"vcore": 2000}), work=Work(shell="date; true")),
+        ),
+        (
+            "{op: add_ask, app: a, ask: x, resources: {vcore: 2}, command: , env: {}}",
+            AddAsk("a", "x", Resources({"vcore": 2000})),
+        ),
+        (
+            "{op: add_node, node: n, capacity: {}, lease: 1m30s}",
+            AddNode("n", Resources(), lease_us=90_000_000),
         ),
         ("{op: remove_ask, app: a, ask: x-0}", RemoveAsk("a", "x-0")),
         ("{op: release, app: a, ask: x}", Release("a", "x")),

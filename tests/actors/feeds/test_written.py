@@ -32,6 +32,7 @@ from muster_core.events import (
     Release,
     RemoveGang,
     UpdateNode,
+    Work,
 )
 from muster_core.gangs.definition import GangFields, GangMode
 from muster_core.resources import Resources
@@ -125,6 +126,10 @@ MANY = GangFields(3, 5, GangMode.NON_STRICT, 1_500_000, ("default/a", "x/b"))
         AddApp("12:30", "root.off", "sue", ("devs", "ops"), {"application.tag": "true"}),
         AddGang("x/g", MANY),
         AddNode("n", Resources({}), {"a": ""}, schedulable=False),
+        AddNode("n", ONE, lease_us=1_500_000),
+        AddAsk("a", "k", ONE, work=Work(("a b", "", "null", "1"), env={"A": "yes"}, workdir="x")),
+        AddAsk("a", "k", ONE, work=Work(shell="if true; then date; fi", env={"A": ""})),
+        AddAsk("a", "k", ONE, work=Work(workdir="~")),
         UpdateNode("n", attributes={}),
         UpdateNode("n", Resources({}), schedulable=True),
         Release("a", "k", Outcome.FAILED, ""),

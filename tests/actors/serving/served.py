@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -39,7 +40,10 @@ class Served:
         folder: Where the configuration is written, if ``config`` is a text.
         arguments: Further arguments of the command.
         config: The configuration, or None for none.
+        listen: Where it listens.
         environment: Further environment variables.
+        verify: The file of the certificate authority for TLS, or None.
+        until_ready: Whether to wait until it answers requests.
 
     Attributes:
         urls: The addresses that it says it listens on.
@@ -53,6 +57,8 @@ class Served:
         config: str | None = CONFIG,
         listen: Sequence[str] = ("127.0.0.1:0",),
         environment: Mapping[str, str] | None = None,
+        verify: str | None = None,
+        until_ready: bool = True,
     ) -> None:
         command = [sys.executable, "-X", "faulthandler", "-m", "muster", "serve", *arguments]
         for address in listen:
@@ -76,12 +82,28 @@ class Served:
         self.urls: list[str] = []
         try:
             while len(self.urls) < len(listen):
-                line = self.line(r"listening on (\S+)")
-                self.urls.append(line.rpartition("listening on ")[2].split()[0])
+                line = self.line("listening on ")
+                found = re.search(r'listening on ([^\s"]+)', line)
+                assert found is not None, line
+                self.urls.append(found[1])
+            if until_ready:
+                self.line(r"\bready\b")
         except BaseException:
             self.kill()
             raise
-        self.client = httpx.Client(base_url=self.urls[0], timeout=PATIENCE_S, trust_env=False)
+        self.client = self.client_of(self.urls[0], verify)
+
+    @staticmethod
+    def client_of(url: str, verify: str | None = None) -> httpx.Client:
+        """Return a client for an address that it listens on."""
+        context = True if verify is None else ssl.create_default_context(cafile=verify)
+        uds = url.removeprefix("unix:") if url.startswith("unix:") else None
+        return httpx.Client(
+            base_url=url if uds is None else "http://localhost",
+            transport=httpx.HTTPTransport(verify=context, uds=uds),
+            timeout=PATIENCE_S,
+            trust_env=False,
+        )
 
     def _read(self) -> None:
         assert self.process.stderr is not None

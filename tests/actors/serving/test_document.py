@@ -16,6 +16,10 @@ from muster.service.problems import PROBLEM_JSON
 from muster.service.state import Service
 
 
+_HEALTH = {"get_healthz", "get_readyz"}
+"""What these say, they say in a form of their own."""
+
+
 def no_service() -> Service:
     msg = "nobody asks"
     raise AssertionError(msg)

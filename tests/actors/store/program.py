@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from muster.store import KeptBatch, StateReader
@@ -47,6 +48,12 @@ def rows(first: int, last: int, seq: int | None = None) -> list[BatchRow]:
 def parts_of(batch: int) -> list[bytes]:
     """Give the parts of the checkpoint after a batch."""
     return [b"first %d" % batch * 9, b"last %d" % batch * 9]
+
+
+def put_checkpoint(writer: StateWriter, batch: int, parts: Sequence[bytes]) -> None:
+    """Write all parts of a checkpoint."""
+    for number, part in enumerate(parts):
+        writer.put_part(batch, number, part, last=number == len(parts) - 1)
 
 
 def made(directory: Path, batches: int = 6, new: NewState = NEW) -> StateWriter:

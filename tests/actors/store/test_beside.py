@@ -19,7 +19,7 @@ def request(key: str, batch: int, at_us: int) -> RequestRow:
 
 
 def test_a_request_is_kept_with_its_batch(tmp_path: Path) -> None:
-    # STORE-19
+    # STORE-21
     with made(tmp_path, 1) as writer:
         writer.append(rows(2, 2), [request("a", 2, 20)])
         writer.append(rows(3, 3), [request("b", 3, 30)])
@@ -30,7 +30,7 @@ def test_a_request_is_kept_with_its_batch(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_cannot_be_written_takes_its_request_with_it(tmp_path: Path) -> None:
-    # STORE-19
+    # STORE-21
     with (
         made(tmp_path, 1) as writer,
         pytest.raises(ValueError, match="batch 4 does not follow batch 1"),
@@ -42,7 +42,7 @@ def test_a_batch_that_cannot_be_written_takes_its_request_with_it(tmp_path: Path
 
 
 def test_old_requests_go(tmp_path: Path) -> None:
-    # STORE-19
+    # STORE-21
     with made(tmp_path, 1) as writer:
         writer.append(rows(2, 3), [request("a", 2, 20), request("b", 3, 30)])
         writer.forget_requests(30)
@@ -52,7 +52,7 @@ def test_old_requests_go(tmp_path: Path) -> None:
 
 
 def test_a_request_that_was_changed_is_damage(tmp_path: Path) -> None:
-    # STORE-19
+    # STORE-21
     with made(tmp_path, 1) as writer:
         writer.append(rows(2, 2), [request("a", 2, 20)])
     connection = sqlite3.connect(tmp_path / "muster.db", isolation_level=None)
@@ -67,7 +67,7 @@ def test_a_request_that_was_changed_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_companion_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    # STORE-20
+    # STORE-22
     with made(tmp_path, 3) as writer:
         writer.put_companion(CompanionState(1, (b"a", b"b", b"c")))
         writer.put_companion(CompanionState(3, (b"d", b"e")))
@@ -86,7 +86,7 @@ def test_a_companion_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_companion_is_not_used(tmp_path: Path, change: str) -> None:
-    # STORE-20
+    # STORE-22
     with made(tmp_path, 3) as writer:
         writer.put_companion(CompanionState(2, (b"a", b"b")))
     connection = sqlite3.connect(tmp_path / "muster.db", isolation_level=None)

@@ -8,7 +8,7 @@ import pytest
 from muster import StoreError
 from muster.store import Checkpoint, StateReader
 from muster.store._writer import StateWriter
-from tests.actors.store.program import S, made, numbers, parts_of, rows
+from tests.actors.store.program import S, made, numbers, parts_of, put_checkpoint, rows
 
 
 def batches_of(writer: StateWriter) -> list[int]:
@@ -37,18 +37,18 @@ def test_one_that_was_not_finished_goes_when_it_is_opened_again(tmp_path: Path) 
     # STORE-5
     directory = tmp_path / "state"
     with made(directory, 3) as writer:
-        writer.put_checkpoint(2, parts_of(2))
+        put_checkpoint(writer, 2, parts_of(2))
         writer.put_part(3, 0, b"first", last=False)
 
     with StateWriter.open(directory) as writer:
         assert [one.batch for one in writer.checkpoints()] == [2]
-        writer.put_checkpoint(3, parts_of(3))
+        put_checkpoint(writer, 3, parts_of(3))
         assert batches_of(writer) == [2, 3]
 
 
 def test_a_checkpoint_may_come_before_the_first_batch(tmp_path: Path) -> None:
     with made(tmp_path / "state", 0) as writer:
-        writer.put_checkpoint(0, [b"empty"])
+        put_checkpoint(writer, 0, [b"empty"])
         writer.append(rows(1, 1))
 
     with StateReader(tmp_path / "state") as reader:
@@ -68,7 +68,7 @@ def test_a_part_that_does_not_follow_is_a_mistake_of_the_caller(
     tmp_path: Path, batch: int, part: int, told: str
 ) -> None:
     with made(tmp_path / "state", 3) as writer:
-        writer.put_checkpoint(2, parts_of(2))
+        put_checkpoint(writer, 2, parts_of(2))
         with pytest.raises(ValueError, match=told):
             writer.put_part(batch, part, b"x", last=True)
         assert batches_of(writer) == [2]
@@ -77,7 +77,7 @@ def test_a_part_that_does_not_follow_is_a_mistake_of_the_caller(
 def test_old_ones_are_dropped_in_small_transactions(tmp_path: Path) -> None:
     with made(tmp_path / "state", 5) as writer:
         for batch in range(1, 6):
-            writer.put_checkpoint(batch, [b"x"] * 4)
+            put_checkpoint(writer, batch, [b"x"] * 4)
         steps = 0
         while removed := writer.drop_checkpoints(2, most=3):
             assert removed <= 3
@@ -88,13 +88,52 @@ def test_old_ones_are_dropped_in_small_transactions(tmp_path: Path) -> None:
         assert 5 in batches_of(writer)
 
 
+def test_the_newest_three_stay(tmp_path: Path) -> None:
+    # STORE-19
+    with made(tmp_path / "state", 9) as writer:
+        for batch in range(1, 10):
+            put_checkpoint(writer, batch, parts_of(batch))
+        drop_all(writer)
+        assert batches_of(writer) == [7, 8, 9]
+
+
+def test_the_one_with_which_history_begins_stays(tmp_path: Path) -> None:
+    # STORE-19
+    with made(tmp_path / "state", 9) as writer:
+        for batch in range(1, 10):
+            put_checkpoint(writer, batch, parts_of(batch))
+        while writer.prune(4 * S):
+            pass
+        drop_all(writer)
+        assert batches_of(writer) == [3, 7, 8, 9]
+        assert writer.meta.anchor.batch == 3
+
+
+def test_those_that_are_far_apart_stay_for_pruning(tmp_path: Path) -> None:
+    # STORE-19: batch n is of second n
+    with made(tmp_path / "state", 12) as writer:
+        for batch in range(1, 13):
+            put_checkpoint(writer, batch, parts_of(batch))
+            drop_all(writer, apart_us=4 * S)
+        assert batches_of(writer) == [1, 5, 9, 10, 11, 12]
+        while writer.prune(7 * S):
+            pass
+        drop_all(writer, apart_us=4 * S)
+        assert batches_of(writer) == [5, 9, 10, 11, 12]
+
+
+def drop_all(writer: StateWriter, apart_us: int | None = None) -> None:
+    while writer.drop_checkpoints(apart_us=apart_us):
+        pass
+
+
 def test_pruning_needs_a_checkpoint(tmp_path: Path) -> None:
     # STORE-16
     with made(tmp_path / "state", 6) as writer:
         assert writer.prune(10**18) == 0
         writer.put_part(6, 0, b"x", last=False)
         assert writer.prune(10**18) == 0
-        writer.put_checkpoint(4, parts_of(4))
+        put_checkpoint(writer, 4, parts_of(4))
         assert writer.prune(4 * S) == 0  # The checkpoint is not older than that.
         assert writer.prune(4 * S + 1, most=3) == 3
         assert numbers(tmp_path / "state") == [4, 5, 6]
@@ -109,8 +148,8 @@ def test_the_chain_holds_after_pruning(tmp_path: Path) -> None:
     directory = tmp_path / "state"
     with made(directory, 9) as writer:
         fourth = writer.last
-        writer.put_checkpoint(2, parts_of(2))
-        writer.put_checkpoint(9, parts_of(9))
+        put_checkpoint(writer, 2, parts_of(2))
+        put_checkpoint(writer, 9, parts_of(9))
         while removed := writer.prune(9 * S, most=1):
             assert removed == 1
             assert writer.last == fourth
@@ -144,7 +183,7 @@ def test_batches_stay_if_the_checkpoint_that_covers_them_is_damaged(tmp_path: Pa
     # STORE-16
     directory = tmp_path / "state"
     with made(directory, 4) as writer:
-        writer.put_checkpoint(3, parts_of(3))
+        put_checkpoint(writer, 3, parts_of(3))
     spoil(directory, 3)
 
     with StateWriter.open(directory) as writer, pytest.raises(StoreError, match="batch 3"):
@@ -158,7 +197,7 @@ def test_an_older_checkpoint_takes_the_place_of_one_that_is_damaged(tmp_path: Pa
     directory = tmp_path / "state"
     with made(directory, 6) as writer:
         for batch in (2, 4, 6):
-            writer.put_checkpoint(batch, parts_of(batch))
+            put_checkpoint(writer, batch, parts_of(batch))
     spoil(directory, 6)
     spoil(directory, 4)
 
@@ -175,7 +214,7 @@ def test_damaged_checkpoints_without_the_first_batches_lead_to_no_state(tmp_path
     # STORE-5
     directory = tmp_path / "state"
     with made(directory, 4) as writer:
-        writer.put_checkpoint(3, parts_of(3))
+        put_checkpoint(writer, 3, parts_of(3))
         writer.prune(10**18)
     spoil(directory, 3)
 
@@ -204,7 +243,7 @@ def test_a_checkpoint_that_was_changed_is_told(tmp_path: Path, change: str) -> N
     # STORE-5
     directory = tmp_path / "state"
     with made(directory, 4) as writer:
-        writer.put_checkpoint(3, parts_of(3))
+        put_checkpoint(writer, 3, parts_of(3))
     connection = sqlite3.connect(directory / "muster.db")
     with connection:
         connection.execute(change)

@@ -24,6 +24,7 @@ from muster.store._msgpack import CodecError
 from muster_core.events import (
     AddAsk,
     AddGang,
+    AddNode,
     AddPriorityClass,
     Apply,
     Configure,
@@ -38,6 +39,7 @@ from muster_core.events import (
     QueueObject,
     Release,
     UpdateNode,
+    Work,
 )
 from muster_core.gangs.definition import NOTHING_SAID, GangFields, GangMode
 from muster_core.resources import Resources
@@ -49,6 +51,7 @@ from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Step
 from tests.naive.operator_strategies import operations
 from tests.naive.strategies import scenarios
+from tests.share import share
 
 FEEDS = Path(__file__).parents[2] / "feeds"
 SUFFIXES = {".yaml", ".yml", ".jsonl", ".msgpack", ".gz"}
@@ -66,6 +69,7 @@ def events_of(steps: list[Step]) -> list[Event]:
     return [step.what for step in steps if not isinstance(step.what, str | Marker)]
 
 
+@share(0.3)
 @given(scenarios() | gang_scenarios() | operations() | evictions() | back_offs())
 def test_random_events_come_back_exactly(steps: list[Step]) -> None:
     # STORE-9
@@ -113,6 +117,9 @@ APPLIED = Apply(
         UpdateNode("n", attributes={}, schedulable=False),
         AddAsk("a", "k", ONE_VCORE, run_for_us=2**70),
         Release("a", "k", message="file \udc80"),
+        AddAsk("a", "k", ONE_VCORE, work=Work(("date", "-u"), env={"A": ""}, workdir="/srv")),
+        AddAsk("a", "k", ONE_VCORE, work=Work(shell="date")),
+        AddNode("n", ONE_VCORE, lease_us=1),
     ],
 )
 def test_an_event_comes_back_exactly(event: Event) -> None:

@@ -17,7 +17,7 @@ from muster import StoreError
 from muster.store import StateReader
 from muster.store._rows import BatchRow
 from muster.store._writer import StateWriter
-from tests.actors.store.program import SMALL, copied, made, parts_of, rows
+from tests.actors.store.program import SMALL, copied, made, parts_of, put_checkpoint, rows
 
 BATCHES = 4
 CHECKPOINT = 2
@@ -54,7 +54,7 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> State:
     directory = tmp_path / "state"
     copy = tmp_path / "copy"
     with made(directory, CHECKPOINT, SMALL) as writer:
-        writer.put_checkpoint(CHECKPOINT, parts_of(CHECKPOINT))
+        put_checkpoint(writer, CHECKPOINT, parts_of(CHECKPOINT))
     with StateWriter.open(directory, durability="process") as writer:
         for row in FULL[CHECKPOINT:]:
             writer.append([row])

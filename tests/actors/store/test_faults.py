@@ -25,7 +25,7 @@ from tests.actors.store.faults import (
     failing_disk,
     library,
 )
-from tests.actors.store.program import NEW, S, copied, made, numbers, parts_of, rows
+from tests.actors.store.program import NEW, S, copied, made, numbers, parts_of, put_checkpoint, rows
 
 SQLITE = library()
 PROJECT = Path(__file__).parents[3]
@@ -104,7 +104,7 @@ def test_after_a_fault_nothing_more_is_written(disk: Disk, tmp_path: Path) -> No
     with pytest.raises(StoreError, match="nothing more is written after an error"):
         writer.append(rows(3, 3))
     with pytest.raises(StoreError, match="nothing more is written after an error"):
-        writer.put_checkpoint(2, [b"x"])
+        put_checkpoint(writer, 2, [b"x"])
     writer.close()
 
     assert numbers(tmp_path / "state")[:2] == [1, 2]
@@ -119,9 +119,9 @@ def test_a_checkpoint_that_fails_takes_nothing_away(
         directory = tmp_path / str(at)
         made(directory, 4).close()
         writer = StateWriter.open(directory)
-        writer.put_checkpoint(2, parts_of(2))
+        put_checkpoint(writer, 2, parts_of(2))
         disk.fail(at, code, name=name)
-        error = refused(partial(writer.put_checkpoint, 4, parts_of(4)))
+        error = refused(partial(put_checkpoint, writer, 4, parts_of(4)))
         assert error is None or told in str(error)
         failed += error is not None
         disk.mend()
@@ -151,7 +151,7 @@ def test_pruning_that_fails_leaves_a_chain(
         directory = tmp_path / str(at)
         made(directory, 6).close()
         writer = StateWriter.open(directory)
-        writer.put_checkpoint(4, parts_of(4))
+        put_checkpoint(writer, 4, parts_of(4))
         disk.fail(at, code, name=name)
         error = refused(partial(prune_all, writer))
         assert error is None or told in str(error)

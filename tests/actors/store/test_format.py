@@ -156,15 +156,15 @@ def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None
     [
         ("PRAGMA application_id = 7", "is a SQLite file of something else"),
         ("DROP TABLE meta", "no such table: meta"),
-        ("DELETE FROM meta", "the digest of the table meta does not hold"),
-        ("UPDATE meta SET value = 1 WHERE key = 'origin_us'", "the digest of the table meta"),
+        ("DELETE FROM meta", "the table meta does not match its digest"),
+        ("UPDATE meta SET value = 1 WHERE key = 'origin_us'", "the table meta does not match"),
         ("UPDATE meta SET value = NULL WHERE key = 'origin'", "a value of another type"),
         ("DROP TABLE checkpoint", "its tables are not those of format 2"),
         ("CREATE TABLE more (a)", "its tables are not those of format 2"),
         ("DELETE FROM batch WHERE number = 3", "batches 3 to 3 are missing"),
         ("DELETE FROM batch", "batches 1 to 3 are missing"),
         ("DELETE FROM batch WHERE number = 1", "the first batch is 2, not 1"),
-        ("UPDATE batch SET at_us = 1 WHERE number = 3", "the digest of batch 3 does not hold"),
+        ("UPDATE batch SET at_us = 1 WHERE number = 3", "batch 3 does not match its digest"),
         ("UPDATE batch SET digest = 7 WHERE number = 2", "batch 2 is missing, or not of the right"),
     ],
 )
@@ -208,7 +208,7 @@ def test_facts_that_cannot_be_right_are_told(
 @OPENED
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"", "the file is empty"), (b"x" * 5000, "is no SQLite file"), (b"SQLite format 3\0", "is")],
+    [(b"", "it is empty"), (b"x" * 5000, "is no SQLite file"), (b"SQLite format 3\0", "is")],
 )
 def test_a_file_of_something_else_is_told(
     tmp_path: Path, opened: Callable[[Path], None], content: bytes, told: str

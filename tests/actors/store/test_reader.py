@@ -16,15 +16,24 @@ from muster import StoreError
 from muster.store import StateReader
 from muster.store._rows import BatchRow
 from muster.store._writer import StateWriter
-from tests.actors.store.program import S, copied, events_of, kept, made, parts_of, rows
+from tests.actors.store.program import (
+    S,
+    copied,
+    events_of,
+    kept,
+    made,
+    parts_of,
+    put_checkpoint,
+    rows,
+)
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A directory with seven batches and two checkpoints, closed."""
     with made(tmp_path / "state", 7) as writer:
-        writer.put_checkpoint(3, parts_of(3))
-        writer.put_checkpoint(6, parts_of(6))
+        put_checkpoint(writer, 3, parts_of(3))
+        put_checkpoint(writer, 6, parts_of(6))
     return tmp_path / "state"
 
 
@@ -221,11 +230,14 @@ def change(directory: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE batch SET at_us = 7 WHERE number = 5", "the digest of batch 5 does not hold"),
-        ("UPDATE batch SET events = x'90' WHERE number = 5", "the digest of batch 5 does not hold"),
-        ("UPDATE batch SET decisions = x'90' WHERE number = 5", "the digest of batch 5"),
-        ("UPDATE batch SET digest = x'90' WHERE number = 5", "the digest of batch 5 does not hold"),
-        ("UPDATE batch SET last_seq = 99 WHERE number = 5", "the digest of batch 5 does not hold"),
+        ("UPDATE batch SET at_us = 7 WHERE number = 5", "batch 5 does not match its digest"),
+        ("UPDATE batch SET events = x'90' WHERE number = 5", "batch 5 does not match its digest"),
+        (
+            "UPDATE batch SET decisions = x'90' WHERE number = 5",
+            "batch 5 does not match its digest",
+        ),
+        ("UPDATE batch SET digest = x'90' WHERE number = 5", "batch 5 does not match its digest"),
+        ("UPDATE batch SET last_seq = 99 WHERE number = 5", "batch 5 does not match its digest"),
         ("UPDATE batch SET at_us = 'x' WHERE number = 5", "batch 5: at_us is str, not int"),
         ("UPDATE batch SET events = 'x' WHERE number = 5", "batch 5: events is str, not bytes"),
         ("DELETE FROM batch WHERE number = 5", "batch 5 is missing"),
@@ -272,15 +284,22 @@ def test_what_a_newer_version_wrote_is_told(
             _ = (batch.events, batch.decisions)
 
 
-@pytest.mark.parametrize("make", [None, "file", "folder"])
-def test_what_is_no_state_directory_is_told(tmp_path: Path, make: str | None) -> None:
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (None, "place: No such file or directory"),
+        ("file", "place: is a file: name a state directory"),
+        ("folder", r"place: is not a state directory: it has no file muster\.db"),
+    ],
+)
+def test_what_is_no_state_directory_is_told(tmp_path: Path, make: str | None, told: str) -> None:
     place = tmp_path / "place"
     if make == "file":
         place.write_bytes(b"")
     elif make == "folder":
         place.mkdir()
 
-    with pytest.raises(StoreError, match=r"is no (state )?directory: there is no muster\.db in it"):
+    with pytest.raises(StoreError, match=told):
         StateReader(place)
 
 

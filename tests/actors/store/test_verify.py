@@ -8,15 +8,15 @@ import pytest
 from muster import StoreError
 from muster.store._rows import BatchRow
 from muster.store._verify import verify
-from tests.actors.store.program import S, made, parts_of
+from tests.actors.store.program import S, made, parts_of, put_checkpoint
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A directory with five batches and two checkpoints, closed."""
     with made(tmp_path / "state", 5) as writer:
-        writer.put_checkpoint(2, parts_of(2))
-        writer.put_checkpoint(4, parts_of(4))
+        put_checkpoint(writer, 2, parts_of(2))
+        put_checkpoint(writer, 4, parts_of(4))
     return tmp_path / "state"
 
 
@@ -31,7 +31,7 @@ def test_a_directory_that_is_whole(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("statements", "told"),
     [
-        (["UPDATE batch SET at_us = 0 WHERE number = 3"], ["the digest of batch 3"]),
+        (["UPDATE batch SET at_us = 0 WHERE number = 3"], ["batch 3 does not match its digest"]),
         (["DELETE FROM batch WHERE number = 5"], ["batches 5 to 5 are missing"]),
         (
             ["UPDATE checkpoint SET state = x'00' WHERE part = 1"],
@@ -42,7 +42,11 @@ def test_a_directory_that_is_whole(directory: Path) -> None:
                 "UPDATE batch SET at_us = 0 WHERE number = 5",
                 "UPDATE checkpoint SET state = x'00' WHERE batch = 4 AND part = 0",
             ],
-            ["the digest of batch 5", "the digest of batch 5", "part 0 of the checkpoint of"],
+            [
+                "batch 5 does not match its digest",
+                "batch 5 does not match its digest",
+                "part 0 of the checkpoint of",
+            ],
         ),
     ],
 )
@@ -86,5 +90,5 @@ def test_a_part_of_a_checkpoint_that_is_being_written_is_no_problem(directory: P
 
 
 def test_what_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no directory"):
+    with pytest.raises(StoreError, match="No such file or directory"):
         list(verify(tmp_path / "missing"))

@@ -13,7 +13,16 @@ from muster import StoreError
 from muster.store import StateReader
 from muster.store._rows import BatchRow, batch_digest, row_of
 from muster.store._writer import Durability, NewState, StateWriter
-from tests.actors.store.program import NEW, ORIGIN_US, S, made, numbers, parts_of, rows
+from tests.actors.store.program import (
+    NEW,
+    ORIGIN_US,
+    S,
+    made,
+    numbers,
+    parts_of,
+    put_checkpoint,
+    rows,
+)
 
 
 def query(directory: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -125,7 +134,7 @@ def test_compacting_gives_room_back(tmp_path: Path) -> None:
     directory = tmp_path / "state"
     with made(directory, 3) as writer:
         writer.append(rows(4, 3000))
-        writer.put_checkpoint(2999, parts_of(2999))
+        put_checkpoint(writer, 2999, parts_of(2999))
     with StateWriter.open(directory) as writer:
         while writer.prune(10**18):
             pass
@@ -183,14 +192,16 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
     file = tmp_path / "state"
     file.write_bytes(b"")
 
-    with pytest.raises(StoreError, match="is a file: name a directory"):
+    with pytest.raises(StoreError, match="is a file: name a state directory"):
         StateWriter.create(file, NEW)
     with pytest.raises(StoreError, match="state/below: cannot make the directory: Not a directory"):
         StateWriter.create(file / "below", NEW)
 
 
 def test_a_directory_without_a_store_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is no state directory: there is no muster\.db in it"):
+    with pytest.raises(StoreError, match=r"is not a state directory: it has no file muster\.db"):
+        StateWriter.open(tmp_path)
+    with pytest.raises(StoreError, match="missing: No such file or directory"):
         StateWriter.open(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
 

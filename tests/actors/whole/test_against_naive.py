@@ -32,7 +32,7 @@ from tests.share import share
 
 pytestmark = pytest.mark.starts_early
 
-_EXAMPLES = int(os.environ.get("MUSTER_EXAMPLES", "0")) or share(0.4).max_examples
+_EXAMPLES = int(os.environ.get("MUSTER_EXAMPLES", "0")) or share(0.2).max_examples
 
 
 @settings(max_examples=_EXAMPLES)

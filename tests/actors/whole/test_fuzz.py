@@ -48,11 +48,11 @@ from tests.fuzz.naive_oracle import naive
 
 THOROUGH: Final = settings().max_examples > 1000
 PROGRAMS: Final = 60
-STRIDE: Final = 1 if THOROUGH else 10
-"""In the suite a client is cancelled at every tenth step only: each of its calls takes several."""
-BLOCK_STRIDE: Final = 1 if THOROUGH else 3
-"""So is the block at every third one: ``test_leaving_cancelled`` cancels one at every step."""
-STORED_STRIDE: Final = 1 if THOROUGH else 17
+STRIDE: Final = 1 if THOROUGH else 20
+"""In the suite a client is cancelled at every 20th step only: each of its calls takes several."""
+BLOCK_STRIDE: Final = 1 if THOROUGH else 7
+"""So is the block at every seventh one: ``test_leaving_cancelled`` cancels one at every step."""
+STORED_STRIDE: Final = 1 if THOROUGH else 41
 """With a store each of these takes twice as long."""
 
 CONFIG: Final = """

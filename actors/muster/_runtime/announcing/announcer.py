@@ -1,11 +1,13 @@
 """Announces batches: at once, or with a store after the commit of each.
 
 With a store this is a task of its own, so that the coordinator decides the next batch while the
-one before is written. At most one batch is written, and one is decided and waits.
+one before is written. At most one batch is written, and one is decided and waits. At the start
+several batches are written together, since nobody waits for the first of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
@@ -15,7 +17,7 @@ from muster._runtime.clients.calls import refuse
 from muster._runtime.owners import broken
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from muster._runtime.announcing.companion import Companion
     from muster._runtime.announcing.journal import Blame, JournalWriter, Record
@@ -119,7 +121,7 @@ class Announcer:
     """The task that writes each batch to the store, and announces it then.
 
     Args:
-        write: Writes a batch to the store; it returns after the commit.
+        write: Writes batches to the store; it returns after the commit.
         outside: Whoever hears of a batch besides its callers.
         blame: Tells errors from outside from errors of Muster.
         pace: The pace of all tasks of the scheduler.
@@ -127,7 +129,7 @@ class Announcer:
 
     def __init__(
         self,
-        write: Callable[[Decided], Awaitable[None]],
+        write: Callable[[Sequence[Decided]], Awaitable[None]],
         outside: Ears,
         blame: Blame,
         pace: Pace,
@@ -137,7 +139,7 @@ class Announcer:
         self._blame = blame
         self._pace = pace
         # Without a buffer: whoever puts something waits until all before it is announced.
-        self._in, self._out = trio.open_memory_channel[Announcement](0)
+        self._in, self._out = trio.open_memory_channel[Sequence[Announcement]](0)
         self._drained = trio.Event()
         self._is_running = False
         #: Called when the announcer ends.
@@ -155,10 +157,10 @@ class Announcer:
         else:
             do()
 
-    async def put(self, announcement: Announcement) -> None:
-        """Hand over a batch, when the one before is announced."""
+    async def put(self, *announcements: Announcement) -> None:
+        """Hand over batches that are written together, when those before are announced."""
         try:
-            await self._in.send(announcement)
+            await self._in.send(announcements)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             # The announcer has failed. Its error ends the scheduler, and cancels this task.
             await trio.sleep_forever()
@@ -180,8 +182,8 @@ class Announcer:
             BrokenSchedulerError: If this fails because of a bug.
         """
         try:
-            async for announcement in self._out:
-                await self._announce(announcement)
+            async for announcements in self._out:
+                await self._announce(announcements)
             self._drained.set()
         except Exception as error:
             if self._blame.is_for(error):
@@ -193,21 +195,28 @@ class Announcer:
             self._out.close()
             self._at_end()
 
-    async def _announce(self, announcement: Announcement) -> None:
+    # STORE-15
+    async def _announce(self, announcements: Sequence[Announcement]) -> None:
         # No cancellation comes from the commit on: what is on disk is announced.
         try:
-            decided = announcement.decided
-            if decided is not None:
+            decided = [one.decided for one in announcements if one.decided is not None]
+            if decided:
                 with self._blame.taken():
                     await self._write(decided)
                 self._pace.start()
-                await self._outside.before(decided)
-            await self._pace.take(self._tell(announcement), shield=True)
-            if decided is not None:
-                await decided.let_go(self._pace)
+            for announcement in announcements:
+                await self._announce_one(announcement)
         finally:
-            for call in announcement.calls:
-                refuse(call)  # Those that have an answer keep it.
+            for announcement in announcements:
+                for call in announcement.calls:
+                    refuse(call, self._blame.error)  # Those that have an answer keep it.
+
+    async def _announce_one(self, announcement: Announcement) -> None:
+        if announcement.decided is not None:
+            await self._outside.before(announcement.decided)
+        await self._pace.take(self._tell(announcement), shield=True)
+        if announcement.decided is not None:
+            await announcement.decided.let_go(self._pace)
 
     def _tell(self, announcement: Announcement) -> Steps[None]:
         for publish in announcement.publish:

@@ -62,7 +62,8 @@ class Blame:
     """Tells the errors of a program's own objects, and of its disk, from errors of Muster."""
 
     def __init__(self) -> None:
-        self._error: Exception | None = None
+        #: The last exception from outside, which ends the scheduler; None without one.
+        self.error: Exception | None = None
 
     @contextmanager
     def taken(self) -> Generator[None, None, None]:
@@ -70,13 +71,13 @@ class Blame:
         try:
             yield
         except Exception as error:
-            self._error = error
+            self.error = error
             raise
 
     def is_for(self, error: Exception) -> bool:
         """Return whether an error comes from outside."""
         # A coroutine cannot raise StopIteration: Python makes it the cause of a RuntimeError.
-        ours = self._error
+        ours = self.error
         return ours is not None and (error is ours or error.__cause__ is ours)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 import outcome
@@ -15,7 +15,7 @@ from muster._runtime.clients.tracking import GangStatus, Held, TrackedAsk
 from muster._runtime.clients.watched import Watched
 from muster._runtime.requests import Examined, Reply
 from muster_core.errors import RefusedError
-from muster_core.events import Event, Outcome
+from muster_core.events import Event, Outcome, Release
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace, Snapshot
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
 A = TypeVar("A")
+
+# Looking up a member of an enum takes ten times as long.
+_WORK_FAILED: Final = Outcome.FAILED
 
 
 @final
@@ -76,7 +79,7 @@ class Entered:
         refusals: For each event the error with which it was refused, or None.
         asks: The asks that the events added, if they are to be tracked.
         first: The index of the first event, from 0, among all events that were let in.
-        batch: The number of the batch that they went into.
+        batch: The number of the batch that they went into; 0 if none was let in.
         seqs: The numbers of the first and the last decision of this batch; None without any.
     """
 
@@ -103,6 +106,18 @@ class RequestKey:
     digest: bytes
 
 
+class Guard(Protocol):
+    """Judges events where they are let in, before the scheduler itself does."""
+
+    def must_hear_first(self, event: Event, machine: CoordinatorMachine, /) -> bool:
+        """Return whether the owners must report before an event can be judged."""
+        ...
+
+    def refusal(self, event: Event, machine: CoordinatorMachine, /) -> str | None:
+        """Return why an event is not let in, or None; it is called for each event in order."""
+        ...
+
+
 @final
 @attrs.frozen(eq=False)
 class Enter:
@@ -112,12 +127,14 @@ class Enter:
         events: The events.
         track: Whether to track the asks that the events add.
         request: The key of the request that the events come from; it is kept with their batch.
+        guard: Judges which of the events are let in, or None to let in all.
         answer: The results of the events.
     """
 
     events: Sequence[Event]
     track: bool = False
     request: RequestKey | None = None
+    guard: Guard | None = None
     answer: Answer[Entered] = attrs.field(factory=Answer[Entered])
 
 
@@ -281,6 +298,13 @@ class WorkEnded:
     held: Held
     failure: WorkFailedError | None = None
 
+    def release(self) -> Release:
+        """Return the event that says how the work has ended."""
+        if self.failure is None:
+            return Release(self.ask.app, self.ask.name)
+        message = str(self.failure) or None
+        return Release(self.ask.app, self.ask.name, _WORK_FAILED, message)
+
 
 @final
 @attrs.frozen(eq=False)
@@ -304,10 +328,17 @@ Note = TimeIsUp | WorkStarted | WorkEnded | StartFailed
 """The notes of the scheduler's own tasks, which get no answer."""
 
 
-def refuse(call: Call | Note) -> None:
-    """Answer a call with the error that the scheduler is closed."""
+def refuse(call: Call | Note, cause: Exception | None) -> None:
+    """Answer a call with the error that the scheduler is closed.
+
+    Args:
+        call: The call; a note needs no answer.
+        cause: The error from outside that ended the scheduler, or None.
+    """
     match call:
         case TimeIsUp() | WorkStarted() | WorkEnded() | StartFailed():
             pass
         case _:
-            call.answer.fail(ClosedSchedulerError("the scheduler was closed before it answered"))
+            error = ClosedSchedulerError("the scheduler was closed before it answered")
+            error.__cause__ = cause
+            call.answer.fail(error)

@@ -20,6 +20,7 @@ from muster._runtime.clients.watched import Watched
 from muster._runtime.pace import slices
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.errors import RefusedError
+from muster_core.events import Work
 from muster_core.gangs.states import GangState
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
@@ -139,6 +140,7 @@ class TrackedAsk:
         resources: The resources that it needs.
         gang: The full name of its gang, or None.
         status: Its state.
+        work: What is to run for it, or None.
     """
 
     app: str
@@ -148,6 +150,7 @@ class TrackedAsk:
     resources: Resources
     gang: str | None
     status: Watched[AskStatus]
+    work: Work | None = None
 
 
 @final
@@ -254,7 +257,7 @@ class Tracker:
         assert key is not None, "an ask without an application"
         queue = self._machine.view.apps[key].identity.path
         tracked = TrackedAsk(
-            app, ask.name, ask.seq, queue, ask.resources, ask.gang, Watched(status)
+            app, ask.name, ask.seq, queue, ask.resources, ask.gang, Watched(status), ask.work
         )
         self._asks[app, ask.name] = tracked
         if ask.gang is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
@@ -20,23 +20,13 @@ from muster.store._trouble import damaged
 if TYPE_CHECKING:
     from muster._runtime.batches import Batches
     from muster._runtime.pace import Pace
+    from muster._runtime.storing.thread import Threaded
     from muster.store._rows import KeptBatch, Otherwise
     from muster_core.decisions import Announced
     from muster_core.facts import Facts
 
 _AT_ONCE: Final = 64
 """How many batches are read at once."""
-
-R = TypeVar("R")
-A = TypeVarTuple("A")
-
-
-class Threaded(Protocol):
-    """Runs a call in the thread of the store."""
-
-    def __call__(self, call: Callable[[*A], R], /, *args: *A) -> Awaitable[R]:
-        """Return the result of the call."""
-        ...
 
 
 @final

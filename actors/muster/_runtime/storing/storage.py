@@ -7,40 +7,46 @@ beside that, in parts, so that no batch waits long for one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple, final
+from functools import partial
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 import trio
 
+from muster._errors import StoreError
 from muster._runtime.pace import PIECE, Pace
 from muster._runtime.storing.options import StoreOptions
 from muster._runtime.storing.recovery import Kept, decoded_batches, recover
+from muster._runtime.storing.thread import store_thread
+from muster.store._msgpack import pack
 from muster.store._reader import StateReader
 from muster.store._rows import row_of
 from muster.store._sql.beside import CompanionState, RequestRow
 from muster.store._state import state_in_parts
 from muster.store._writer import NewState, StateWriter
+from muster_core.config.dynamic import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from muster._runtime.announcing.companion import Companion
     from muster._runtime.batches import Batches, Decided
     from muster._runtime.clock import Clock
+    from muster._runtime.storing.thread import Threaded
+    from muster.store._rows import BatchRow
     from muster_core.facts import Facts
-
-R = TypeVar("R")
-A = TypeVarTuple("A")
 
 REQUESTS_US: Final = 86_400_000_000
 """How long the keys of requests are kept: a day, in microseconds."""
 
 _LOG: Final = logging.getLogger("muster.store")
 
-_in_thread = trio.to_thread.run_sync
-"""Runs a call in a thread. Fuzzing puts another function here: no seed determines threads."""
+_SPANS: Final = 10
+"""Into how many spans checkpoints divide the history that is kept, if not all of it is."""
+
+_thread = store_thread
+"""Offers a thread. Fuzzing puts another function here: no seed determines threads."""
 
 
 @final
@@ -52,23 +58,32 @@ class Storage:
         options: How it is kept.
         kept: What was in it.
         pace: The pace of all tasks of the scheduler.
+        run: Runs a call in the store's thread; it is not given up when this task is cancelled.
 
     Attributes:
         origin_us: The origin of time, in microseconds since 1970 in UTC.
     """
 
-    def __init__(self, writer: StateWriter, options: StoreOptions, kept: Kept, pace: Pace) -> None:
+    def __init__(
+        self,
+        writer: StateWriter,
+        options: StoreOptions,
+        kept: Kept,
+        pace: Pace,
+        run: Threaded,
+    ) -> None:
         self._writer = writer
         self._options = options
         self._kept = kept
         self._pace = pace
-        self._limiter = trio.CapacityLimiter(1)
+        self._run = run
         self._checkpointing = trio.Lock()
         #: How many events were written since the last checkpoint.
         self._events = 0
         #: The batch after which the last checkpoint was taken.
         self._covered = kept.checkpoint
         self._last_seq = writer.last.seq
+        self._partition = writer.meta.partition
         self._is_behind = False
         self.origin_us = writer.meta.origin_us
 
@@ -81,10 +96,6 @@ class Storage:
     def facts(self) -> Facts | None:
         """The checkpoint to begin with, or None to begin from nothing."""
         return self._kept.facts
-
-    async def _run(self, call: Callable[[*A], R], *args: *A) -> R:
-        """Run a call in the store's thread; it is not given up when this task is cancelled."""
-        return await _in_thread(call, *args, limiter=self._limiter)
 
     async def restore(self, batches: Batches, nursery: trio.Nursery) -> None:
         """Start all owners with what the store holds.
@@ -107,33 +118,34 @@ class Storage:
             _LOG.warning("damaged checkpoints are removed: those of batches %s", batches_of)
             await self._run(self._writer.remove_checkpoints, self._kept.damaged)
 
-    async def write(self, decided: Decided) -> None:
-        """Write a batch; when this returns, it is on disk.
+    async def write(self, decided: Sequence[Decided]) -> None:
+        """Write batches in one transaction; when this returns, they are on disk.
 
         Raises:
-            StoreError: If it cannot be written; it must not be announced then.
+            StoreError: If they cannot be written; none of them must be announced then.
         """
-        events, decisions = decided.events, decided.announced
-        requests = [
-            RequestRow(
-                one.key.user,
-                one.key.key,
-                one.key.digest,
-                decided.number,
-                one.first,
-                one.count,
-                decided.at_us,
-            )
-            for one in decided.requests
-        ]
-        made = (decided.number, decided.at_us, tuple(events), tuple(decisions), self._last_seq)
-        if len(events) + len(decisions) > PIECE:
-            row = await self._run(row_of, *made)
+        rows: list[BatchRow] = []
+        requests: list[RequestRow] = []
+        for batch in decided:
+            rows.append(await self._row_of(batch))
+            requests += _requests_of(batch)
+            self._last_seq = rows[-1].last_seq
+        partition = decided[-1].partition
+        changed = None if partition == self._partition else partition
+        if changed is None and not requests:
+            await self._run(self._writer.append, rows)
         else:
-            row = row_of(*made)
-        await self._run(self._writer.append, (row,), requests)
-        self._last_seq = row.last_seq
-        self._events += len(events)
+            append = partial(self._writer.append, rows, requests, partition=changed)
+            await self._run(append)
+            self._partition = partition
+        self._events += sum(len(batch.events) for batch in decided)
+
+    async def _row_of(self, batch: Decided) -> BatchRow:
+        events, decisions = batch.events, batch.announced
+        made = (batch.number, batch.at_us, tuple(events), tuple(decisions), self._last_seq)
+        if len(events) + len(decisions) > PIECE:
+            return await self._run(row_of, *made)
+        return row_of(*made)
 
     async def retell(self, companion: Companion, requests: int) -> None:
         """Load a companion, and let it hear again of the batches after its state.
@@ -200,7 +212,7 @@ class Storage:
                 state = CompanionState(facts.coordinator.batches, tuple(beside))
                 await self._run(self._writer.put_companion, state)
                 await self._run(self._writer.forget_requests, now_us - REQUESTS_US)
-            await self._prune(now_us)
+            await self._drop_history(now_us)
         apps = [*facts.apps]
         del facts
         await self._pace.let_go(apps)
@@ -217,11 +229,16 @@ class Storage:
     def _put_part(self, batch: int, number: int, part: bytes, last: bool) -> None:
         self._writer.put_part(batch, number, part, last=last)
 
-    async def _prune(self, now_us: int) -> None:
+    # STORE-16, STORE-19
+    async def _drop_history(self, now_us: int) -> None:
+        """Remove what is older than `keep` says, and checkpoints that nobody needs any more."""
         keep_us = self._options.keep_us
         if keep_us is not None:
             while await self._run(self._writer.prune, now_us - keep_us):
                 pass
+        apart_us = None if keep_us is None else -(-keep_us // _SPANS)
+        while await self._run(partial(self._writer.drop_checkpoints, apart_us=apart_us)):
+            pass
 
     # Time
 
@@ -251,35 +268,70 @@ class Storage:
             await self._run(self._writer.close)
 
 
+def _requests_of(batch: Decided) -> list[RequestRow]:
+    """Return the requests of clients whose events are in a batch, as they are kept."""
+    return [
+        RequestRow(
+            user=one.key.user,
+            key=one.key.key,
+            digest=one.key.digest,
+            batch=batch.number,
+            first=one.first,
+            count=one.count,
+            at_us=batch.at_us,
+            denied=pack([*one.denied.items()]),
+        )
+        for one in batch.requests
+    ]
+
+
 @asynccontextmanager
 async def open_storage(
-    options: StoreOptions, partition: str, clock: Clock, pace: Pace
+    options: StoreOptions, partition: str | None, clock: Clock, pace: Pace
 ) -> AsyncGenerator[Storage, None]:
     """Open the store of a scheduler, or make it, for the time of a block.
 
     Args:
         options: How it is kept.
-        partition: The partition of a new one.
+        partition: The partition that is to run; None for the one that the store has, or
+            ``default``.
         clock: The clock; the origin of a new one is now.
         pace: The pace of all tasks of the scheduler.
 
     Raises:
-        StoreError: If it cannot be opened, another process has it, or it is damaged.
+        StoreError: If it cannot be opened, another process has it, it is damaged, or it is that
+            of another partition.
     """
-    new = NewState(partition, clock.now_us())
+    new = NewState(partition or DEFAULT_PARTITION, clock.now_us())
 
     def opened() -> tuple[StateWriter, Kept]:
         writer = StateWriter.open(options.directory, durability=options.durability, new=new)
         try:
+            _check_partition(writer, partition)
             return writer, Kept.look(options.directory, writer.wrote_last)
         except BaseException:
             writer.close()
             raise
 
-    writer, kept = await _in_thread(opened)
-    storage = Storage(writer, options, kept, pace)
-    try:
-        yield storage
-    finally:
-        kept.reader.close()
-        await storage.close()
+    async with _thread() as run:
+        writer, kept = await run(opened)
+        storage = Storage(writer, options, kept, pace, run)
+        try:
+            yield storage
+        finally:
+            kept.reader.close()
+            await storage.close()
+
+
+# STORE-20
+def _check_partition(writer: StateWriter, partition: str | None) -> None:
+    """Check that a store with batches has the partition that is to run.
+
+    Raises:
+        StoreError: If it has another one.
+    """
+    found = writer.meta.partition
+    if partition not in {None, found} and writer.last.batch:
+        what = f"has the state of partition {found!r}, and the configuration is of {partition!r}"
+        right = f"name the directory of that partition, or a new one, or choose partition {found!r}"
+        raise StoreError(f"{what}: {right}", writer.path.parent)

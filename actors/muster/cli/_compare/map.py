@@ -82,6 +82,8 @@ def _refused(refusals: Refusals) -> dict[str, object]:
         "both": refusals.both,
         "only_a": refusals.only_a,
         "only_b": refusals.only_b,
+        "ends_a": refusals.ends_a,
+        "ends_b": refusals.ends_b,
         "first_both": [
             {"a": attrs.asdict(a), "b": attrs.asdict(b)} for a, b in refusals.first_both
         ],

@@ -18,15 +18,21 @@ def words_of_refused(refusals: Refusals, names: tuple[str, str]) -> Iterator[str
         refusals: The refused events.
         names: The names of the feeds or logs of both sides.
     """
-    for side, number, first, name in (
-        ("A", refusals.only_a, refusals.first_a, names[0]),
-        ("B", refusals.only_b, refusals.first_b, names[1]),
+    for side, number, ends, first, name in (
+        ("A", refusals.only_a, refusals.ends_a, refusals.first_a, names[0]),
+        ("B", refusals.only_b, refusals.ends_b, refusals.first_b, names[1]),
     ):
         if number:
             told = [f"   {_place(name, remark)}: {remark.message}" for remark in first]
             more = [f"   … and {number - len(first):,} more"] if len(first) < number else []
             head = f"Only {side} refuses {counted(number, 'event')}:"
             yield "\n".join([head, "", *told, *more]) + "\n"
+        if ends:
+            asks = "ends an ask that is" if ends == 1 else "end asks that are"
+            yield (
+                f"{ends:,} of these {asks} not bound in {side} at that time. What gets a node "
+                f"later keeps it.\n"
+            )
 
 
 def tell_refused(refusals: Refusals, names: Sequence[str]) -> None:

@@ -34,8 +34,8 @@ from muster.cli._replay.interrupt import Interrupt
 from muster.cli._replay.live import moment
 from muster.cli._replay.report import check_apart, opened as opened_report, write
 from muster.cli._replay.summary import as_map, print_summary
-from muster.cli._sources import Instant, Source, as_time, opened, since_option
-from muster.feeds import DecisionLog, FeedError
+from muster.cli._sources import Instant, Source, as_time, opened, since_option, span_of
+from muster.feeds import DecisionLog, FeedError, is_directory
 from muster.replay import Tally, Watcher, replay
 from muster.report import Board, Ending, Recorder
 
@@ -144,7 +144,8 @@ def command(
     """
     arguments = Arguments(feed, decisions, report, live, since, until, strict)
     arguments.check()
-    tally, interrupt = Tally(), Interrupt()
+    tally = Tally(counts_settles=not is_directory(feed))
+    interrupt = Interrupt()
     report_written = False
     try:
         _run(arguments, tally, interrupt)
@@ -175,7 +176,9 @@ def _run(arguments: Arguments, tally: Tally, interrupt: Interrupt) -> None:
         stack.enter_context(interrupt)
         # Read before the log is opened: a feed that cannot be read must not empty an older log.
         source = stack.enter_context(opened(arguments.feed, progress.read, since=arguments.since))
-        until_us = source.us(arguments.until, "--until")
+        since_us, until_us = span_of(arguments.since, arguments.until, source.origin_us)
+        if source.kept is not None:
+            source.kept.check_span(since_us, until_us)
         items = _begun(interrupt.reads(source.items))
         check_apart(arguments.feed, arguments.decisions, arguments.report)
         report = None

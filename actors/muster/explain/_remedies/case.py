@@ -15,6 +15,7 @@ from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.nodes.node import Node
+from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.reasons import Explanation
 from muster_core.snapshots import GangSnapshot, Snapshot
 from muster_core.structures.totals import add_to
@@ -80,6 +81,12 @@ class Case:
     def group(self) -> Sequence[ViewGang]:
         """The gangs of its group; empty if :attr:`gang` is None."""
         return () if self.gang is None else self.machine.view.group_of(self.gang.name)
+
+    @cached_property
+    def back_off(self) -> FailedBinds | None:
+        """The failed binds of the ask if it backs off, or None."""
+        app = self.machine.view.apps[self.machine.registry.app_key(self.event.app)]
+        return app.in_a_row[self.event.ask] if self.event.ask in app.backing_off else None
 
     @cached_property
     def under_same_limits(self) -> frozenset[str]:

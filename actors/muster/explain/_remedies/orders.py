@@ -15,6 +15,7 @@ from muster.explain._remedies.settings import QueueChange, configure
 from muster.explain._trials import node_of
 from muster.explain._writing import Written, add_ask, span
 from muster_core.config.model import PreemptionPolicy, Settings, SortPolicy
+from muster_core.owners.messages.failed_binds import FailedBinds
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace, AskSnapshot
 from muster_core.values.priority import MAX_PRIORITY
@@ -164,9 +165,18 @@ def _other_properties(case: Case, settings: Settings) -> Sequence[tuple[str, str
         wanted.append(("preemption.delay", span(waited_us)))
     if case.event.node is not None and not settings.required_node:
         wanted.append(("preemption.required.node", "enabled"))
-    if any(reason.code is _BACKING_OFF for reason in case.explanation.reasons):
-        wanted.append(("bind.retry.delay", "0s"))
+    if case.back_off is not None:
+        over_us = _longest_over_us(case.back_off, settings.bind_retry_us, case.at_us)
+        wanted.append(("bind.retry.delay", span(over_us)))
+    elif any(reason.code is _BACKING_OFF for reason in case.explanation.reasons):
+        wanted.append(("bind.retry.delay", "0s"))  # Another member of its group backs off.
     return wanted
+
+
+def _longest_over_us(failed: FailedBinds, delay_us: int, now_us: int) -> int:
+    """Return the longest ``bind.retry.delay`` with which an ask does not back off any more."""
+    times = (failed.until_us(delay_us) - failed.last_us) // delay_us
+    return (now_us - failed.last_us) // times
 
 
 def ask_remedies(case: Case) -> Iterator[Remedy]:

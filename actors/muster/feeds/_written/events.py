@@ -35,6 +35,7 @@ from muster_core.events import (
     RemoveGang,
     RemoveNode,
     UpdateNode,
+    Work,
 )
 from muster_core.gangs.definition import GangFields
 
@@ -169,6 +170,8 @@ def _node(event: AddNode | UpdateNode) -> Written:
         written["attributes"] = words(event.attributes)
     if event.schedulable is not None and not (is_new and event.schedulable):
         written["schedulable"] = event.schedulable
+    if isinstance(event, AddNode) and event.lease_us is not None:
+        written["lease"] = duration(event.lease_us)
     return written
 
 
@@ -195,12 +198,19 @@ def add_ask(event: AddAsk) -> Written:
         written["run_for"] = duration(event.run_for_us)
     if event.retries:
         written["retries"] = event.retries
+    if event.work is not None:
+        written |= _work(event.work)
     if event.gang is not None:
         written["gang"] = event.gang
         marks = member_marks(event)
         if marks:
             written["annotations"] = marks
     return written
+
+
+def _work(work: Work) -> Written:
+    command: Raw = [*work.argv] if work.argv else work.shell
+    return without({"command": command, "env": words(work.env), "workdir": work.workdir})
 
 
 def _add_gang(event: AddGang) -> Written:

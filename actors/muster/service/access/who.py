@@ -42,6 +42,9 @@ class Who:
     groups: tuple[str, ...] = ()
 
 
+WHO: Final = "muster.who"
+"""Where the scope of a request has who sends it, once that is known."""
+
 EVERYBODY: Final = Who("", Role.ADMIN)
 """Everybody who reaches a service without tokens."""
 
@@ -57,7 +60,12 @@ class Access(Protocol):
         """
         ...
 
+    def still(self, who: Who, /) -> bool:
+        """Return whether somebody who was known before still is, in the same role."""
+        ...
 
+
+# ACCESS-1
 @final
 class OpenAccess:
     """Access without tokens: everybody who reaches the service may do everything."""
@@ -65,3 +73,7 @@ class OpenAccess:
     def who(self, request: HTTPConnection, /) -> Who:
         """Return everybody."""
         return EVERYBODY
+
+    def still(self, who: Who, /) -> bool:
+        """Return True, as nobody ever loses access."""
+        return True

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
+from muster._runtime.clients.calls import RequestKey
 from muster.service.access.who import Role
 from muster.service.encoding import as_json
+from muster.service.endpoints.kinds import Kind, header
 from muster.service.endpoints.table import Answer, Asked, Body, Endpoint, json_response
 from muster.service.input.bodies import body_of, media_of
 from muster.service.input.making import made_events
-from muster.service.input.submitting import submit
+from muster.service.input.rights import guard_of, user_of
+from muster.service.input.submitting import Outcome, results_of, submit
 from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, Bounds, raw_events
 
 if TYPE_CHECKING:
     from muster.service.endpoints.kinds import Schema
-    from muster.service.input.submitting import Submitted
+    from muster_core.events import Event
 
 _EVENT: Final[Schema] = {
     "type": "object",
@@ -40,18 +45,17 @@ _RESULT: Final[Schema] = {
     "additionalProperties": False,
 }
 
-_SEQ: Final[Schema] = {"type": ["integer", "null"], "minimum": 1}
 
-SUBMITTED: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "batch": {**_SEQ, "description": "the batch of the events; null if none was let in"},
-        "first_seq": {**_SEQ, "description": "the first decision of the batch"},
-        "last_seq": {**_SEQ, "description": "the last decision of the batch"},
-        "results": {"type": "array", "items": _RESULT},
-    },
-    "required": ["batch", "first_seq", "last_seq", "results"],
-}
+def _key(written: str) -> str:
+    if not 1 <= len(written) <= 255 or not written.isascii() or not written.isprintable():
+        msg = "must be 1 to 255 printable characters of ASCII"
+        raise ValueError(msg)
+    return written
+
+
+KEY: Final = Kind({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}, _key)
+
+SUBMITTED: Final[Schema] = {"type": "array", "items": _RESULT}
 
 
 async def _submit(asked: Asked) -> Response:
@@ -60,18 +64,42 @@ async def _submit(asked: Asked) -> Response:
     body = await body_of(request, limits.body_bytes)
     pace = asked.service.client.pace
     raws = await pace.take(raw_events(body, media, Bounds(limits.events, limits.nesting)))
-    made = await pace.take(made_events(raws))
-    return _answered(asked, await submit(asked.service.client, made))
+    made = await pace.take(made_events(raws, asked.who))
+    outcome, headers = await _outcome(asked, made, b"%b\0%b" % (media.encode(), body))
+    results = await pace.take(results_of(made, outcome.errors))
+    return _answered(asked, outcome, results, headers)
 
 
-def _answered(asked: Asked, submitted: Submitted) -> Response:
-    """Return the answer: a map, or a line for each event if the client wants lines."""
+# INPUT-6, INPUT-7
+async def _outcome(
+    asked: Asked, made: Sequence[Event | str], content: bytes
+) -> tuple[Outcome, dict[str, str]]:
+    """Let events in, unless they were let in before; return what became of them, and headers."""
+    service, guard = asked.service, guard_of(asked.who)
+    key = asked.maybe("Idempotency-Key", str)
+    if key is None:
+        return await submit(service.client, made, guard=guard), {}
+    request = RequestKey(user_of(asked.who), key, sha256(content).digest())
+    repeats = service.intake.repeats
+    with repeats.under_way(request):
+        outcome = await repeats.outcome_of(request, service.now_us())
+        if outcome is not None:
+            return outcome, {"Idempotency-Replayed": "true"}
+        outcome = await submit(service.client, made, guard=guard, request=request)
+        repeats.keep(request, service.now_us(), outcome)
+        return outcome, {}
+
+
+def _answered(
+    asked: Asked, outcome: Outcome, results: list[dict[str, object]], headers: dict[str, str]
+) -> Response:
+    """Return the answer: an array, or a line for each event if the client wants lines."""
     accepted = asked.request.headers.get("accept", "")
     wanted = accepted.partition(",")[0].partition(";")[0].strip().lower()
-    if wanted not in LINES:
-        return json_response(submitted.as_map())
-    lines = b"".join(as_json(result) for result in submitted.results)
-    return Response(lines, media_type=wanted)
+    headers |= outcome.headers()
+    if wanted in LINES:
+        return Response(b"".join(map(as_json, results)), headers=headers, media_type=wanted)
+    return json_response(results, headers=headers)
 
 
 ENDPOINTS: Final = (
@@ -81,6 +109,13 @@ ENDPOINTS: Final = (
         "Submit events; those of one request are let in together.",
         Role.SUBMITTER,
         _submit,
+        parameters=(
+            header(
+                "Idempotency-Key",
+                KEY,
+                "marks the request, so that a repeat of it changes nothing; kept for a day",
+            ),
+        ),
         body=Body(
             "Events of a feed, without `at`, `settle` and `expect`.",
             {
@@ -92,8 +127,10 @@ ENDPOINTS: Final = (
         answers={
             200: Answer("What became of each event, in order.", SUBMITTED),
             400: Answer("The body cannot be read; nothing was let in."),
+            409: Answer("A request with this key is under way."),
             413: Answer("The body is beyond a limit; nothing was let in."),
             415: Answer("The body is of another media type."),
+            422: Answer("The key was used for a request with other content."),
         },
         tag="events",
     ),

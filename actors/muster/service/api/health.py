@@ -10,19 +10,80 @@ from muster.service.endpoints.table import Answer, Asked, Endpoint, json_respons
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from muster.service.endpoints.kinds import Schema
+    from muster.service.health import Health
 
-async def _ready(asked: Asked) -> Response:
-    return json_response({"ready": True, "batch": asked.service.ledger.batch})
+_RETRY_AFTER_S: Final = "1"
+
+_BOOLEAN: Final[Schema] = {"type": "boolean"}
+_BATCH: Final[Schema] = {"type": "integer", "minimum": 0}
+_TEXT: Final[Schema] = {"type": "string"}
+_PROBLEMS: Final[Schema] = {
+    "type": "object",
+    "additionalProperties": {"type": "array", "items": _TEXT},
+}
+
+LIFE: Final[Schema] = {
+    "type": "object",
+    "required": ["alive", "ready", "ending", "batch", "problems"],
+    "properties": {
+        "alive": _BOOLEAN,
+        "ready": _BOOLEAN,
+        "ending": _BOOLEAN,
+        "batch": _BATCH,
+        "problems": _PROBLEMS,
+        "detail": _TEXT,
+    },
+}
+
+READINESS: Final[Schema] = {
+    "type": "object",
+    "required": ["ready", "batch"],
+    "properties": {"ready": _BOOLEAN, "batch": _BATCH, "detail": _TEXT},
+}
+
+
+def response_about(health: Health, path: str) -> Response | None:
+    """Return the response of ``/healthz`` or ``/readyz``; None for any other path."""
+    match path:
+        case "/healthz":
+            status, answer = health.life()
+        case "/readyz":
+            status, answer = health.readiness()
+        case _:
+            return None
+    return json_response(answer, status, {} if status == 200 else {"Retry-After": _RETRY_AFTER_S})
+
+
+async def _answer(asked: Asked) -> Response:
+    response = response_about(asked.service.health, asked.request.scope["path"])
+    assert response is not None, asked.request.scope["path"]
+    return response
 
 
 ENDPOINTS: Final = (
     Endpoint(
         "GET",
-        "/readyz",
-        "Whether recovery is over.",
+        "/healthz",
+        "Whether the scheduler is alive: it answers its heartbeat within 5 seconds.",
         Role.ANYONE,
-        _ready,
-        answers={200: Answer("It is over.", {"type": "object"})},
+        _answer,
+        answers={
+            200: Answer("It is alive; `problems` has what is wrong with files read again.", LIFE),
+            503: Answer("It is not; `detail` says why.", LIFE),
+        },
+        tag="service",
+    ),
+    Endpoint(
+        "GET",
+        "/readyz",
+        "Whether recovery is over, and requests are answered.",
+        Role.ANYONE,
+        _answer,
+        answers={
+            200: Answer("It is over.", READINESS),
+            503: Answer("It is not, or the service ends; `detail` says which.", READINESS),
+        },
         tag="service",
     ),
 )

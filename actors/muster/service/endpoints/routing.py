@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
+from muster.service.access.who import WHO
 from muster.service.endpoints.table import Asked, Endpoint
 from muster.service.problems import Problem
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
@@ -57,8 +58,9 @@ class _Resource:
 
 async def answered(service: Service, endpoint: Endpoint, request: Request) -> Response:
     """Return the response of an end point, whatever happens."""
+    # ACCESS-3
     try:
-        who = service.access.who(request)
+        who = request.scope[WHO] = service.access.who(request)
         if who.role < endpoint.role:
             needed = endpoint.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"

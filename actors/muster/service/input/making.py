@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.feeds import Expect, RawEvent, Refused, Settle, parse
+from muster.service.access.who import Who
+from muster.service.input.rights import as_user
 from muster_core.events import Event
 from muster_core.structures.steps import Steps
 
@@ -13,12 +15,17 @@ _AT: Final = "at: events of a running scheduler have no time of their own"
 _FILE: Final = "file: no file of the server is read; send what is in it as config"
 
 
-def made_events(raws: Sequence[RawEvent]) -> Steps[list[Event | str]]:
-    """Return the events, or for each one that is invalid the reason."""
+def made_events(raws: Sequence[RawEvent], who: Who) -> Steps[list[Event | str]]:
+    """Return the events as somebody may send them, or for each other one the reason.
+
+    Args:
+        raws: The events as written.
+        who: Who sends them.
+    """
     made: list[Event | str] = []
     for raw in raws:
         yield
-        made.append(made_event(raw))
+        made.append(as_user(made_event(raw), who))
     return made
 
 

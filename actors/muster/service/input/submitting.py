@@ -2,85 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 import attrs
 
-from muster._runtime.clients.calls import Enter, Entered
-from muster_core.errors import RefusedError
+from muster._runtime.clients.calls import Enter
 from muster_core.events import AddAsk, Event
 
 if TYPE_CHECKING:
+    from muster._runtime.clients.calls import Entered, Guard, RequestKey
     from muster._runtime.clients.client import Client
     from muster_core.structures.steps import Steps
 
 
 @final
 @attrs.frozen
-class Submitted:
+class Outcome:
     """What became of the events of a request.
 
     Attributes:
-        results: What is answered for each event, in order.
-        batch: The number of the batch that they went into; None if none went in.
-        first_seq: The number of the first decision of this batch; None without any.
-        last_seq: The number of the last one.
+        batch: The number of the batch that they went into; None if none was let in.
+        seqs: The numbers of the first and the last decision of this batch; None without any.
+        errors: Why events were refused, by their number among those that are valid.
     """
 
-    results: Sequence[dict[str, object]]
     batch: int | None = None
-    first_seq: int | None = None
-    last_seq: int | None = None
+    seqs: tuple[int, int] | None = None
+    errors: Mapping[int, str] = attrs.field(factory=dict[int, str])
 
-    def as_map(self) -> dict[str, object]:
-        """Return the answer."""
-        return {
-            "batch": self.batch,
-            "first_seq": self.first_seq,
-            "last_seq": self.last_seq,
-            "results": self.results,
-        }
+    def headers(self) -> dict[str, str]:
+        """Return the headers that say what the events led to."""
+        first, last = self.seqs or (None, None)
+        found = {"Muster-Batch": self.batch, "Muster-First-Seq": first, "Muster-Last-Seq": last}
+        return {name: str(number) for name, number in found.items() if number is not None}
 
 
 # INPUT-4
-async def submit(client: Client, made: Sequence[Event | str]) -> Submitted:
+async def submit(
+    client: Client,
+    made: Sequence[Event | str],
+    *,
+    guard: Guard | None = None,
+    request: RequestKey | None = None,
+) -> Outcome:
     """Let events in together, without those that are invalid.
 
     Args:
         client: Sends them to the scheduler.
         made: The events, or why they are none.
+        guard: Judges which of them are let in, or None.
+        request: The key of the request, or None.
 
     Raises:
         ClosedSchedulerError: If the scheduler is closed.
     """
     events = [one for one in made if not isinstance(one, str)]
     if not events:
-        return Submitted(await client.pace.take(results_of(made, ())))
-    call = Enter(events)
+        return Outcome()
+    call = Enter(events, request=request, guard=guard)
     entered: Entered = await client.call(call, call.answer)
-    results = await client.pace.take(results_of(made, entered.refusals))
-    first, last = entered.seqs or (None, None)
-    await client.pace.let_go(events, shield=True)
-    return Submitted(results, entered.batch, first, last)
+    # Nothing is awaited from here on, so that a request that was let in is remembered.
+    errors = {index: str(one) for index, one in enumerate(entered.refusals) if one is not None}
+    return Outcome(entered.batch or None, entered.seqs, errors)
 
 
 def results_of(
-    made: Sequence[Event | str], refusals: Sequence[RefusedError | None]
+    made: Sequence[Event | str], errors: Mapping[int, str]
 ) -> Steps[list[dict[str, object]]]:
     """Return what is answered for each event.
 
     Args:
         made: The events, or why they are none.
-        refusals: For each event that is one, with what it was refused, or None.
+        errors: Why events were refused, by their number among those that are valid.
     """
     results: list[dict[str, object]] = []
-    rest = iter(refusals)
+    valid = 0
     for index, one in enumerate(made):
         if not index % 64:
             yield
-        refusal = one if isinstance(one, str) else next(rest)
-        asks = one.names() if refusal is None and isinstance(one, AddAsk) else []
-        error = None if refusal is None else str(refusal)
+        asks: list[str] = []
+        if isinstance(one, str):
+            error: str | None = one
+        else:
+            error = errors.get(valid)
+            valid += 1
+            if error is None and isinstance(one, AddAsk):
+                asks = one.names()
         results.append({"index": index, "ok": error is None, "error": error, "asks": asks})
     return results

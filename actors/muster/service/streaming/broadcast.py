@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, final
 
@@ -24,46 +22,19 @@ class Broadcast:
 
     Args:
         directory: The state directory, or None without one.
-        most: How many streams there may be at the same time.
-        patience_s: How long a stream may send nothing because nobody reads, in seconds.
 
     Attributes:
         tail: The latest decisions.
-        open: How many streams there are.
         opened: How many streams there were since the start.
         lagged: How many of them were cut off because they read too slowly.
-        stalled: How many of them were cut off because they did not read at all.
     """
 
-    def __init__(self, directory: Path | None, most: int, patience_s: float) -> None:
+    def __init__(self, directory: Path | None) -> None:
         self._directory = directory
-        self._most = most
         self._limiter = trio.CapacityLimiter(_THREADS)
-        self.patience_s: Final = patience_s
         self.tail = Tail()
-        self.open = 0
         self.opened = 0
         self.lagged = 0
-        self.stalled = 0
-
-    # STREAM-8
-    @asynccontextmanager
-    async def running(self, ends: trio.Event) -> AsyncGenerator[None, None]:
-        """Serve streams for the time of a block.
-
-        Args:
-            ends: When it is set, all streams end when they have sent what was announced.
-        """
-
-        async def end() -> None:
-            await ends.wait()
-            self.tail.close()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.tail.run)
-            nursery.start_soon(end)
-            yield
-            nursery.cancel_scope.cancel()
 
     def cursor(self, after: int, *, lags: bool) -> Cursor:
         """Return a cursor after a decision; see :class:`Cursor`."""
@@ -101,27 +72,6 @@ class Broadcast:
             first = await self.first()
             if after + 1 < first:
                 raise gone(Gone(first))
-
-    # STREAM-7
-    def check_room(self) -> None:
-        """Check that there may be one more stream.
-
-        Raises:
-            Problem: 503 if there may not.
-        """
-        if self.open >= self._most:
-            told = f"there are {self.open} streams already, and may be {self._most}"
-            raise Problem(503, told, headers={"Retry-After": "5"})
-
-    @contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Count a stream for the time of a block."""
-        self.open += 1
-        self.opened += 1
-        try:
-            yield
-        finally:
-            self.open -= 1
 
 
 def gone(error: Gone) -> Problem:

@@ -11,12 +11,17 @@ import sqlite3
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import attrs
 
 from muster.store._msgpack import pack
 from muster.store._trouble import damaged
+
+NONE_DENIED: Final = pack([])
+"""What is kept of a request of which every event was let in."""
+
+_COLUMNS: Final = "user, key, digest, batch, first, count, at_us, denied"
 
 
 @final
@@ -30,8 +35,9 @@ class RequestRow:
         digest: The digest of its content.
         batch: The batch that its events went into.
         first: The index of its first event, from 0, among all events that were let in.
-        count: How many events it had.
+        count: How many of its events were let in.
         at_us: The instant of the batch, in microseconds since the origin.
+        denied: Why others were not: pairs of the index in the request and the message, as msgpack.
     """
 
     user: str
@@ -41,6 +47,7 @@ class RequestRow:
     first: int
     count: int
     at_us: int
+    denied: bytes = NONE_DENIED
 
 
 @final
@@ -57,13 +64,13 @@ class CompanionState:
     parts: tuple[bytes, ...]
 
 
-# STORE-19
+# STORE-21
 def insert_requests(connection: sqlite3.Connection, rows: Sequence[RequestRow]) -> None:
     """Write requests; the caller has begun the transaction of their batch."""
     connection.executemany(
         "INSERT OR REPLACE INTO request"
-        " (user, key, digest, batch, first, count, at_us, row_digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        f" ({_COLUMNS}, row_digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(*attrs.astuple(row), _digest_of(row)) for row in rows],
     )
 
@@ -76,10 +83,28 @@ def requests_since(connection: sqlite3.Connection, path: Path, since_us: int) ->
         sqlite3.Error: If SQLite reports an error.
     """
     found = connection.execute(
-        "SELECT user, key, digest, batch, first, count, at_us, row_digest FROM request"
-        " WHERE at_us >= ? ORDER BY batch, first",
+        f"SELECT {_COLUMNS}, row_digest FROM request WHERE at_us >= ? ORDER BY batch, first",
         (since_us,),
     )
+    return _checked(found, path)
+
+
+def request_of(
+    connection: sqlite3.Connection, path: Path, user: str, key: str
+) -> RequestRow | None:
+    """Return the request of a user with a key, or None.
+
+    Raises:
+        StoreError: If the digest of the row does not hold.
+        sqlite3.Error: If SQLite reports an error.
+    """
+    found = connection.execute(
+        f"SELECT {_COLUMNS}, row_digest FROM request WHERE user = ? AND key = ?", (user, key)
+    )
+    return next(iter(_checked(found, path)), None)
+
+
+def _checked(found: sqlite3.Cursor, path: Path) -> list[RequestRow]:
     rows: list[RequestRow] = []
     for *values, digest in found:
         row = RequestRow(*values)
@@ -98,7 +123,7 @@ def forget_requests(connection: sqlite3.Connection, before_us: int) -> int:
     return connection.execute("DELETE FROM request WHERE at_us < ?", (before_us,)).rowcount
 
 
-# STORE-20
+# STORE-22
 def put_companion_part(connection: sqlite3.Connection, batch: int, part: int, state: bytes) -> None:
     """Write one part of a companion's state; the caller has begun a transaction."""
     connection.execute(

@@ -107,7 +107,7 @@ def parts_of(connection: sqlite3.Connection, path: Path, anchor: Anchor, batch: 
             raise damaged(path, f"the checkpoint of batch {batch} is not complete")
         digest = part_digest(digest, batch, part, parts, state)
         if digest != kept:
-            what = f"the digest of part {part} of the checkpoint of batch {batch} does not hold"
+            what = f"part {part} of the checkpoint of batch {batch} does not match its digest"
             raise damaged(path, what)
         states.append(state)
     return states

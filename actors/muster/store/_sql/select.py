@@ -138,7 +138,7 @@ def _gather(
         number += 1
         batch = _batch(row, number, path)
         if verify and batch_digest(digest, batch.row()) != batch.digest:
-            raise damaged(path, f"the digest of batch {number} does not hold")
+            raise damaged(path, f"batch {number} does not match its digest")
         if batch.first_seq != seq + 1:
             what = f"batch {number} begins with decision {batch.first_seq}, not {seq + 1}"
             raise damaged(path, what)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple, final
 import trio
 
 if TYPE_CHECKING:
+    from muster._runtime.storing.thread import Threaded
     from muster.store import StateReader
 
 R = TypeVar("R")
 A = TypeVarTuple("A")
 
 _STORAGE: Final = "muster._runtime.storing.storage"
-_IN_THREAD: Final = "_in_thread"
+_THREAD: Final = "_thread"
 _MEMORY: Final = Path("/dev/shm")
 _LONGEST: Final = 6
 """The largest number of checkpoints before a call of the store, and after it."""
@@ -49,27 +50,32 @@ class Stored:
         storage = import_module(_STORAGE).__dict__
         folder = tempfile.mkdtemp(prefix="muster-fuzz-", dir=_MEMORY if _MEMORY.is_dir() else None)
         self.directory = Path(folder) / "state"
-        before = storage[_IN_THREAD]
-        storage[_IN_THREAD] = self._run
+        before = storage[_THREAD]
+        storage[_THREAD] = self._thread
         try:
             yield
         finally:
-            storage[_IN_THREAD] = before
+            storage[_THREAD] = before
             if self._reader is not None:
                 self._reader.close()
             shutil.rmtree(folder)
 
-    async def _run(
-        self, call: Callable[[*A], R], *args: *A, limiter: trio.CapacityLimiter | None = None
-    ) -> R:
-        """Run a call; as in a thread, it is cancelled before it begins, or not at all."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        async with limiter or trio.CapacityLimiter(1):
-            await self._let_others_run()
-            try:
-                return call(*args)
-            finally:
+    @asynccontextmanager
+    async def _thread(self) -> AsyncGenerator[Threaded]:
+        """Offer what runs calls one by one, as the thread of a store does."""
+        one_by_one = trio.Lock()
+
+        async def run(call: Callable[[*A], R], /, *args: *A) -> R:
+            # As in a thread, it is cancelled before it begins, or not at all.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            async with one_by_one:
                 await self._let_others_run()
+                try:
+                    return call(*args)
+                finally:
+                    await self._let_others_run()
+
+        yield run
 
     async def _let_others_run(self) -> None:
         for _ in range(self._random.randint(0, _LONGEST)):

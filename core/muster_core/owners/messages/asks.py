@@ -13,6 +13,7 @@ from typing import NamedTuple, final
 from muster_core.structures.shapes import Shape
 from muster_core.values.records import record
 from muster_core.values.resources import Resources
+from muster_core.values.work import Work
 
 Totals = Mapping[str, int]
 """Sums over many asks, by type; unlike a single quantity, they have no upper limit."""
@@ -73,6 +74,7 @@ class Ask(NamedTuple):
         preempts: Whether its priority class had ``PreemptLowerPriority`` when it was added.
         came_us: When it was added, in microseconds.
         retries: How often it is still tried again after its work has failed.
+        work: What is to run for it, or None; nothing is decided by it.
     """
 
     rank: int
@@ -89,6 +91,7 @@ class Ask(NamedTuple):
     preempts: bool = False
     came_us: int = 0
     retries: int = 0
+    work: Work | None = None
 
     @property
     def order(self) -> AskOrder:

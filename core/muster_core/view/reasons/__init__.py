@@ -7,5 +7,6 @@ failures of Strict groups.
 from __future__ import annotations
 
 from muster_core.view.reasons.explainer import Explainer
+from muster_core.view.reasons.rooms import Rooms
 
-__all__ = ["Explainer"]
+__all__ = ["Explainer", "Rooms"]

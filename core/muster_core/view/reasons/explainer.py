@@ -8,6 +8,7 @@ from muster_core.values.reasons import Explanation, PendingReason
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.reasons import gangs, room
 from muster_core.view.reasons.cycles import why_rolled_back
+from muster_core.view.reasons.dominant import Dominants
 from muster_core.view.reasons.eviction import eviction_reason
 from muster_core.view.reasons.failed_binds import backing_off, bind_failed
 from muster_core.view.reasons.keys import compare, not_your_turn
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.structures.shapes import Shape
-    from muster_core.values.reasons import Level
+    from muster_core.values.reasons import Code, Level
     from muster_core.view.gangs.gang import ViewGang, ViewGroup
     from muster_core.view.permits.permits import Permits
+    from muster_core.view.reasons.rooms import Rooms
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
@@ -42,12 +44,15 @@ class Explainer:
     Args:
         state: The view, which is only read.
         permits: What happened to gang members in the last round.
+        rooms: What room nodes have.
     """
 
-    def __init__(self, state: ViewState, permits: Permits) -> None:
+    def __init__(self, state: ViewState, permits: Permits, rooms: Rooms) -> None:
         self._state = state
         self._permits = permits
         self._turns = Turns(state)
+        #: Finds the dominant reasons of many asks.
+        self.dominants = Dominants(state, permits, self._turns, rooms)
         #: The comparisons of nodes with shapes; those of node services are others.
         self._surveys: dict[tuple[Shape, bool], room.Survey] = {}
 
@@ -109,6 +114,21 @@ class Explainer:
             first=None if first is None else first.name,
             levels=levels,
         )
+
+    def dominant(self, app: ViewApp, name: str, now_us: int) -> Code:
+        """Return the code of the dominant reason of an ask that is not bound.
+
+        Args:
+            app: Its application.
+            name: Its name.
+            now_us: The present instant, in microseconds.
+        """
+        code = self.dominants.code(app, name)
+        if code is not None:
+            return code
+        explanation = self.explain(app, name, now_us, ())
+        assert explanation is not None, "an ask that is bound has no reason"
+        return explanation.dominant.code
 
     def _competes(self, turn: Turn) -> bool:
         return turn.leaf.enters() and self._turns.has(turn)

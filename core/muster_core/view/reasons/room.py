@@ -68,7 +68,7 @@ class Survey:
             self.unmatched += 1
             return
         wanted, capacity = shape.resources, node.capacity
-        self.large += wanted.fits_in(capacity)
+        self.large += is_large(node, shape)
         for kind in wanted:
             self.largest[kind] = max(self.largest.get(kind, 0), capacity.get(kind, 0))
         if not node.schedulable:
@@ -80,8 +80,7 @@ class Survey:
             return
         lacks: dict[str, int] = {}
         for kind, number in wanted.items():
-            free = max(capacity.get(kind, 0) - node.used.get(kind, 0), 0)
-            self.free[kind] = self.free.get(kind, 0) + free
+            free = add_free(node, kind, self.free)
             if number > free:
                 lacks[kind] = number - free
         if not lacks:
@@ -98,6 +97,23 @@ class Survey:
         free = {kind: most - node.used.get(kind, 0) for kind, most in node.capacity.items()}
         if shape.resources.fits_in(free) and (self.closed is None or node.name < self.closed):
             self.closed = node.name
+
+
+def is_large(node: Node, shape: Shape) -> bool:
+    """Return whether a node could hold an ask of a shape if it were empty."""
+    return shape.matches(node.name, node.attributes) and shape.resources.fits_in(node.capacity)
+
+
+def add_free(node: Node, kind: str, free: dict[str, int]) -> int:
+    """Add what is free of a type on a node to a sum, and return it."""
+    left = max(node.capacity.get(kind, 0) - node.used.get(kind, 0), 0)
+    free[kind] = free.get(kind, 0) + left
+    return left
+
+
+def is_in_parts(ask: Ask, free: Mapping[str, int]) -> bool:
+    """Return whether as much as an ask needs is free on all nodes together."""
+    return all(free.get(kind, 0) >= number for kind, number in ask.resources.items())
 
 
 def survey(nodes: NodeIndex, shape: Shape, *, service: bool = False) -> Survey:
@@ -181,7 +197,7 @@ def no_room(ask: Ask, seen: Survey) -> Iterator[PendingReason]:
     if seen.fitting:
         return
     wanted, matching = ask.resources, sum(seen.lacking.values())
-    if all(seen.free.get(kind, 0) >= number for kind, number in wanted.items()):
+    if is_in_parts(ask, seen.free):
         free = {kind: seen.free[kind] for kind in wanted}
         message = (
             f"it asks for {amounts(wanted)}; {amounts(free)} are free on "

@@ -304,6 +304,8 @@ async def test_a_bad_timeout(seconds: float) -> None:
 
 @pytest.mark.parametrize("attempts", [0, -1])
 async def test_bad_attempts(attempts: int) -> None:
-    with pytest.raises(muster.EventError, match=f"bind_attempts: {attempts}: must be 1"):
+    with pytest.raises(
+        muster.EventError, match=f"bind_attempts: {attempts}: must be a whole number, 1"
+    ):
         async with service(bind_attempts=attempts):
             pass

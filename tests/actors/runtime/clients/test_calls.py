@@ -143,8 +143,8 @@ async def test_an_answer_to_who_has_withdrawn_is_lost(answer: Answer[int]) -> No
 
 async def test_refusing() -> None:
     call = SettleNow()
-    refuse(TimeIsUp())
-    refuse(call)
+    refuse(TimeIsUp(), None)
+    refuse(call, None)
 
     with pytest.raises(muster.ClosedSchedulerError, match="closed before it answered"):
         await call.answer.wait()

@@ -9,6 +9,7 @@ import trio
 
 import muster
 from muster.store import StateReader
+from tests.actors.program import S
 from tests.actors.runtime.storing.clock import SetClock
 from tests.actors.runtime.storing.test_restart import CONFIG, begin, kept
 
@@ -53,6 +54,30 @@ async def test_they_are_taken_after_a_number_of_events(tmp_path: Path) -> None:
             while len(checkpoints(tmp_path)) < 2:
                 await scheduler.settle()
     assert len(checkpoints(tmp_path)) == 3
+
+
+async def test_the_newest_three_stay(tmp_path: Path) -> None:
+    # STORE-19
+    async with muster.open_scheduler(CONFIG, store=tmp_path) as scheduler:
+        for number in range(6):
+            await scheduler.add_app(f"a{number}", "root.q")
+            await scheduler.checkpoint()
+        found = checkpoints(tmp_path)
+        assert found == [last(tmp_path) - 2, last(tmp_path) - 1, last(tmp_path)]
+
+
+async def test_old_batches_go_though_old_checkpoints_do(tmp_path: Path) -> None:
+    # STORE-16, STORE-19
+    clock = SetClock()
+    async with muster.open_scheduler(CONFIG, store=tmp_path, clock=clock, keep=10) as scheduler:
+        for number in range(40):
+            await scheduler.add_app(f"a{number}", "root.q")
+            await scheduler.checkpoint()
+            clock.move(0.5)
+    with StateReader(tmp_path) as reader:
+        batches = list(reader.batches())
+    assert 10 <= (batches[-1].at_us - batches[0].at_us) / S <= 12
+    assert len(checkpoints(tmp_path)) <= 10 + 3 + 1
 
 
 async def test_one_is_taken_on_demand(tmp_path: Path) -> None:

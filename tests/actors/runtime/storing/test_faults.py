@@ -454,3 +454,49 @@ async def test_an_observer_that_lags_holds_nobody_up(tmp_path: Path) -> None:
         (last,) = await skipping.take()
     assert last == decisions_in(tmp_path)[-1]
     assert skipping.missed == len(decisions_in(tmp_path)) - 1
+
+
+async def test_a_directory_that_was_removed_is_noticed_by_the_next_call(tmp_path: Path) -> None:
+    # STORE-15: SQLite alone would go on to write to a file without a name.
+    folder, journal = tmp_path / "state", Recording()
+    with pytest.raises(muster.StoreError, match=r"batch 3: the file was removed or replaced"):
+        async with muster.open_scheduler(store=folder, journal=journal) as scheduler:
+            await scheduler.add_app("a", "root.q")
+            folder.rename(tmp_path / "elsewhere")
+            await scheduler.add_app("b", "root.q")
+            pytest.fail("it was answered")
+    assert [one.decision.app for one in journal.decisions if one.decision.app] == ["a"]
+    (tmp_path / "elsewhere").rename(folder)
+    async with muster.open_scheduler(store=folder) as scheduler:
+        assert list((await scheduler.snapshot()).apps) == ["a"]
+
+
+async def test_callers_learn_why_the_scheduler_is_closed(tmp_path: Path, disk: Disk) -> None:
+    errors: list[muster.ClosedSchedulerError] = []
+    given: list[muster.Scheduler] = []
+
+    async def call(number: int) -> None:
+        try:
+            await given[0].add_app(f"app-{number}", "root.q")
+        except muster.ClosedSchedulerError as error:
+            errors.append(error)
+
+    async with trio.open_nursery() as outside:
+        with pytest.raises(muster.StoreError) as caught:
+            async with muster.open_scheduler(store=tmp_path) as scheduler:
+                given.append(scheduler)
+                disk.fail(0, FULL, name="write")
+                for number in range(3):
+                    outside.start_soon(call, number)
+                await trio.sleep_forever()
+    await call(4)  # after the end
+    assert len(errors) == 4
+    assert [error.__cause__ for error in errors] == [caught.value] * 4
+
+
+async def test_nobody_is_blamed_for_a_normal_end(tmp_path: Path) -> None:
+    async with muster.open_scheduler(store=tmp_path) as scheduler:
+        pass
+    with pytest.raises(muster.ClosedSchedulerError) as caught:
+        await scheduler.add_app("a", "root.q")
+    assert caught.value.__cause__ is None

@@ -127,6 +127,33 @@ async def test_a_configuration_that_is_refused_leaves_everything(tmp_path: Path)
         assert len(await scheduler.asks()) == 3
 
 
+async def test_the_directory_of_another_partition_is_refused(tmp_path: Path) -> None:
+    # STORE-20
+    clock, gpu = SetClock(), CONFIG.replace("name: default", "name: gpu")
+    await begin(tmp_path, clock)
+    with pytest.raises(muster.StoreError, match=r"has the state of partition 'default', .* 'gpu'"):
+        async with muster.open_scheduler(gpu, store=tmp_path, clock=clock):
+            pytest.fail("the block was entered")
+    async with muster.open_scheduler(CONFIG, store=tmp_path, clock=clock) as scheduler:
+        await scheduler.configure(gpu)
+    for config in (gpu, None):
+        async with muster.open_scheduler(config, store=tmp_path, clock=clock) as scheduler:
+            assert len(await scheduler.asks()) == 3
+    with StateReader(tmp_path) as reader:
+        assert reader.meta.partition == "gpu"
+    with pytest.raises(muster.StoreError, match=r"has the state of partition 'gpu', .* 'default'"):
+        async with muster.open_scheduler(CONFIG, store=tmp_path, clock=clock):
+            pytest.fail("the block was entered")
+
+
+async def test_a_new_directory_has_the_partition_of_its_configuration(tmp_path: Path) -> None:
+    # STORE-20
+    gpu = CONFIG.replace("name: default", "name: gpu")
+    async with muster.open_scheduler(gpu, store=tmp_path):
+        with StateReader(tmp_path) as reader:
+            assert reader.meta.partition == "gpu"
+
+
 async def test_time_stands_still_while_the_clock_is_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,7 +188,12 @@ async def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"durability": "none"}, "durability: 'none': must be one of full, process"),
-        ({"checkpoint_every": 0}, "checkpoint_every: 0 events: must be 1 or more"),
+        ({"checkpoint_every": 0}, "checkpoint_every: 0 events: must be a whole number, 1 or more"),
+        ({"checkpoint_every": "many"}, "checkpoint_every: 'many' events: must be a whole number"),
+        ({"checkpoint_every": True}, "checkpoint_every: True events: must be a whole number"),
+        ({"store": "a\0b"}, r"store: 'a\x00b': the name of a folder has no character 0"),
+        ({"store": b"state"}, "store: b'state': must be the name of a folder"),
+        ({"store": 7}, "store: 7: must be the name of a folder"),
         ({"keep": "a week"}, "keep: 'a week' is not a duration"),
         ({"keep": 0}, "keep: 0: must be above 0"),
         ({"keep": "0d"}, "keep: '0d': must be above 0"),
@@ -171,7 +203,7 @@ async def test_a_bad_option_is_refused(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(muster.EventError) as caught:
-        async with muster.open_scheduler(store=tmp_path / "s", **options):
+        async with muster.open_scheduler(**{"store": tmp_path / "s"} | options):
             pytest.fail("the block was entered")
     assert message in str(caught.value)
     assert not (tmp_path / "s").exists()

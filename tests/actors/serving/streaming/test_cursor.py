@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import trio
 
 from muster.service.problems import Problem
 from muster.service.streaming.broadcast import Broadcast
@@ -39,7 +38,7 @@ def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
 
 def open_broadcast(directory: Path | None, batches: list[KeptBatch], most: int) -> Broadcast:
     """Return a broadcast that has heard of batches, of which memory has the latest decisions."""
-    broadcast = Broadcast(directory, 100, 30.0)
+    broadcast = Broadcast(directory)
     broadcast.tail = Tail(most)
     for batch in batches:
         all_at_once(broadcast.tail.hear(batch.number, batch.decisions))
@@ -118,7 +117,7 @@ async def test_what_was_removed_from_the_store_is_gone(tmp_path: Path) -> None:
 
 
 async def test_without_a_store_only_memory_counts() -> None:
-    broadcast = Broadcast(None, 100, 30.0)
+    broadcast = Broadcast(None)
     broadcast.tail = Tail(1000)
     tell(broadcast, 5_000)
     first = broadcast.tail.first
@@ -149,20 +148,3 @@ async def test_a_stream_that_fell_behind_does_not_go_back(tmp_path: Path, lags: 
                 await cursor.next()
         else:
             assert (await seqs(cursor))[-1] == batches[-1].last_seq
-
-
-# STREAM-7
-
-
-async def test_there_are_not_more_streams_than_may_be() -> None:
-    broadcast = Broadcast(None, 2, 30.0)
-    with broadcast.one_more():
-        broadcast.check_room()
-        with broadcast.one_more():
-            with pytest.raises(Problem) as caught:
-                broadcast.check_room()
-            await trio.lowlevel.checkpoint()
-        broadcast.check_room()
-
-    assert caught.value.status == 503
-    assert caught.value.headers == {"Retry-After": "5"}

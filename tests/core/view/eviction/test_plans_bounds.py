@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from muster_core.events import AddNode
 from muster_core.resources import Resources
@@ -14,6 +14,7 @@ from muster_core.view.eviction.search import Search
 from muster_core.view.eviction.victim_choice import VictimChoice
 from tests.core.building import Queue, wish
 from tests.core.view.eviction.contest import Contest, contest, names, share, urgent
+from tests.share import share as fewer
 
 APPS = "bcde"
 
@@ -63,7 +64,7 @@ def by_looking_at_all(made: Contest, eligibility: Eligibility) -> str | None:
     return min(found)[1] if found else None
 
 
-@settings(max_examples=60)
+@fewer(0.6)
 @given(made=contests())
 def test_no_node_is_left_out_that_is_better(made: Contest) -> None:
     if "y" in made.app("a").pending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import attrs
-from hypothesis import assume, event, given, settings, strategies as st
+from hypothesis import assume, event, given, strategies as st
 
 from muster_core.errors import ConfigError
 from muster_core.events import AddAsk, AddNode, Event, UpdateNode
@@ -22,6 +22,7 @@ from muster_core.view.eviction.victims import Victim
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, wish
 from tests.core.view.eviction.contest import Contest, contest, names, share
+from tests.share import share as fewer
 
 
 @attrs.frozen
@@ -206,7 +207,7 @@ def contests(draw: st.DrawFn) -> Contest:
     return made
 
 
-@settings(max_examples=75)
+@fewer(0.8)
 @given(made=contests(), exempt=st.booleans())
 def test_the_plan_is_that_of_the_plain_search(made: Contest, *, exempt: bool) -> None:
     app, ask = made.ask("a/x")
@@ -222,7 +223,7 @@ def test_the_plan_is_that_of_the_plain_search(made: Contest, *, exempt: bool) ->
         assert made.planned(eligibility) == planned
 
 
-@settings(max_examples=75)
+@fewer(0.8)
 @given(made=contests(), exempt=st.booleans())
 def test_the_plan_of_a_node_service_is_that_of_the_plain_search(
     made: Contest, *, exempt: bool

@@ -35,8 +35,21 @@ class Asking(Tree):
             explanation = self.machine.explain(app, ask)
             assert explanation is not None
             make_sense_of(explanation)
+            self._compare_code(explanation)
             found.append(explanation)
         return found
+
+    def _compare_code(self, explanation: Explanation) -> None:
+        """Compare the dominant reason with what is found for many asks together."""
+        view, dominant = self.machine.view, explanation.dominant.code
+        key = self.machine.registry.app_key(explanation.app)
+        app, ask = view.apps[key], explanation.ask
+        assert view.dominant(app, ask, self.machine.now_us) is dominant
+        if explanation.place is AskPlace.PENDING:
+            found = app.find(ask)
+            assert found is not None
+            possible = view.possible_reasons(app, found)
+            assert possible is None or dominant in possible
 
 
 def make_sense_of(explanation: Explanation) -> None:
@@ -58,7 +71,7 @@ def make_sense_of(explanation: Explanation) -> None:
     assert all(reason.message for reason in explanation.reasons)
 
 
-@share(0.3)
+@share(0.15)
 @given(scenarios() | gang_scenarios() | evictions())
 def test_the_same_is_decided_whether_anybody_asks_or_not(scenario: Scenario) -> None:
     assert Asking().run(scenario) == Tree().run(scenario)

@@ -7,7 +7,7 @@ from typing import final
 import attrs
 import click
 
-from muster.cli._explain_text import print_answer, print_overview
+from muster.cli._explain.text import print_answer, print_overview
 from muster.cli._options import (
     DIFFERENT,
     FILE,

@@ -1,0 +1,1 @@
+"""The commands that ask a server: ``muster get``, ``submit``, ``why``, and so on."""

@@ -1,0 +1,161 @@
+"""How the commands that ask a server print: tables for people, JSON and YAML for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, TypeVar, final
+
+import attrs
+import click
+import yaml
+
+from muster.cli._tables import Column, console_of, tables_of
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Item = Mapping[str, Any]
+"""One thing, as the server gives it."""
+
+
+@final
+class Form(StrEnum):
+    """In which form a command prints."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def form_option(function: Function) -> Function:
+    """Add ``-o`` to a command, as the argument ``form``."""
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice([form.value for form in Form]),
+        callback=lambda _context, _parameter, value: Form(value),
+        default=Form.TABLE.value,
+        show_default=True,
+        help="A table, one with more columns, or the whole answer as JSON or YAML.",
+    )(function)
+
+
+@final
+@attrs.frozen
+class Field:
+    """A column of a table of things.
+
+    Attributes:
+        title: Its title.
+        text: Returns the cell of a thing.
+        wide: Whether only wide tables have it.
+        folds: Whether it has names, which may be folded, not numbers, which may not.
+    """
+
+    title: str
+    text: Callable[[Item], str]
+    wide: bool = False
+    folds: bool = False
+
+
+def name(title: str, field: str, *, wide: bool = False) -> Field:
+    """Return a column of names."""
+    return Field(title, lambda item: shown(item.get(field)), wide, folds=True)
+
+
+def number(title: str, field: str, *, wide: bool = False) -> Field:
+    """Return a column of numbers."""
+    return Field(title, lambda item: shown(item.get(field)), wide)
+
+
+def amounts(title: str, field: str, *, wide: bool = False) -> Field:
+    """Return a column of amounts of resources."""
+    return Field(title, lambda item: amounts_text(item.get(field)), wide, folds=True)
+
+
+def shown(value: object) -> str:
+    """Return the text of a value in a cell."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else ""
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.6g}"
+        case list() | tuple():
+            return ", ".join(map(shown, value))
+        case _:
+            return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return a text without characters that a terminal would obey."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+
+
+def amounts_text(found: Mapping[str, int] | None) -> str:
+    """Return amounts in base units as a person writes them: ``vcore 1.5, memory 4Gi``."""
+    if not found:
+        return ""
+    return ", ".join(f"{printable(kind)} {_amount(kind, one)}" for kind, one in found.items())
+
+
+def _amount(kind: str, amount: int) -> str:
+    if kind == "vcore":
+        return f"{amount / 1000:g}" if amount % 10 == 0 else f"{amount}m"
+    if kind == "memory":
+        for unit, size in _UNITS:
+            if amount >= size and amount * 10 % size == 0:
+                return f"{amount / size:g}{unit}"
+    return f"{amount:,}"
+
+
+def print_items(items: Sequence[Item], fields: Sequence[Field], form: Form) -> None:
+    """Print things as a table."""
+    click.echo(table_text(items, fields, form), nl=False)
+
+
+def table_text(items: Sequence[Item], fields: Sequence[Field], form: Form) -> str:
+    """Return things as a table."""
+    used = [field for field in fields if form is Form.WIDE or not field.wide]
+    columns = [
+        Column(field.title, [field.text(item) for item in items], folds=field.folds)
+        for field in used
+    ]
+    names = columns[:1]
+    console = console_of()
+    with console.capture() as capture:
+        for table in tables_of(console, names, [[column] for column in columns[1:]]):
+            console.print(table, crop=False)
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+def print_map(value: object, form: Form) -> None:
+    """Print a whole answer as JSON or YAML."""
+    if form is Form.YAML:
+        text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=100)
+        click.echo(text, nl=False)
+    else:
+        click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_fields(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print a thing as lines of a name and a text."""
+    found = [(title, text) for title, text in pairs if text]
+    width = max((len(title) for title, _ in found), default=0)
+    for title, text in found:
+        first, *more = text.splitlines() or [""]
+        click.echo(f"{title:<{width}}  {first}")
+        for line in more:
+            click.echo(f"{'':<{width}}  {line}")

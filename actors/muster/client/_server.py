@@ -1,0 +1,307 @@
+"""A server: its address, the token for it, and requests to it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, final
+from urllib.parse import quote
+
+import httpx
+
+from muster._version import __version__
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:9080"
+"""Where ``muster serve`` listens unless it is told otherwise."""
+
+PAGE: Final = 1_000
+"""How many items of a list are asked for at once."""
+
+_CONNECT_S: Final = 10.0
+_ANSWER_S: Final = 120.0
+"""How long a connection, and an answer, are waited for, in seconds."""
+
+
+@final
+class ServerError(Exception):
+    """A server cannot be reached, or does not answer as it was asked.
+
+    Args:
+        message: What is wrong, for a person.
+        status: The status of the answer; None if there was no answer.
+        problem: The members of the answer, if it was a problem in JSON.
+    """
+
+    def __init__(
+        self, message: str, status: int | None = None, problem: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = dict(problem or {})
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the server understood and refused, or does not know what was named."""
+        return self.status in {404, 409, 412, 422}
+
+
+@final
+class Server:
+    """A server.
+
+    Args:
+        url: Its address, for messages.
+        client: The client of HTTP, whose base is this address.
+    """
+
+    def __init__(self, url: str, client: httpx.Client) -> None:
+        self.url = url
+        self.client = client
+
+    def get(self, path: str, **parameters: object) -> dict[str, Any]:
+        """Return what stands at a path.
+
+        Args:
+            path: The path below ``/api/v1/``; see :func:`at`.
+            **parameters: Its parameters; None is left out.
+
+        Raises:
+            ServerError: If there is no such thing, or no answer.
+        """
+        return self.request("GET", path, parameters=parameters)
+
+    def pages(self, path: str, **parameters: object) -> Iterator[dict[str, Any]]:
+        """Yield the pages of a list, each with its items.
+
+        Raises:
+            ServerError: If there is no such list, or no answer.
+        """
+        after: object = None
+        limit = parameters.pop("limit", None) or PAGE
+        while True:
+            page = self.get(path, **parameters, limit=limit, after=after)
+            yield page
+            after = page.get("next")
+            if after is None:
+                return
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        parameters: Mapping[str, object] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Send a request, and return the map in its answer.
+
+        Raises:
+            ServerError: If the answer is an error or no map, or there is none.
+        """
+        response = self.response(
+            method, path, parameters=parameters, content=content, headers=headers
+        )
+        found = _json(response)
+        if not isinstance(found, dict):
+            raise ServerError(self._no_muster(), response.status_code)
+        return found
+
+    def submit(
+        self, events: bytes, *, key: str | None = None, dry_run: bool = False
+    ) -> list[dict[str, Any]]:
+        """Submit events, and return what became of each.
+
+        Args:
+            events: The events, as a JSON array.
+            key: The key of the request, so that it may be sent again; None for none.
+            dry_run: Whether nothing is to change.
+
+        Raises:
+            ServerError: If the server does not take them.
+        """
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        parameters = {"dry_run": True} if dry_run else None
+        response = self.response(
+            "POST", "events", parameters=parameters, content=events, headers=headers
+        )
+        found = _json(response)
+        if not isinstance(found, list):
+            raise ServerError(self._no_muster(), response.status_code)
+        return found
+
+    def response(
+        self,
+        method: str,
+        path: str,
+        *,
+        parameters: Mapping[str, object] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request, and return its answer.
+
+        Raises:
+            ServerError: If the answer is an error, or there is none.
+        """
+        with self._telling():
+            response = self.client.request(
+                method,
+                f"/api/v1/{path}",
+                params=_written(parameters or {}),
+                content=content,
+                headers=headers,
+            )
+        self.check(response)
+        return response
+
+    @contextmanager
+    def stream(
+        self,
+        path: str,
+        *,
+        parameters: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        silence_s: float | None = None,
+    ) -> Generator[httpx.Response]:
+        """Open an answer that is read while it comes.
+
+        Args:
+            path: The path below ``/api/v1/``.
+            parameters: Its parameters; None is left out.
+            headers: Its headers.
+            silence_s: How long nothing may come, in seconds; None for any time.
+
+        Raises:
+            ServerError: If the answer is an error, or it breaks off.
+        """
+        timeout = httpx.Timeout(_CONNECT_S, read=silence_s)
+        with (
+            self._telling(),
+            self.client.stream(
+                "GET",
+                f"/api/v1/{path}",
+                params=_written(parameters or {}),
+                headers=headers,
+                timeout=timeout,
+            ) as response,
+        ):
+            if response.is_error:
+                response.read()
+            self.check(response)
+            yield response
+
+    def check(self, response: httpx.Response) -> None:
+        """Raise what the server says if an answer is an error.
+
+        Raises:
+            ServerError: If it is.
+        """
+        if response.is_success:
+            return
+        problem = _json(response)
+        if not isinstance(problem, dict) or "detail" not in problem:
+            raise ServerError(self._no_muster(), response.status_code)
+        told = str(problem["detail"])
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            told += ": put a token into MUSTER_TOKEN, or name a file with --token-file"
+        raise ServerError(told, response.status_code, problem)
+
+    def _no_muster(self) -> str:
+        return f"{self.url}: does not answer as Muster does: is it the address of `muster serve`?"
+
+    @contextmanager
+    def _telling(self) -> Generator[None]:
+        try:
+            yield
+        except httpx.TimeoutException as error:
+            raise ServerError(f"{self.url}: no answer in time") from error
+        except httpx.TransportError as error:
+            told = f"{self.url}: cannot be reached: {str(error) or type(error).__name__}"
+            raise ServerError(f"{told}: is `muster serve` running there?") from error
+
+
+def at(*parts: str) -> str:
+    """Return a path of names, each written so that a slash in it is no new part."""
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def _written(parameters: Mapping[str, object]) -> dict[str, str]:
+    written: dict[str, str] = {}
+    for name, value in parameters.items():
+        if isinstance(value, bool):
+            written[name] = "true" if value else "false"
+        elif value is not None and value != ():
+            listed = value if isinstance(value, (tuple, list)) else [value]
+            written[name] = ",".join(map(str, listed))
+    return written
+
+
+def _json(response: httpx.Response) -> object:
+    try:
+        return response.json()
+    except ValueError:
+        return None
+
+
+@contextmanager
+def open_server(
+    url: str = DEFAULT_SERVER,
+    *,
+    token: str | None = None,
+    authority: Path | None = None,
+    timeout_s: float = _ANSWER_S,
+) -> Generator[Server]:
+    """Open the connection to a server for the time of a block.
+
+    Args:
+        url: ``http://HOST:PORT``, ``https://HOST:PORT``, or ``unix:PATH``.
+        token: The token to send, or None.
+        authority: The file with the certificates of those who may vouch for the server; None for
+            those of the system.
+        timeout_s: How long an answer may take, in seconds.
+
+    Raises:
+        ServerError: If the address or the file cannot be used.
+    """
+    headers = {"User-Agent": f"muster/{__version__}"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    base, transport = _transport(url, authority)
+    with httpx.Client(
+        base_url=base,
+        headers=headers,
+        transport=transport,
+        timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
+        trust_env=False,
+    ) as client:
+        yield Server(url, client)
+
+
+def _transport(url: str, authority: Path | None) -> tuple[str, httpx.HTTPTransport]:
+    if url.startswith("unix:"):
+        path = "/" + url.removeprefix("unix:").lstrip("/")
+        return "http://localhost", httpx.HTTPTransport(uds=os.fspath(path))
+    base = url if "://" in url else f"http://{url}"
+    try:
+        found = httpx.URL(base)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ServerError(f"{url!r}: is no address: {error}") from None
+    if found.scheme not in {"http", "https"} or not found.host:
+        raise ServerError(f"{url!r}: write http://HOST:PORT, https://HOST:PORT or unix:PATH")
+    return base, httpx.HTTPTransport(verify=_verified(authority))
+
+
+def _verified(authority: Path | None) -> ssl.SSLContext | bool:
+    if authority is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=os.fspath(authority))
+    except OSError as error:
+        told = error.strerror or str(error)
+        raise ServerError(f"{authority}: cannot be used as certificates: {told}") from None

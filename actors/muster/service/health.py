@@ -1,0 +1,104 @@
+"""Whether the service works, as far as it is known without asking the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+import trio
+
+ALIVE_S: Final = 5.0
+"""How long the scheduler may take to answer the heartbeat, in seconds."""
+
+
+@final
+class Health:
+    """What the heartbeat and the parts of the service have noticed.
+
+    Attributes:
+        batch: The number of the last batch that the heartbeat has seen.
+        is_ready: Whether recovery is over, and requests are answered.
+        is_ending: Whether the service was told to end.
+    """
+
+    def __init__(self) -> None:
+        self.batch = 0
+        self.is_ready = False
+        self.is_ending = False
+        self._failure: str | None = None
+        #: When the scheduler was asked for a sign of life that has not come yet.
+        self._asked_at: float | None = None
+        #: What is wrong with files that were read again, by what they are.
+        self._problems: dict[str, Sequence[str]] = {}
+
+    def asked(self) -> None:
+        """Note that the scheduler is asked for a sign of life."""
+        self._asked_at = trio.current_time()
+
+    def answered(self, batch: int) -> None:
+        """Note that the scheduler has answered.
+
+        Args:
+            batch: The number of its last batch.
+        """
+        self._asked_at = None
+        self.batch = batch
+
+    def failed(self, why: str) -> None:
+        """Note that the scheduler has ended by an error."""
+        self._failure = why
+
+    def note_problems(self, what: str, problems: Sequence[str]) -> None:
+        """Note what is wrong with a file that was read again; nothing if it is right.
+
+        Args:
+            what: What the file is, such as ``configuration``.
+            problems: What is wrong with it.
+        """
+        if problems:
+            self._problems[what] = [*problems]
+        else:
+            self._problems.pop(what, None)
+
+    @property
+    def problems(self) -> Mapping[str, Sequence[str]]:
+        """Return what is wrong with files that were read again."""
+        return self._problems
+
+    def trouble(self) -> str | None:
+        """Return why the scheduler is not alive, or None."""
+        if self._failure is not None:
+            return self._failure
+        if self._asked_at is None:
+            return None
+        waited_s = trio.current_time() - self._asked_at
+        if waited_s <= ALIVE_S:
+            return None
+        return f"the scheduler was asked {waited_s:.1f} s ago, and has run no batch since"
+
+    # ACCESS-17
+    def life(self) -> tuple[int, dict[str, object]]:
+        """Return the status and the answer of ``/healthz``."""
+        trouble = self.trouble()
+        answer: dict[str, object] = {
+            "alive": trouble is None,
+            "ready": self.is_ready,
+            "ending": self.is_ending,
+            "batch": self.batch,
+            "problems": dict(self._problems),
+        }
+        if trouble is not None:
+            answer["detail"] = trouble
+        return (200 if trouble is None else 503), answer
+
+    # ACCESS-18
+    def readiness(self) -> tuple[int, dict[str, object]]:
+        """Return the status and the answer of ``/readyz``."""
+        trouble = self.trouble()
+        if trouble is None and not self.is_ready:
+            trouble = "the state is being loaded"
+        if trouble is None and self.is_ending:
+            trouble = "the service ends"
+        if trouble is not None:
+            return 503, {"ready": False, "batch": self.batch, "detail": trouble}
+        return 200, {"ready": True, "batch": self.batch}

@@ -1,0 +1,1 @@
+"""How much the service takes: what is in use, and what was refused."""

@@ -1,0 +1,1 @@
+"""The log of the service on standard error, as text or JSON."""

@@ -1,0 +1,1 @@
+"""What runs beside the scheduler: signals, the heartbeat, and reading files again."""

@@ -1,0 +1,89 @@
+"""Options that make no sense together, which are refused before anything begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from muster.service.front.addresses import Address
+from muster.service.front.hosts import host_of
+from muster_core.errors import MusterError
+
+if TYPE_CHECKING:
+    from muster.service.options import ServeOptions
+
+_KEPT: Final = ("keep", "durability", "checkpoint_every")
+
+
+# ACCESS-19
+def problems_of(options: ServeOptions) -> list[str]:
+    """Return what is wrong with options; nothing if they are right."""
+    return [*_about_state(options), *_about_access(options), *_about_work(options)]
+
+
+def _about_state(options: ServeOptions) -> Iterator[str]:
+    fields = attrs.fields_dict(type(options))
+    for name in _KEPT:
+        if options.state is None and getattr(options, name) != fields[name].default:
+            yield f"--{name.replace('_', '-')} needs --state: without it nothing is kept"
+    if (
+        options.watch
+        and options.config is None
+        and options.tokens is None
+        and (options.tls_cert is None)
+    ):
+        yield "--watch needs --config, --tokens or --tls-cert: there is no file to watch"
+    if options.yunikorn_ui is not None:
+        if options.yunikorn_listen is None:
+            yield "--yunikorn-ui needs --yunikorn-listen: the UI has a port of its own"
+        elif not options.yunikorn_ui.is_dir():
+            yield f"--yunikorn-ui: {options.yunikorn_ui} is no folder"
+
+
+def _about_access(options: ServeOptions) -> Iterator[str]:
+    if (options.tls_cert is None) != (options.tls_key is None):
+        yield "--tls-cert and --tls-key need each other"
+    if not options.listen:
+        yield "--listen: there must be an address"
+    for name in options.hosts:
+        host = host_of(name)
+        if host is None or host[1] or not host[0]:
+            yield f"--host: {name!r}: must be a name or an IP address, without a port"
+    listen = (*options.listen, options.yunikorn_listen)
+    seen = set[str]()
+    for written in listen:
+        if written is not None:
+            if written in seen and not written.endswith(":0"):
+                yield f"--listen: {written} is there twice"
+            seen.add(written)
+            yield from _about_address(written, has_tokens=options.tokens is not None)
+
+
+# ACCESS-6
+def _about_address(written: str, *, has_tokens: bool) -> Iterator[str]:
+    try:
+        is_private = Address.read(written).is_private()
+    except MusterError as error:
+        yield str(error)
+        return
+    if not is_private and not has_tokens:
+        yield (
+            f"listen: {written}: others could reach it, and nobody would need a token: "
+            f"name a file with --tokens, or listen on a loopback address or a Unix socket"
+        )
+
+
+def _about_work(options: ServeOptions) -> Iterator[str]:
+    if options.run == "local":
+        if options.tokens is not None and not options.run_as and not options.trust_submitters:
+            yield (
+                "--run local with --tokens runs commands of submitters: say as which user with "
+                "--run-as, or --trust-submitters to run them as the user of the service"
+            )
+        return
+    if options.run_as:
+        yield "--run-as needs --run local: otherwise no command runs"
+    if options.trust_submitters:
+        yield "--trust-submitters needs --run local: otherwise no command runs"

@@ -1,0 +1,169 @@
+"""Reading files again while the service runs: the configuration, the tokens, the certificate."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+import attrs
+import trio
+
+from muster._errors import ClosedSchedulerError
+from muster.config_files import read_configuration
+from muster.service.access.bearer import TokenAccess
+from muster.service.access.tokens import read_tokens
+from muster_core.errors import ConfigError, MusterError
+from muster_core.events import Configure
+
+if TYPE_CHECKING:
+    from muster.service.access.who import Access
+    from muster.service.front.tls import Certificate
+    from muster.service.state import Service
+    from muster_core.config.model import Configuration
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
+
+_LOG: Final = logging.getLogger("muster.service")
+
+LOOK_EVERY_S: Final = 0.5
+"""How often it is looked whether a file has changed, in seconds."""
+
+Mark: TypeAlias = tuple[int, int, int] | None
+"""What changes with a file: its number, its size, and when it was written; None without one."""
+
+
+@final
+@attrs.frozen(eq=False)
+class Reloader:
+    """Reads files again.
+
+    Attributes:
+        service: The service.
+        access: Who may do what.
+        certificate: The certificate, or None.
+    """
+
+    service: Service
+    access: Access
+    certificate: Certificate | None
+
+    # ACCESS-16
+    async def run(self, wanted: trio.MemoryReceiveChannel[None]) -> None:
+        """Read all files again whenever it is wanted."""
+        async for _ in wanted:
+            for what in self._readers():
+                await self.read(what)
+
+    # ACCESS-16
+    async def watch(self) -> None:
+        """Read a file again when it has changed, and has then stayed as it is for a moment."""
+        files = self._files()
+        known = await trio.to_thread.run_sync(_marks, files)
+        before = known
+        while True:
+            await trio.sleep(LOOK_EVERY_S)
+            now = await trio.to_thread.run_sync(_marks, files)
+            for what in files:
+                if now[what] == before[what] and now[what] != known[what]:
+                    await self.read(what)
+                    known = {**known, what: now[what]}
+            before = now
+
+    def _files(self) -> Mapping[str, Sequence[Path]]:
+        options, certificate = self.service.options, self.certificate
+        files: dict[str, list[Path | None]] = {
+            "configuration": [options.config],
+            "tokens": [options.tokens],
+            "certificate": [] if certificate is None else [certificate.cert, certificate.key],
+        }
+        named = {what: [one for one in paths if one is not None] for what, paths in files.items()}
+        return {what: paths for what, paths in named.items() if paths}
+
+    def _readers(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
+        readers = {
+            "configuration": self._read_configuration,
+            "tokens": self._read_tokens,
+            "certificate": self._read_certificate,
+        }
+        return {what: readers[what] for what in self._files()}
+
+    async def read(self, what: str) -> None:
+        """Read a file again; if it is refused, what was there before stays.
+
+        Args:
+            what: ``configuration``, ``tokens`` or ``certificate``.
+        """
+        try:
+            told = await self._readers()[what]()
+        except ClosedSchedulerError:
+            return  # The service ends.
+        except (MusterError, OSError) as error:
+            problems = _problems(error)
+            self.service.health.note_problems(what, problems)
+            for problem in problems:
+                _LOG.error(
+                    "the %s is refused, and stays as it was: %s", what, problem, extra=_CHANGE
+                )
+            return
+        self.service.health.note_problems(what, ())
+        _LOG.info("the %s was read again: %s", what, told, extra=_CHANGE)
+
+    async def _read_configuration(self) -> str:
+        options = self.service.options
+        path = options.config
+        assert path is not None, "a configuration without a file"
+
+        def read() -> Configuration:
+            return read_configuration(path, partition=options.partition)
+
+        configuration = await trio.to_thread.run_sync(read)
+        if configuration == await self.service.look(_configuration):
+            return "nothing has changed"
+        await self.service.client.enter(Configure(configuration))
+        return "it is in force"
+
+    async def _read_tokens(self) -> str:
+        access, path = self.access, self.service.options.tokens
+        assert isinstance(access, TokenAccess), "tokens that nobody needs"
+        assert path is not None, "tokens without a file"
+        tokens = await trio.to_thread.run_sync(read_tokens, path)
+        access.take(tokens)
+        ended = self.service.streams.end_without(access)
+        streams = f", and {ended} streams were ended" if ended else ""
+        return f"{len(tokens.tokens)} tokens hold{streams}"
+
+    async def _read_certificate(self) -> str:
+        assert self.certificate is not None, "a certificate that nobody needs"
+        await trio.to_thread.run_sync(self.certificate.read)
+        return "new connections get it"
+
+
+_CHANGE: Final = {"fields": {"what": "change"}}
+
+
+def _configuration(machine: CoordinatorMachine) -> Steps[Configuration]:
+    yield
+    return machine.configuration
+
+
+def _problems(error: MusterError | OSError) -> list[str]:
+    if isinstance(error, ConfigError):
+        return [str(problem) for problem in error.problems]
+    if isinstance(error, OSError):
+        return [f"{error.filename}: cannot be read: {error.strerror}"]
+    return [str(error)]
+
+
+def _marks(files: Mapping[str, Sequence[Path]]) -> dict[str, tuple[Mark, ...]]:
+    return {what: tuple(map(_mark, paths)) for what, paths in files.items()}
+
+
+def _mark(path: Path) -> Mark:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
