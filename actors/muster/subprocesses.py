@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, final
 
@@ -198,14 +198,31 @@ async def _end(process: trio.Process, grace_s: float) -> None:
     group = process.pid
     if process.returncode is not None and not _exists(group):
         return
+
+    async def reap() -> None:
+        await process.wait()
+
+    await end_group(group, grace_s, reap)
+
+
+async def end_group(
+    group: int, grace_s: float, reap: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+) -> None:
+    """End all processes of a group.
+
+    Args:
+        group: The id of the group.
+        grace_s: How long they may take to end after SIGTERM, in seconds; then they are killed.
+        reap: Waits for the leader, if it is a child of this process.
+    """
     _signal(group, signal.SIGTERM)
     _signal(group, signal.SIGCONT)  # a stopped process would not handle SIGTERM otherwise
     with trio.move_on_after(grace_s):
-        await process.wait()
+        await reap()
         await _gone(group)
         return
     _signal(group, signal.SIGKILL)
-    await process.wait()
+    await reap()
     with trio.move_on_after(_KILLED_IS_GONE_S):
         await _gone(group)
 
@@ -238,17 +255,17 @@ async def _gone(group: int) -> None:
     """
     while _exists(group):
         # In a thread: there may be thousands of processes.
-        members = await trio.to_thread.run_sync(_members, group)
+        members = await trio.to_thread.run_sync(members_of, group)
         if members is None:
             await trio.sleep(_POLL_S)
         elif not members:
             return
         else:
             for member in members:
-                await _ended(member)
+                await ended(member)
 
 
-def _members(group: int) -> list[int] | None:
+def members_of(group: int) -> list[int] | None:
     """Return the running processes of a group, or None on systems without ``/proc``."""
     if not os.path.exists(f"{_PROC}/self/stat"):
         return None
@@ -267,9 +284,13 @@ def _members(group: int) -> list[int] | None:
     return found
 
 
-async def _ended(pid: int) -> None:
-    """Wait until a process that is not a child of this one has ended, reaped or not."""
+async def ended(pid: int) -> None:
+    """Wait until a process that is not a child of this one has ended, reaped or not.
+
+    Where the system does not tell, this returns after a short time.
+    """
     if sys.platform != "linux":
+        await trio.sleep(_POLL_S)
         return
     try:
         descriptor = os.pidfd_open(pid)

@@ -48,14 +48,18 @@ class Keeper:
     Timers have batches of their own, before the events of their instant.
     """
 
-    def __init__(self, directory: Path, *, checkpoints: Collection[int] = ()) -> None:
+    def __init__(
+        self, directory: Path, *, checkpoints: Collection[int] = (), origin_us: int = ORIGIN_US
+    ) -> None:
         self.directory = directory
         self.scheduler = PlainScheduler()
         self._checkpoints = checkpoints
         self._number = 0
         self._instants: list[int] = []
         self._index = 0
-        self._writer = StateWriter.create(directory, NEW, durability="process")
+        self._writer = StateWriter.create(
+            directory, NewState("default", origin_us), durability="process"
+        )
 
     def run(self, at_us: int, events: Sequence[Event]) -> None:
         """Run the timers up to an instant, and a batch of events."""

@@ -300,13 +300,18 @@ MUTANTS: Final = (
     Mutant(
         "a batch is announced before it is on disk",
         "muster._runtime.announcing.announcer:Announcer._announce",
-        """                with self._blame.taken():
+        """            if decided:
+                with self._blame.taken():
                     await self._write(decided)
                 self._pace.start()
-                await self._outside.before(decided)
+            for announcement in announcements:
+                await self._announce_one(announcement)
 """,
-        """                await self._outside.before(decided)
-                await self._write(decided)
+        """            copies = [attrs.evolve(one) for one in decided]
+            for announcement in announcements:
+                await self._announce_one(announcement)
+            if copies:
+                await self._write(copies)
 """,
     ),
     Mutant(

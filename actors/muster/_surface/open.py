@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final, get_args
+from typing import TYPE_CHECKING, Final, cast, final, get_args
 
 import attrs
 
@@ -267,7 +267,10 @@ def _folder(store: object) -> Path:
     Raises:
         EventError: If it cannot be the name of a folder.
     """
-    name: object = os.fspath(store) if isinstance(store, (str, PathLike)) else None
+    try:
+        name = os.fspath(cast("str | PathLike[str]", store))
+    except TypeError:
+        name = None
     if not isinstance(name, str):
         msg = f"store: {store!r}: must be the name of a folder"
         raise EventError(msg)

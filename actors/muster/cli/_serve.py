@@ -12,6 +12,7 @@ import click
 import trio
 
 from muster.cli._extras import needing
+from muster.cli._local.flags import local_options, take_local
 from muster.cli._options import UNUSABLE, complain, example
 from muster.service.logs.writing import LogWriter
 from muster.service.options import Limits, ServeOptions
@@ -194,6 +195,7 @@ def _run_as(
     help="The form of the log on standard error.",
 )
 @click.option("--watch", is_flag=True, help="Read files again when they have changed.")
+@local_options
 @_limit_options
 @click.pass_context
 def command(context: click.Context, /, **values: object) -> None:
@@ -219,7 +221,10 @@ def command(context: click.Context, /, **values: object) -> None:
 def _options(values: Mapping[str, Any]) -> ServeOptions:
     limits = {one.name for one in attrs.fields(Limits)}
     others = {name: value for name, value in values.items() if name not in limits}
-    return ServeOptions(**others, limits=Limits(**{name: values[name] for name in limits}))
+    local = take_local(others)
+    return ServeOptions(
+        **others, local=local, limits=Limits(**{name: values[name] for name in limits})
+    )
 
 
 def _run(options: ServeOptions) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from muster.service.api import decisions, description, events, health
+from muster.service.api import decisions, description, events, health, lists, logs
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
+    *lists.ENDPOINTS,
     *decisions.ENDPOINTS,
+    *logs.ENDPOINTS,
     *health.ENDPOINTS,
     description.endpoint_of(lambda: ENDPOINTS),
 )
@@ -35,19 +37,18 @@ def make_app(service: Callable[[], Service]) -> Starlette:
         service: Returns the running service.
     """
     app = Starlette(
-        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _no_such}
+        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _refused}
     )
     app.router.redirect_slashes = False
     return app
 
 
-async def _no_such(request: Request, error: Exception) -> Response:
-    """Return the response for a path or a method that there is not."""
-    assert isinstance(error, HTTPException), error
-    path = request.scope["path"]
-    told = (
-        f"{request.method} is not for {path!r}"
-        if error.status_code == 405
-        else (f"there is nothing at {path!r}")
-    )
+async def _refused(request: Request, error: Exception) -> Response:
+    """Return the response for a path or a method that is unknown."""
+    assert isinstance(error, HTTPException), f"{error!r} is handled here"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        told = f"{request.method} is no method here; there are: {allowed}"
+    else:
+        told = f"there is nothing at {request.scope['path'][:200]!r}"
     return Problem(error.status_code, told, headers=error.headers).response()

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias, final
 
 import attrs
 
+from muster.service.local.options import LocalOptions
+
 Run: TypeAlias = Literal["none", "local"]
 """What does the work of asks: whoever reads the decisions, or subprocesses on this machine."""
 
@@ -70,6 +72,7 @@ class ServeOptions:
         run: What does the work of asks.
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
+        local: How commands run.
         log: The form of the lines of the log.
         watch: Whether the configuration is read again when its file has changed.
         limits: How much it takes.
@@ -93,6 +96,7 @@ class ServeOptions:
     run: Run = "none"
     run_as: tuple[tuple[str, str], ...] = ()
     trust_submitters: bool = False
+    local: LocalOptions = attrs.field(factory=LocalOptions)
     log: LogForm = "text"
     watch: bool = False
     limits: Limits = Limits()

@@ -26,7 +26,7 @@ from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
-from muster.service.limits.streams import Streams
+from muster.service.local.opening import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -35,6 +35,7 @@ from muster.service.streaming.broadcast import Broadcast
 
 if TYPE_CHECKING:
     from muster._surface.open import Parts
+    from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -82,7 +83,8 @@ async def serve(
     async with trio.open_nursery() as nursery:
         fronts = [(one, running.door) for one in bound]
         await nursery.start(running.server.run, fronts, tls)
-        listening([one.url(scheme) for one in bound])
+        running.urls = [one.url(scheme) for one in bound]
+        listening(running.urls)
         try:
             await running.run()
         except Exception as error:  # noqa: BLE001 - raised below, and not in a group
@@ -115,15 +117,16 @@ class _Running:
             else Certificate(options.tls_cert, options.tls_key)
         )
         self.usage = Usage.of(options.limits)
-        self.streams = Streams(self.usage.streams)
+        self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.health = Health()
-        self.broadcast = Broadcast(options.state)
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options.listen)])
         self.door = Door(make_app(self._service_now), hosts, self.usage, self.health)
         self._ends = ends
         self._rereads = rereads
         self._service: Service | None = None
+        #: The addresses that are listened on.
+        self.urls: Sequence[str] = ()
 
     def _service_now(self) -> Service:
         assert self._service is not None, "a request that came through before the state was loaded"
@@ -155,28 +158,36 @@ class _Running:
 
     async def _run_scheduler(self) -> None:
         options = self.options
-        clock, ledger, broadcast = WallClock(), Ledger(), self.broadcast
-        async with open_parts(
-            options.config,
-            partition=options.partition,
-            binder=None,
-            bind_timeout=BIND_TIMEOUT_S,
-            bind_attempts=BIND_ATTEMPTS,
-            clock=clock,
-            journal=None,
-            record=None,
-            store=store_options(
-                options.state, options.durability, options.checkpoint_every, options.keep
-            ),
-            interleave=None,
-            companion=Hearers(ledger, broadcast.tail),
-        ) as parts:
+        clock, ledger = WallClock(), Ledger()
+        async with (
+            open_local(options) as local,
+            open_parts(
+                options.config,
+                partition=options.partition,
+                binder=local,
+                bind_timeout=BIND_TIMEOUT_S,
+                bind_attempts=BIND_ATTEMPTS,
+                clock=clock,
+                journal=None,
+                record=None,
+                store=store_options(
+                    options.state, options.durability, options.checkpoint_every, options.keep
+                ),
+                interleave=None,
+                companion=Hearers(ledger, self.broadcast.tail),
+            ) as parts,
+        ):
             statistics = parts.statistics()
-            broadcast.tail.begin(statistics.batches, statistics.decisions)
-            self._service = self._service_of(parts, ledger, clock.now_us())
-            await self._work(self._service)
+            self.broadcast.tail.begin(statistics.batches, statistics.decisions)
+            service = self._service = self._service_of(parts, ledger, local, clock.now_us())
+            if local is not None:
+                serve_jobs(local, service, self.urls[0])
+            async with self.broadcast.running(self._ends), running_local(local, service):
+                await self._work(service)
 
-    def _service_of(self, parts: Parts, ledger: Ledger, started_us: int) -> Service:
+    def _service_of(
+        self, parts: Parts, ledger: Ledger, local: LocalBinder | None, started_us: int
+    ) -> Service:
         return Service(
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
@@ -184,9 +195,9 @@ class _Running:
             access=self.access,
             options=self.options,
             usage=self.usage,
-            streams=self.streams,
-            broadcast=self.broadcast,
             health=self.health,
+            broadcast=self.broadcast,
+            local=local,
             origin_us=parts.origin_us,
             intake=open_intake(self.options.state),
             started_us=started_us,
@@ -197,17 +208,15 @@ class _Running:
         self.health.answered(service.ledger.batch)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
-        reloader = Reloader(service, self.access, self.certificate)
+        reloader = Reloader(service, self.access, self.certificate, self.door.end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
-            nursery.start_soon(service.broadcast.tail.run)
             if self._rereads is not None:
                 nursery.start_soon(reloader.run, self._rereads)
             if self.options.watch:
                 nursery.start_soon(reloader.watch)
             await self._ends.wait()
             _LOG.info("the service ends: requests under way are answered", extra=_CHANGE)
-            self.streams.end_all()
             if not await self.server.drain(ANSWER_S):
                 _LOG.warning("some requests were not answered in %g s, and are cut off", ANSWER_S)
             nursery.cancel_scope.cancel()
@@ -218,7 +227,7 @@ class _Running:
         self.health.failed(str(error))
         self.health.is_ready = False
         self.health.is_ending = True
-        self.streams.end_all()
+        self.broadcast.tail.close()
         await self.server.drain(_FAILED_S)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from muster.service.input.intake import Intake
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits.counting import Usage
-    from muster.service.limits.streams import Streams
+    from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -39,10 +39,10 @@ class Service:
         ledger: What was let in and decided, as far as lists need it.
         access: Who may do what.
         options: What the service was started with.
-        broadcast: The latest decisions, and those who follow them.
         usage: All limits, with what is in use and what was refused.
-        streams: The open streams.
         health: Whether it works.
+        broadcast: The latest decisions, and those who follow them.
+        local: Runs the commands of asks; None if the service runs nothing.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
@@ -53,10 +53,10 @@ class Service:
     ledger: Ledger
     access: Access
     options: ServeOptions
-    broadcast: Broadcast
     usage: Usage
-    streams: Streams
     health: Health
+    broadcast: Broadcast
+    local: LocalBinder | None
     origin_us: int
     intake: Intake
     started_us: int

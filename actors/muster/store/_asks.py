@@ -116,7 +116,7 @@ def _work_together(written: list[Any]) -> Work:
         ValueError: If it is no such value.
     """
     argv, shell, env, workdir = written
-    if type(argv) is not list or type(env) is not dict:
+    if (type(argv), type(env)) != (list, dict):
         msg = f"work: {ascii(written)[:80]} is none"
         raise ValueError(msg)
     return _shared_work(tuple(argv), shell, tuple(env.items()), workdir)

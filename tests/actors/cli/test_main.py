@@ -83,7 +83,8 @@ def test_completion() -> None:
         check=True,
     )  # fmt: skip
 
-    assert done.stdout.splitlines() == ["plain,check", "plain,compare", "plain,convert"]
+    commands = ("check", "compare", "convert", "cancel")
+    assert done.stdout.splitlines() == [f"plain,{command}" for command in commands]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", os.devnull], ["check", "missing"]])

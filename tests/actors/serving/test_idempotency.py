@@ -60,8 +60,8 @@ def test_a_repeat_gets_the_same_answer_and_changes_nothing(served: Served) -> No
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     assert again.json() == first.json()
-    for name in ("Muster-Batch", "Muster-First-Seq", "Muster-Last-Seq"):
-        assert int(again.headers[name]) == int(first.headers[name])
+    for header in ("Muster-Batch", "Muster-First-Seq", "Muster-Last-Seq"):
+        assert int(again.headers[header]) == int(first.headers[header])
     without = served.client.post(
         PATH, content=events(name), headers={"content-type": "application/json"}
     )

@@ -47,7 +47,7 @@ from tests.fuzz.mutants import MUTANTS, Mutant, bitten, planted
 from tests.fuzz.naive_oracle import naive
 
 THOROUGH: Final = settings().max_examples > 1000
-PROGRAMS: Final = 60
+PROGRAMS: Final = 30
 STRIDE: Final = 1 if THOROUGH else 20
 """In the suite a client is cancelled at every 20th step only: each of its calls takes several."""
 BLOCK_STRIDE: Final = 1 if THOROUGH else 7
@@ -356,7 +356,7 @@ def test_command_for_some_time() -> None:
 
 
 def test_command_that_finds_something() -> None:
-    result = run("--binder", "tests.fuzz.binders:Deaf")
+    result = run("--binder", "tests.fuzz.binders:Deaf", "--no-shrink")
 
     assert result.exit_code == 1
     assert "nothing can go on" in result.output

@@ -54,17 +54,16 @@ class StoreThread:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         task = trio.lowlevel.current_task()
-        result: outcome.Outcome[R]
+        results: list[outcome.Outcome[R]] = []
 
         def work() -> None:
-            nonlocal result
-            result = outcome.capture(call, *args)
+            results.append(outcome.capture(call, *args))
             with suppress(trio.RunFinishedError):  # Trio itself has failed; nobody waits any more.
                 self._soon(trio.lowlevel.reschedule, task)
 
         self._calls.put(work)
         await trio.lowlevel.wait_task_rescheduled(_go_on)
-        return result.unwrap()
+        return results[0].unwrap()
 
     def _work(self) -> None:
         while (work := self._calls.get()) is not None:

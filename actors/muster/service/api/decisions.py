@@ -48,8 +48,8 @@ async def _decisions(asked: Asked) -> Response:
         if after is None:
             after = broadcast.tail.last
         await broadcast.check(after)
-        stream = asked.service.streams.open(asked.who)
-        return EventStream(broadcast, stream, after, wanted, until, limit)
+        broadcast.check_room()
+        return EventStream(broadcast, after, wanted, until, limit)
     return await _page(asked, wanted, until, limit or _DEFAULT_LIMIT)
 
 

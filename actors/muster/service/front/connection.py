@@ -264,6 +264,11 @@ class Connection:
                 _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
+            except trio.Cancelled:
+                # Something may be sent in part, so nothing can follow.
+                self._is_cut = True
+                self._reading.cancel()
+                raise
             await self._cut()
 
     async def _cut(self) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from muster.service.access.who import Access, Who
     from muster.service.front.hosts import Hosts
     from muster.service.health import Health
     from muster.service.limits.counting import Usage
@@ -58,13 +59,31 @@ class Door:
         self._hosts = hosts
         self._health = health
         self._allows_origin = allows_origin
+        self._under_way: set[_Exchange] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as an ASGI application."""
         if scope["type"] == "http":
-            await _Exchange(self, scope, receive, send).run()
+            exchange = _Exchange(self, scope, receive, send)
+            self._under_way.add(exchange)
+            try:
+                await exchange.run()
+            finally:
+                self._under_way.remove(exchange)
         else:
             await send({"type": "websocket.close", "code": 1008})
+
+    # ACCESS-4
+    def end_without(self, access: Access) -> int:
+        """End the answers under way to those who have no token any more; return how many.
+
+        A stream may last for days. A request whose answer has not begun is answered: it was
+        allowed when it came.
+        """
+        lost = [one for one in self._under_way if one.is_being_sent and one.has_lost(access)]
+        for exchange in lost:
+            exchange.cut()
+        return len(lost)
 
     @property
     def is_ending(self) -> bool:
@@ -129,6 +148,7 @@ class _Exchange:
         #: Whether the whole body has come; without one it has.
         self._is_whole = not _has_body(scope)
         self._body_bytes = 0
+        self._scope_of_app = trio.CancelScope()
         self._status: int | None = None
         self._is_answered = False
         self._sent_bytes = 0
@@ -139,14 +159,32 @@ class _Exchange:
         try:
             response = self._door.early(scope)
             app: ASGIApp = self._door.app if response is None else response
-            await app(scope, self.receive, self.send)
+            with self._scope_of_app:
+                await app(scope, self.receive, self.send)
+        except Problem as problem:
+            if self._status is None:
+                await problem.response()(scope, self.receive, self.send)
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
             if self._status is None:
-                problem = Problem(500, "the service has a bug here; its log says more")
-                await problem.response()(scope, self.receive, self.send)
+                bug = Problem(500, "the service has a bug here; its log says more")
+                await bug.response()(scope, self.receive, self.send)
         finally:
             self._log()
+
+    @property
+    def is_being_sent(self) -> bool:
+        """Return whether the answer has begun, and is not complete."""
+        return self._status is not None and not self._is_answered
+
+    def has_lost(self, access: Access) -> bool:
+        """Return whether its sender has no token any more."""
+        who: Who | None = self._scope.get(WHO)
+        return who is not None and not access.still(who)
+
+    def cut(self) -> None:
+        """End the answer where it is."""
+        self._scope_of_app.cancel()
 
     # ACCESS-11
     async def receive(self) -> Message:

@@ -1,17 +1,32 @@
-"""The ledger: hears of every batch, and knows what the state itself does not say."""
+"""The ledger: hears of every batch, and knows what the state itself does not say.
+
+Applications, asks and nodes come by events, and go by events and decisions. What exists without the
+ledger having heard of it is found by looking at the state (:mod:`muster.service.ledger.reconcile`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, final
 
-import msgpack
+from muster.service.ledger.book import Book
+from muster.service.ledger.inputs import Inputs
+from muster.service.ledger.keeping import load_book, save_book
+from muster.service.ledger.outcomes import Outcomes
+from muster.service.reading.roll import Roll
+from muster_core.decisions import Announced, Kind
+from muster_core.structures.steps import in_pieces
 
-from muster_core.decisions import Announced
-from muster_core.events import Event
-from muster_core.structures.steps import Steps
+if TYPE_CHECKING:
+    from muster.service.ledger.counts import Counts
+    from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+    from muster.service.ledger.history import Point
+    from muster.service.ledger.ring import Ring
+    from muster_core.events import Event
+    from muster_core.structures.steps import Steps
 
-_VERSION: Final = 1
+# Looking up a member of an enum takes ten times as long.
+_REJECTED: Final = Kind.REJECTED
 
 
 @final
@@ -22,12 +37,57 @@ class Ledger:
         batch: The number of the last batch that was announced.
         at_us: Its instant, in microseconds since the origin.
         seq: The number of the last decision that was announced.
+        roll: All asks in the order in which they were added.
+        book: All entries.
     """
 
     def __init__(self) -> None:
         self.batch = 0
         self.at_us = 0
         self.seq = 0
+        self.roll = Roll()
+        self.book = Book()
+
+    # What is asked
+
+    def app(self, name: str) -> AppEntry | None:
+        """Return what is known of an application that has not completed, or None."""
+        return self.book.apps.get(name)
+
+    def ask(self, app: str, ask: str) -> AskEntry | None:
+        """Return what is known of an ask, or None."""
+        owner = self.book.apps.get(app)
+        return None if owner is None else owner.asks.get(ask)
+
+    def node(self, name: str) -> NodeEntry | None:
+        """Return what is known of a node, or None."""
+        return self.book.nodes.get(name)
+
+    @property
+    def completed(self) -> Mapping[str, AppEntry]:
+        """The latest completed applications, by name, as they were at the end."""
+        return self.book.completed
+
+    @property
+    def counts(self) -> Counts:
+        """What has been counted."""
+        return self.book.counts
+
+    @property
+    def ring(self) -> Ring:
+        """The latest events, as YuniKorn numbers them."""
+        return self.book.ring
+
+    def history(self, now_us: int) -> Iterable[Point]:
+        """Return the points of history, oldest first.
+
+        Args:
+            now_us: The present instant, in microseconds since the origin.
+        """
+        self.book.history.pass_until(max(now_us, self.at_us))
+        return tuple(self.book.history.points)
+
+    # What is heard
 
     def hear(
         self,
@@ -39,27 +99,44 @@ class Ledger:
         /,
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
-        del first, events
-        yield
+        self.roll.hear(events)
+        book = self.book
+        book.history.pass_until(at_us)
+        inputs, outcomes = Inputs(book), Outcomes(book)
+        refused = {one.decision.index for one in announced if one.decision.kind is _REJECTED}
+        place = first
+        for events_piece in in_pieces(events):
+            yield
+            for event in events_piece:
+                if refused and place in refused:
+                    inputs.refused(event)
+                elif not inputs.take_small(event, at_us):
+                    yield from inputs.take(event, at_us)
+                place += 1
+        for piece in in_pieces(announced):
+            yield
+            for one in piece:
+                outcomes.take(one.decision, at_us)
+        outcomes.end(at_us)
         self.batch, self.at_us = number, at_us
         if announced:
             self.seq = announced[-1].seq
+        book.ring.tell()
+
+    # What is kept
 
     def save(self) -> Steps[Sequence[bytes]]:
         """Return what is known, in parts."""
-        yield
-        packed: bytes = msgpack.packb([_VERSION, self.batch, self.at_us, self.seq])
-        return (packed,)
+        return save_book(self.book, (self.batch, self.at_us, self.seq))
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
-        """Take up what was saved.
+        """Take up what was saved; the ring stays as it is.
 
         Raises:
             ValueError: If another version wrote it.
         """
-        yield
-        if parts:
-            version, self.batch, self.at_us, self.seq = msgpack.unpackb(b"".join(parts))
-            if version != _VERSION:
-                msg = f"they were written in version {version}, and this is version {_VERSION}"
-                raise ValueError(msg)
+        book = Book()
+        book.ring = self.book.ring
+        book.ring.is_open = False  # What is heard again has happened before this start.
+        self.batch, self.at_us, self.seq = yield from load_book(book, parts)
+        self.book = book

@@ -44,11 +44,14 @@ class Reloader:
         service: The service.
         access: Who may do what.
         certificate: The certificate, or None.
+        end_without: Ends the answers under way to those who have no token any more; returns how
+            many these were.
     """
 
     service: Service
     access: Access
     certificate: Certificate | None
+    end_without: Callable[[Access], int]
 
     # ACCESS-16
     async def run(self, wanted: trio.MemoryReceiveChannel[None]) -> None:
@@ -131,9 +134,9 @@ class Reloader:
         assert path is not None, "tokens without a file"
         tokens = await trio.to_thread.run_sync(read_tokens, path)
         access.take(tokens)
-        ended = self.service.streams.end_without(access)
-        streams = f", and {ended} streams were ended" if ended else ""
-        return f"{len(tokens.tokens)} tokens hold{streams}"
+        ended = self.end_without(access)
+        cut = f", and {ended} answers under way were ended" if ended else ""
+        return f"{len(tokens.tokens)} tokens hold{cut}"
 
     async def _read_certificate(self) -> str:
         assert self.certificate is not None, "a certificate that nobody needs"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, final
 
 import trio
 
+from muster.service.limits.counting import Slots
 from muster.service.problems import Problem
 from muster.service.streaming.cursor import Cursor
 from muster.service.streaming.history import Gone, History
@@ -22,19 +25,45 @@ class Broadcast:
 
     Args:
         directory: The state directory, or None without one.
+        slots: The limit on how many streams there are.
+        patience_s: How long a stream may send nothing because nobody reads, in seconds.
 
     Attributes:
         tail: The latest decisions.
+        slots: The limit on how many streams there are, and how many there are.
         opened: How many streams there were since the start.
         lagged: How many of them were cut off because they read too slowly.
+        stalled: How many of them were cut off because they did not read at all.
     """
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, slots: Slots, patience_s: float) -> None:
         self._directory = directory
+        self.slots = slots
         self._limiter = trio.CapacityLimiter(_THREADS)
+        self.patience_s: Final = patience_s
         self.tail = Tail()
         self.opened = 0
         self.lagged = 0
+        self.stalled = 0
+
+    # STREAM-8
+    @asynccontextmanager
+    async def running(self, ends: trio.Event) -> AsyncGenerator[None, None]:
+        """Serve streams for the time of a block.
+
+        Args:
+            ends: When it is set, all streams end when they have sent what was announced.
+        """
+
+        async def end() -> None:
+            await ends.wait()
+            self.tail.close()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.tail.run)
+            nursery.start_soon(end)
+            yield
+            nursery.cancel_scope.cancel()
 
     def cursor(self, after: int, *, lags: bool) -> Cursor:
         """Return a cursor after a decision; see :class:`Cursor`."""
@@ -72,6 +101,27 @@ class Broadcast:
             first = await self.first()
             if after + 1 < first:
                 raise gone(Gone(first))
+
+    # STREAM-7
+    def check_room(self) -> None:
+        """Check that there may be one more stream.
+
+        Raises:
+            Problem: 503 if there may not.
+        """
+        with self.slots.taken():
+            pass
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count a stream for the time of a block.
+
+        Raises:
+            Problem: 503 if there are too many already.
+        """
+        with self.slots.taken():
+            self.opened += 1
+            yield
 
 
 def gone(error: Gone) -> Problem:

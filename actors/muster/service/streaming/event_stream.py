@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from muster._runtime.clients.observers import Filter
-    from muster.service.limits.streams import Stream
     from muster.service.streaming.broadcast import Broadcast
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -34,13 +33,16 @@ _SKIP: Final = 10_000
 """After how many decisions that a filter did not let through the client learns where it is."""
 
 
+class _StalledError(Exception):
+    """Nothing was read for too long."""
+
+
 @final
 class EventStream(Response):
     """The response with the decisions that follow a number, without an end.
 
     Args:
         broadcast: What all streams share.
-        stream: Its place among the open streams.
         after: The number.
         wanted: Which decisions are wanted; None for all.
         until: The number of the last decision; None for no end.
@@ -50,7 +52,6 @@ class EventStream(Response):
     def __init__(
         self,
         broadcast: Broadcast,
-        stream: Stream,
         after: int,
         wanted: Filter | None,
         until: int | None,
@@ -60,33 +61,40 @@ class EventStream(Response):
         super().__init__(None, 200, headers, media_type=EVENT_STREAM)
         del self.headers["content-length"]
         self._broadcast = broadcast
-        self._stream = stream
         self._tail = broadcast.tail
         self._cursor = broadcast.cursor(after, lags=True)
         self._wanted = wanted
         self._until = until
         self._left = limit
-        self._is_sending = False
         #: The number that the client knows to be the last one it has got or need not get.
         self._told = after
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send decisions until the client leaves, or none follow."""
-        start = {"status": self.status_code, "headers": self.raw_headers}
-        last = b""
-        # STREAM-8
-        with self._cursor, self._stream:
-            await send({"type": "http.response.start", **start})
-            if scope["method"] != "HEAD":
-                self._broadcast.opened += 1
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_until_left, receive, nursery.cancel_scope)
-                    await self._push(send, _RETRY)
-                    last = await self._follow(send)
-                    nursery.cancel_scope.cancel()
-        if not self._is_sending:  # What was cut short must not look as if it were whole.
+        start = {
+            "type": "http.response.start",
+            "status": self.status_code,
+            "headers": self.raw_headers,
+        }
+        if scope["method"] == "HEAD":
+            await send(start)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
+        with self._broadcast.one_more(), self._cursor:
+            await send(start)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_until_left, receive, nursery.cancel_scope)
+                await self._run(send)
+                nursery.cancel_scope.cancel()
+
+    async def _run(self, send: Send) -> None:
+        try:
+            await self._push(send, _RETRY)
+            last = await self._follow(send)
             await send({"type": "http.response.body", "body": last, "more_body": False})
+        except _StalledError:
+            self._broadcast.stalled += 1
 
     # STREAM-3, STREAM-5
     async def _follow(self, send: Send) -> bytes:
@@ -102,6 +110,8 @@ class EventStream(Response):
             if part:
                 await self._push(send, part)
             elif self._cursor.is_at_end and not self._is_complete():
+                if self._tail.is_over:
+                    break
                 await self._wait(send)
         return self._advance()
 
@@ -151,11 +161,12 @@ class EventStream(Response):
         data = json.dumps({"after": self._cursor.position, "first": first})
         return self._advance() + f"event: {event}\ndata: {data}\n\n".encode()
 
+    # STREAM-6
     async def _push(self, send: Send, part: bytes) -> None:
-        # The connection ends a client that reads nothing for too long.
-        self._is_sending = True
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-        self._is_sending = False
+        with trio.move_on_after(self._broadcast.patience_s) as pushing:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        if pushing.cancelled_caught:
+            raise _StalledError
 
 
 async def _until_left(receive: Receive, scope: trio.CancelScope) -> None:

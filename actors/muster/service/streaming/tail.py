@@ -38,6 +38,7 @@ class Tail:
     Attributes:
         batch: The number of the last batch; with a store it is on disk.
         last: The number of the last decision that was announced.
+        is_over: Whether no decision follows.
     """
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
@@ -48,6 +49,7 @@ class Tail:
         self._bytes = 0
         self.batch = 0
         self.last = 0
+        self.is_over = False
         self._fresh = trio.Event()
         self._news = trio.Event()
 
@@ -107,6 +109,11 @@ class Tail:
             self._wake()
             await trio.sleep(PAUSE_S)
 
+    def close(self) -> None:
+        """Say that no decision follows."""
+        self.is_over = True
+        self._wake()
+
     def _wake(self) -> None:
         self._news.set()
         self._news = trio.Event()
@@ -114,8 +121,8 @@ class Tail:
     # Read by streams
 
     async def wait(self, after: int) -> None:
-        """Wait until there is a decision after a number."""
-        while self.last <= after:
+        """Wait until there is a decision after a number, or none will follow."""
+        while self.last <= after and not self.is_over:
             await self._news.wait()
 
     def after(self, seq: int) -> Block | None:

@@ -80,7 +80,8 @@ class Survey:
             return
         lacks: dict[str, int] = {}
         for kind, number in wanted.items():
-            free = add_free(node, kind, self.free)
+            free = max(capacity.get(kind, 0) - node.used.get(kind, 0), 0)
+            self.free[kind] = self.free.get(kind, 0) + free
             if number > free:
                 lacks[kind] = number - free
         if not lacks:
@@ -102,13 +103,6 @@ class Survey:
 def is_large(node: Node, shape: Shape) -> bool:
     """Return whether a node could hold an ask of a shape if it were empty."""
     return shape.matches(node.name, node.attributes) and shape.resources.fits_in(node.capacity)
-
-
-def add_free(node: Node, kind: str, free: dict[str, int]) -> int:
-    """Add what is free of a type on a node to a sum, and return it."""
-    left = max(node.capacity.get(kind, 0) - node.used.get(kind, 0), 0)
-    free[kind] = free.get(kind, 0) + left
-    return left
 
 
 def is_in_parts(ask: Ask, free: Mapping[str, int]) -> bool:

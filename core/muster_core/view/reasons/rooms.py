@@ -84,8 +84,11 @@ class Rooms:
         if self._free is None:
             free: dict[str, int] = {}
             for node in self._state.nodes.nodes.values():
-                if node.schedulable:
-                    for kind in node.capacity:
-                        room.add_free(node, kind, free)
+                if node.schedulable:  # As in a survey; without calls, for there may be many nodes.
+                    used = node.used
+                    for kind, most in node.capacity.items():
+                        left = most - used.get(kind, 0)
+                        if left > 0:
+                            free[kind] = free.get(kind, 0) + left
             self._free = free
         return self._free

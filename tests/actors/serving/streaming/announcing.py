@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any, final
 
 import trio
 
+from muster.service.limits.counting import Refusals, Slots
 from muster.service.streaming.broadcast import Broadcast
 from muster.service.streaming.event_stream import EventStream
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.structures.steps import all_at_once
 from tests.actors.serving.listening import EventReader, Sent
+
+
+def new_broadcast(directory: Path | None = None, most: int = 100) -> Broadcast:
+    """Return a broadcast for so many streams."""
+    return Broadcast(directory, Slots("streams", most, Refusals()), 30.0)
 
 
 def announced(first: int, count: int, message: str | None = None) -> list[Announced]:

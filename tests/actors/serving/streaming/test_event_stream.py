@@ -9,27 +9,18 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from muster._runtime.clients.observers import Filter
-from muster.service.access.who import EVERYBODY
-from muster.service.limits.counting import Usage
-from muster.service.limits.streams import Streams
-from muster.service.options import Limits
 from muster.service.streaming.broadcast import Broadcast
 from muster.service.streaming.event_stream import HEARTBEAT_S, EventStream
 from muster.service.streaming.tail import MOST
 from muster_core.decisions import Kind
-from tests.actors.serving.streaming.announcing import Following, tell
+from tests.actors.serving.streaming.announcing import Following, new_broadcast, tell
 
 
 @pytest.fixture
 async def broadcast() -> AsyncGenerator[Broadcast]:
-    made = Broadcast(None)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(made.tail.run)
+    made = new_broadcast()
+    async with made.running(trio.Event()):
         yield made
-        nursery.cancel_scope.cancel()
-
-
-STREAMS = Streams(Usage.of(Limits()).streams)
 
 
 def stream(
@@ -39,7 +30,7 @@ def stream(
     until: int | None = None,
     limit: int | None = None,
 ) -> EventStream:
-    return EventStream(broadcast, STREAMS.open(EVERYBODY), after, wanted, until, limit)
+    return EventStream(broadcast, after, wanted, until, limit)
 
 
 async def test_it_sends_what_there_is_and_what_follows(
@@ -55,7 +46,7 @@ async def test_it_sends_what_there_is_and_what_follows(
         await trio.sleep(0.1)
         assert client.seqs == list(range(11, 604))
         client.leaves.set()
-    assert broadcast.opened == 1
+    assert broadcast.slots.in_use == 0
 
 
 async def test_it_ends_after_a_number_or_a_count(
@@ -149,21 +140,53 @@ async def test_who_reads_too_slowly_is_cut_off(
     assert broadcast.lagged == 1
 
 
+async def test_who_does_not_read_at_all_is_cut_off(
+    broadcast: Broadcast, autojump_clock: MockClock
+) -> None:
+    client = Following()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run, stream(broadcast))
+        await wait_all_tasks_blocked()
+        client.is_reading = trio.Event()
+        tell(broadcast, 10)
+        before = trio.current_time()
+        # The nursery ends when the stream has given up.
+
+    assert 30.0 <= trio.current_time() - before < 31.0
+    assert broadcast.stalled == 1
+    assert broadcast.slots.in_use == 0
+
+
+async def test_who_reads_now_and_then_is_not_cut_off(
+    broadcast: Broadcast, autojump_clock: MockClock
+) -> None:
+    tell(broadcast, 50_000)
+    client = Following()
+    client.is_reading = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run, stream(broadcast, until=50_000))
+        for _ in range(10):
+            await trio.sleep(20.0)
+            client.is_reading.set()
+            await wait_all_tasks_blocked()
+            client.is_reading = trio.Event()
+        client.is_reading.set()
+        client.leaves.set()
+    assert broadcast.stalled == broadcast.lagged == 0
+
+
 # STREAM-8
 
 
-async def test_all_streams_end_with_the_service(
-    broadcast: Broadcast, autojump_clock: MockClock
-) -> None:
-    streams = Streams(Usage.of(Limits()).streams)
+async def test_all_streams_end_with_the_service(autojump_clock: MockClock) -> None:
+    broadcast, ends = new_broadcast(), trio.Event()
     clients = [Following() for _ in range(5)]
-    async with trio.open_nursery() as nursery:
+    async with broadcast.running(ends), trio.open_nursery() as nursery:
         for client in clients:
-            opened = EventStream(broadcast, streams.open(EVERYBODY), 0, None, None, None)
-            nursery.start_soon(client.run, opened)
-        tell(broadcast, 10)
+            nursery.start_soon(client.run, stream(broadcast))
         await wait_all_tasks_blocked()
-        streams.end_all()
+        tell(broadcast, 10)
+        ends.set()
 
     assert [client.seqs for client in clients] == [list(range(1, 11))] * 5
     assert all(client.is_over for client in clients)

@@ -1,0 +1,100 @@
+"""The columns of lists: one table gives the rows, what ``fields`` may name, and the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isinf
+from typing import Any, Final, Generic, TypeVar, final
+
+import attrs
+
+from muster.service.endpoints.kinds import Kind, Schema, listed
+
+R = TypeVar("R")
+
+TEXT: Final[Schema] = {"type": "string"}
+NUMBER: Final[Schema] = {"type": "integer"}
+BOOLEAN: Final[Schema] = {"type": "boolean"}
+SECONDS: Final[Schema] = {"type": "number"}
+TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
+WORDS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+RATIO: Final[Schema] = {"anyOf": [{"type": "number"}, {"const": "inf"}]}
+"""A number that may be infinite; see :func:`ratio`."""
+
+AMOUNTS: Final[Schema] = {"type": "object", "additionalProperties": NUMBER}
+"""Amounts in base units, by type."""
+
+
+def ratio(number: float) -> float | str:
+    """Return a number as JSON has it: an infinite one as ``expect`` writes it."""
+    return "inf" if isinf(number) else number
+
+
+def maybe(schema: Schema) -> Schema:
+    """Return the schema of a value that may be null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def word(words: Iterable[str]) -> Schema:
+    """Return the schema of one word out of several."""
+    return {"type": "string", "enum": [str(one) for one in words]}
+
+
+@final
+@attrs.frozen
+class Column(Generic[R]):
+    """A field of the items of a list.
+
+    Attributes:
+        name: Its name.
+        schema: The JSON schema of its values.
+        about: What it means, with its unit.
+        read: Reads it from what an item is made of.
+        single: Whether only a single item has it, as it may be long.
+    """
+
+    name: str
+    schema: Schema
+    about: str
+    read: Callable[[R], object]
+    single: bool = False
+
+
+@final
+@attrs.frozen
+class Table(Generic[R]):
+    """The fields of the items of a list, in their order.
+
+    Attributes:
+        columns: The fields.
+    """
+
+    columns: tuple[Column[R], ...]
+
+    def fields(self, *, single: bool) -> Kind:
+        """Return the kind of the parameter ``fields``.
+
+        Args:
+            single: Whether it is for a single item.
+        """
+        return listed(*(one.name for one in self._of(single=single)))
+
+    def picked(self, names: Sequence[str] | None, *, single: bool) -> Sequence[Column[R]]:
+        """Return the columns of these names in the order of the table; all for None."""
+        columns = self._of(single=single)
+        return columns if names is None else [one for one in columns if one.name in names]
+
+    def schema(self, *, single: bool) -> dict[str, Any]:
+        """Return the JSON schema of an item; with ``fields`` it has only those."""
+        properties = {
+            one.name: {**one.schema, "description": one.about} for one in self._of(single=single)
+        }
+        return {"type": "object", "properties": properties, "additionalProperties": False}
+
+    def _of(self, *, single: bool) -> Sequence[Column[R]]:
+        return [one for one in self.columns if single or not one.single]
+
+
+def row_of(columns: Iterable[Column[R]], item: R) -> Mapping[str, object]:
+    """Return the fields of an item."""
+    return {one.name: one.read(item) for one in columns}

@@ -1,0 +1,132 @@
+"""What the ledger knows, and the few ways in which it changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from muster.service.ledger.counts import Counts
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+from muster.service.ledger.history import History
+from muster.service.ledger.ring import Ring, What
+
+if TYPE_CHECKING:
+    from muster_core.decisions import Reason
+
+KEPT_COMPLETED: Final = 4_000
+"""How many completed applications are kept, the latest ones."""
+
+_RUNNING: Final = frozenset(("Starting", "Running"))
+
+_Ended = tuple[AppEntry, AskEntry, "Reason"]
+"""An ask that an event has ended, its application, and the reason that its decision will give."""
+
+
+@final
+class Book:
+    """All entries.
+
+    An event that ends an ask or an application takes its entry out at once, as a later event of the
+    batch may add another of that name. What is decided about the old one is said only afterwards;
+    until then it is in ``ended`` or ``leaving``.
+
+    Attributes:
+        apps: Every application that has not completed, by name.
+        nodes: Every node, by name.
+        completed: The latest completed applications, by name; the oldest comes first.
+        counts: What has been counted.
+        history: What ran, minute by minute.
+        ring: The latest events.
+        ended: The asks that events of this batch have ended, by application and name.
+        leaving: The applications that events of this batch have removed, by name.
+        is_stale: Whether something is unknown that exists, so that the state must be looked at.
+        queues_changed: Whether queues may have come, gone or changed.
+    """
+
+    def __init__(self) -> None:
+        self.apps: dict[str, AppEntry] = {}
+        self.nodes: dict[str, NodeEntry] = {}
+        self.completed: dict[str, AppEntry] = {}
+        self.counts = Counts()
+        self.history = History()
+        self.ring = Ring()
+        self.ended: dict[tuple[str, str], list[_Ended]] = {}
+        self.leaving: dict[str, list[AppEntry]] = {}
+        self.is_stale = False
+        self.queues_changed = True
+
+    # Applications
+
+    def app_of(self, name: str) -> AppEntry | None:
+        """Return the application that a decision is about."""
+        leaving = self.leaving.get(name) if self.leaving else None
+        return leaving[0] if leaving else self.apps.get(name)
+
+    def take_out(self, name: str) -> AppEntry | None:
+        """Take out an application that an event has removed."""
+        app = self.apps.pop(name, None)
+        if app is not None:
+            self.leaving.setdefault(name, []).append(app)
+        return app
+
+    def let_go(self, name: str, at_us: int) -> None:
+        """Forget the first application of a name that is leaving."""
+        leaving = self.leaving[name]
+        app = leaving.pop(0)
+        if not leaving:
+            del self.leaving[name]
+        self.say_gone(app, at_us)
+
+    def say_gone(self, app: AppEntry, at_us: int) -> None:
+        """Say that an application is gone."""
+        self.history.apps -= app.state in _RUNNING
+        name, queue = app.event.app, app.queue
+        self.queues_changed = True
+        self.ring.add(What.APP_GONE, at_us, name)
+        self.ring.add(What.QUEUE_APP_GONE, at_us, queue, name)
+
+    def enter(self, app: AppEntry, state: str, at_us: int) -> None:
+        """Note the new state of an application."""
+        self.history.apps += (state in _RUNNING) - (app.state in _RUNNING)
+        app.state = state
+        app.states.append((at_us, state))
+
+    def complete(self, app: AppEntry) -> None:
+        """Keep an application that has completed, as it is now."""
+        name = app.event.app
+        self.completed.pop(name, None)
+        self.completed[name] = app
+        if len(self.completed) > KEPT_COMPLETED:
+            del self.completed[next(iter(self.completed))]
+
+    # Asks
+
+    def end(self, app: str, ask: str, reason: Reason) -> None:
+        """Take out an ask that an event has ended."""
+        owner = self.apps.get(app)
+        entry = None if owner is None else owner.asks.pop(ask, None)
+        if owner is None or entry is None:
+            self.is_stale = True
+            return
+        self.ended.setdefault((app, ask), []).append((owner, entry, reason))
+
+    def take(self, app: AppEntry, ask: AskEntry, node: str, at_us: int | None) -> None:
+        """Note that an ask has taken a node."""
+        ask.node, ask.taken_us = node, at_us
+        used, most = app.used, app.most
+        for kind, amount in ask.event.resources.amounts.items():
+            now = used[kind] = used.get(kind, 0) + amount
+            if now > most.get(kind, 0):
+                most[kind] = now
+        self.history.containers += 1
+
+    def give_back(self, app: AppEntry, ask: AskEntry, at_us: int | None) -> None:
+        """Note that an ask has lost its node."""
+        ask.node = ask.taken_us = ask.bound_us = None
+        ask.since_us = at_us
+        used = app.used
+        for kind, amount in ask.event.resources.amounts.items():
+            if used[kind] > amount:
+                used[kind] -= amount
+            else:
+                del used[kind]
+        self.history.containers -= 1

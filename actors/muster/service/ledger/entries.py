@@ -1,0 +1,83 @@
+"""What the ledger keeps of one application, ask or node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+if TYPE_CHECKING:
+    from muster_core.events import AddApp, AddAsk, AddNode
+
+
+@final
+@attrs.define(eq=False, weakref_slot=False)
+class AskEntry:
+    """An ask that exists. All instants are in microseconds since the origin.
+
+    Attributes:
+        event: The event that added it, perhaps with others (``count``).
+        came_us: When it came, or None if nobody knows.
+        since_us: Since when it wants a node; it came then, or lost its node; None if nobody knows.
+        retries: How often it is still tried again after its work has failed.
+        node: The node that it holds, or None.
+        taken_us: When it took that node; None if it holds none, or nobody knows.
+        bound_us: When it was bound there; None while it waits, or if nobody knows.
+        namespace: The namespace of its Pod, or None if it is none.
+    """
+
+    event: AddAsk
+    came_us: int | None
+    since_us: int | None
+    retries: int = 0
+    node: str | None = None
+    taken_us: int | None = None
+    bound_us: int | None = None
+    namespace: str | None = None
+
+
+@final
+@attrs.define(eq=False, weakref_slot=False)
+class AppEntry:
+    """An application that exists, or one that has completed, as it was at the end.
+
+    Attributes:
+        event: The event that added it; for a Pod's application, the one that would have.
+        came_us: When it came, in microseconds since the origin, or None if nobody knows.
+        queue: The path of its queue.
+        state: Its state.
+        states: When it entered which state, oldest first, as far as known.
+        ran_us: When its first ask was bound, or None.
+        used: The resources of its asks that hold a node; no zeros.
+        most: The highest of each type in ``used`` so far.
+        asks: Its asks, by name.
+    """
+
+    event: AddApp
+    came_us: int | None
+    queue: str
+    state: str = "New"
+    states: list[tuple[int, str]] = attrs.field(factory=list[tuple[int, str]])
+    ran_us: int | None = None
+    used: dict[str, int] = attrs.field(factory=dict[str, int])
+    most: dict[str, int] = attrs.field(factory=dict[str, int])
+    asks: dict[str, AskEntry] = attrs.field(factory=dict[str, AskEntry])
+
+    @property
+    def ended_us(self) -> int | None:
+        """When it completed, in microseconds since the origin, or None."""
+        return self.states[-1][0] if self.state == "Completed" and self.states else None
+
+
+@final
+@attrs.define(eq=False, weakref_slot=False)
+class NodeEntry:
+    """A node that exists.
+
+    Attributes:
+        event: The event that added it, with what was changed since.
+        came_us: When it came, in microseconds since the origin, or None if nobody knows.
+    """
+
+    event: AddNode
+    came_us: int | None

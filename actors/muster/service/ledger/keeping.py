@@ -1,0 +1,207 @@
+"""The ledger as bytes: parts of bounded size, each a list of items.
+
+The first item says the version. What can be computed from other items is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from muster.service.ledger.counts import Counts, QueueCounts
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+from muster.service.ledger.history import Point
+from muster.store._codec import from_plain, plain
+from muster.store._msgpack import pack, unpack
+from muster_core.events import AddApp, AddAsk, AddNode
+from muster_core.structures.steps import in_pieces
+
+if TYPE_CHECKING:
+    from muster.service.ledger.book import Book
+    from muster_core.structures.steps import Steps
+
+_VERSION: Final = 2
+_PART_BYTES: Final = 200_000
+_ROWS: Final = 500
+"""How many asks of the same event are in one item."""
+
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+
+
+def save_book(book: Book, heard: tuple[int, int, int]) -> Steps[Sequence[bytes]]:
+    """Return what is known as bytes, in parts.
+
+    Args:
+        book: What is known.
+        heard: The number of the last batch, its instant, and the number of its last decision.
+    """
+    parts: list[bytes] = []
+    items: list[bytes] = []
+    size = 0
+    for item in _items(book, heard):
+        yield
+        packed = pack(item)
+        items.append(packed)
+        size += len(packed)
+        if size > _PART_BYTES:
+            parts.append(pack(items))
+            items, size = [], 0
+    parts.append(pack(items))
+    return parts
+
+
+def load_book(book: Book, parts: Sequence[bytes]) -> Steps[tuple[int, int, int]]:
+    """Fill a new book with what was saved; return what was heard last.
+
+    Raises:
+        ValueError: If another version wrote it, or it cannot be read.
+    """
+    heard = (0, 0, 0)
+    is_first = True
+    for part in parts:
+        for packed in _listed(unpack(part)):
+            yield
+            item = _listed(unpack(packed))
+            if is_first:
+                heard = _head(book, item)
+                is_first = False
+                continue
+            try:
+                _TAKERS[item[0]](book, *item[1:])
+            except _UNREADABLE as error:
+                msg = f"an entry of the ledger cannot be read: {error}"
+                raise ValueError(msg) from error
+    return heard
+
+
+def _listed(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        msg = "a part of the ledger is no list"
+        raise ValueError(msg)
+    return value
+
+
+# Saving
+
+
+def _items(book: Book, heard: tuple[int, int, int]) -> Iterator[list[object]]:
+    counts = book.counts
+    yield [
+        _VERSION,
+        *heard,
+        book.history.minute,
+        [
+            counts.allocated,
+            counts.released,
+            counts.failed_binds,
+            counts.refused_asks,
+            counts.new_apps,
+            counts.accepted_apps,
+            counts.refused_apps,
+            counts.completed_apps,
+        ],
+    ]
+    for path, queue in counts.queues.items():
+        yield ["queue", path, queue.allocated, queue.released, queue.completed]
+    for piece in in_pieces(book.history.points, _ROWS):
+        yield ["points", [list(point) for point in piece]]
+    for node in book.nodes.values():
+        yield ["node", plain(node.event), node.came_us]
+    for app in book.completed.values():
+        yield ["completed", *_app(app)]
+    for app in book.apps.values():
+        yield ["app", *_app(app)]
+        yield from _asks(app)
+
+
+def _app(app: AppEntry) -> list[object]:
+    states = [list(one) for one in app.states]
+    return [plain(app.event), app.came_us, app.queue, app.state, states, app.ran_us, app.most]
+
+
+def _asks(app: AppEntry) -> Iterator[list[object]]:
+    """Yield the asks of an application, those of one event together."""
+    together = groupby(app.asks.items(), key=lambda item: (id(item[1].event), item[1].namespace))
+    for _, asks in together:
+        for piece in in_pieces(asks, _ROWS):
+            first = piece[0][1]
+            rows = [
+                [
+                    name,
+                    ask.came_us,
+                    ask.since_us,
+                    ask.retries,
+                    ask.node,
+                    ask.taken_us,
+                    ask.bound_us,
+                ]
+                for name, ask in piece
+            ]
+            yield ["asks", plain(first.event), first.namespace, rows]
+
+
+# Loading
+
+
+def _head(book: Book, item: list[Any]) -> tuple[int, int, int]:
+    version = item[0] if item else None
+    if version != _VERSION:
+        msg = f"they were written in version {version}, and this is version {_VERSION}"
+        raise ValueError(msg)
+    _, batch, at_us, seq, book.history.minute, counts = item
+    book.counts = Counts(*counts)
+    return batch, at_us, seq
+
+
+def _take_queue(book: Book, path: str, *counts: int) -> None:
+    book.counts.queues[path] = QueueCounts(*counts)
+
+
+def _take_points(book: Book, points: list[list[int]]) -> None:
+    book.history.points.extend(Point(*point) for point in points)
+
+
+def _take_node(book: Book, event: object, came_us: int | None) -> None:
+    made = from_plain(event, AddNode)
+    book.nodes[made.node] = NodeEntry(made, came_us)
+
+
+def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
+    states, ran_us, most = rest
+    made = from_plain(event, AddApp)
+    return AppEntry(
+        made, came_us, queue, state, [(at, said) for at, said in states], ran_us, {}, most
+    )
+
+
+def _take_completed(book: Book, *app: Any) -> None:  # noqa: ANN401 - as unpacked
+    entry = _made_app(*app)
+    book.completed[entry.event.app] = entry
+
+
+def _take_app(book: Book, *app: Any) -> None:  # noqa: ANN401 - as unpacked
+    entry = _made_app(*app)
+    book.apps[entry.event.app] = entry
+    book.history.apps += entry.state in ("Starting", "Running")
+
+
+def _take_asks(book: Book, event: object, namespace: str | None, rows: list[list[Any]]) -> None:
+    made = from_plain(event, AddAsk)
+    app = book.apps[made.app]
+    for name, came_us, since_us, retries, node, taken_us, bound_us in rows:
+        ask = AskEntry(made, came_us, since_us, retries, None, None, None, namespace)
+        app.asks[name] = ask
+        if node is not None:
+            book.take(app, ask, node, taken_us)
+            ask.bound_us = bound_us
+
+
+_TAKERS: Final[Mapping[str, Callable[..., None]]] = {
+    "queue": _take_queue,
+    "points": _take_points,
+    "node": _take_node,
+    "completed": _take_completed,
+    "app": _take_app,
+    "asks": _take_asks,
+}

@@ -1,0 +1,241 @@
+"""What decisions change in the ledger: nodes are taken and given back, states follow each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from muster.service.ledger.ring import What
+from muster_core.decisions import Kind, Reason
+
+if TYPE_CHECKING:
+    from muster.service.ledger.book import Book
+    from muster.service.ledger.entries import AppEntry, AskEntry
+    from muster_core.decisions import Decision
+
+# Looking up a member of an enum takes ten times as long.
+_BOUND: Final = Kind.BOUND
+_WAITING: Final = Kind.WAITING
+_RELEASED: Final = Kind.RELEASED
+_APP_STATE: Final = Kind.APP_STATE
+_ALLOCATED: Final = int(What.ALLOCATED)
+_NODE_TAKEN: Final = int(What.NODE_TAKEN)
+_NODE_FREED: Final = int(What.NODE_FREED)
+_TOLD: Final = int(What.TOLD)
+
+_BACK: Final = frozenset(
+    (
+        Reason.NODE_LOST,
+        Reason.GANG_ROLLBACK,
+        Reason.GANG_TIMEOUT,
+        Reason.BIND_FAILED,
+        Reason.DEADLOCK,
+        Reason.RECLAIMED,
+        Reason.PREEMPTED,
+    )
+)
+"""The reasons after which an ask wants a node again."""
+
+_STATES: Final = {
+    "Accepted": int(What.APP_ACCEPTED),
+    "Running": int(What.APP_RUNNING),
+    "Completing": int(What.APP_COMPLETING),
+    "Completed": int(What.APP_COMPLETED),
+}
+
+_FREED: Final = {
+    "preempted": What.PREEMPTED,
+    "reclaimed": What.PREEMPTED,
+    "gang_rollback": What.TIMED_OUT,
+    "gang_timeout": What.TIMED_OUT,
+    "deadlock": What.TIMED_OUT,
+    "run_limit": What.TIMED_OUT,
+    "node_lost": What.NODE_LOST,
+}
+"""What a release from a node is, by its reason; any other is ``CANCELLED``."""
+
+_VICTIMS: Final = {
+    "preempted": "preempted on {node}: an ask of a class that preempts took its place",
+    "reclaimed": "reclaimed on {node}: a queue below its guaranteed resources took its place",
+}
+"""What is told of a victim, by the reason."""
+
+
+@final
+class Outcomes:
+    """Takes up the decisions of a batch, in order, after its events.
+
+    Args:
+        book: What is known.
+    """
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+
+    def take(self, decision: Decision, at_us: int) -> None:
+        """Take up a decision.
+
+        Args:
+            decision: The decision.
+            at_us: The instant of its batch, in microseconds since the origin.
+        """
+        kind = decision.kind
+        if kind is _BOUND or kind is _WAITING:
+            self._placed(decision, at_us, is_bound=kind is _BOUND)
+        elif kind is _RELEASED:
+            self._released(decision, at_us)
+        elif kind is _APP_STATE:
+            self._entered(decision, at_us)
+
+    def end(self, at_us: int) -> None:
+        """End a batch: everything was said about the asks and applications that have ended."""
+        book = self._book
+        for name in list(book.leaving):
+            while name in book.leaving:
+                book.let_go(name, at_us)
+        if book.ended:  # Nothing was said about them, which is not to be expected.
+            for others in book.ended.values():
+                for app, entry, _ in others:
+                    if entry.node is not None:
+                        book.give_back(app, entry, at_us)
+            book.ended.clear()
+            book.is_stale = True
+
+    def _find(self, decision: Decision) -> tuple[AppEntry, AskEntry] | None:
+        """Return the ask that a decision is about, with its application."""
+        book = self._book
+        name, ask = decision.app or "", decision.ask or ""
+        if book.ended:
+            ended = book.ended.get((name, ask))
+            if ended is not None:
+                return ended[0][:2]
+        app = book.apps.get(name)
+        entry = None if app is None else app.asks.get(ask)
+        if app is None or entry is None:
+            book.is_stale = True
+            return None
+        return app, entry
+
+    def _placed(self, decision: Decision, at_us: int, *, is_bound: bool) -> None:
+        found = self._find(decision)
+        if found is None:
+            return
+        app, entry = found
+        node = decision.node or ""
+        if entry.node is None:
+            book = self._book
+            book.take(app, entry, node, at_us)
+            counts = book.counts
+            counts.allocated += 1
+            counts.of(app.queue).allocated += 1
+            if book.ring.is_open:
+                name, ask = entry.event.app, decision.ask or ""
+                amounts = entry.event.resources.amounts
+                book.ring.add_two(
+                    (_ALLOCATED, at_us, name, ask, amounts, ""),
+                    (_NODE_TAKEN, at_us, node, ask, amounts, ""),
+                )
+        if is_bound:
+            entry.bound_us = at_us
+            if app.ran_us is None:
+                app.ran_us = at_us
+
+    def _released(self, decision: Decision, at_us: int) -> None:
+        found = self._find(decision)
+        if found is None:
+            return
+        app, entry = found
+        book, reason, node = self._book, decision.reason, decision.node
+        if node is None:
+            expired = reason == "expired"
+            what = What.ASK_EXPIRED if expired else What.ASK_REMOVED
+            self._say(what, decision, entry, at_us)
+        else:
+            self._freed(decision, app, entry, at_us)
+            if entry.node is not None:
+                book.give_back(app, entry, at_us)
+            entry.since_us = at_us
+        self._end(decision, app)
+
+    def _end(self, decision: Decision, app: AppEntry) -> None:
+        """Forget an ask, if it is gone."""
+        book, reason = self._book, decision.reason
+        if reason in _BACK:
+            return
+        name, ask = decision.app or "", decision.ask or ""
+        ended = book.ended.get((name, ask)) if book.ended else None
+        if ended is not None:
+            if ended[0][2] is reason:
+                ended.pop(0)
+                if not ended:
+                    del book.ended[name, ask]
+        elif reason is not Reason.FAILED:  # Without a retry left, the event has ended it.
+            del app.asks[ask]
+
+    def _freed(self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int) -> None:
+        """Count and tell that an ask has left its node."""
+        book, reason, node = self._book, decision.reason, decision.node or ""
+        counts = book.counts
+        if reason is Reason.BIND_FAILED:
+            counts.failed_binds += 1
+        if entry.node is not None:
+            counts.released += 1
+            counts.of(app.queue).released += 1
+        if not book.ring.is_open:
+            return
+        said = reason or ""
+        self._say(_FREED.get(said, What.CANCELLED), decision, entry, at_us)
+        ask, amounts = decision.ask or "", entry.event.resources
+        book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
+        victim = _VICTIMS.get(said)
+        if victim is not None:
+            name = decision.app or ""
+            book.ring.add(_TOLD, at_us, ask, name, amounts, victim.format(node=node))
+
+    def _say(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:
+        if self._book.ring.is_open:
+            app, ask, amounts = decision.app or "", decision.ask or "", entry.event.resources
+            said = "" if decision.reason is None else str(decision.reason)
+            self._book.ring.add(what, at_us, app, ask, amounts, said)
+
+    def _entered(self, decision: Decision, at_us: int) -> None:
+        """Take up the new state of an application."""
+        book = self._book
+        name, state = decision.app or "", decision.state or ""
+        if state == "New":
+            self._came(name, decision.queue or "", at_us)
+            return
+        app = book.app_of(name)
+        if app is None:
+            book.is_stale = True
+            return
+        app.queue = decision.queue or app.queue
+        book.enter(app, state, at_us)
+        if state in _STATES:
+            book.ring.add(_STATES[state], at_us, name)
+        if state == "Accepted":
+            book.counts.accepted_apps += 1
+        elif state == "Completed":
+            book.counts.completed_apps += 1
+            book.counts.of(app.queue).completed += 1
+            if book.apps.get(name) is app:
+                del book.apps[name]
+                book.complete(app)
+                book.say_gone(app, at_us)
+
+    def _came(self, name: str, queue: str, at_us: int) -> None:
+        """Take up that an application is new."""
+        book = self._book
+        while name in book.leaving:
+            first = book.leaving[name][0]
+            if first.came_us == at_us and not first.states:
+                break  # It has come and gone in this batch.
+            book.let_go(name, at_us)
+        app = book.app_of(name)
+        if app is None:
+            book.is_stale = True
+            return
+        app.queue = queue
+        app.states.append((at_us, "New"))
+        book.counts.new_apps += 1
+        book.ring.add(What.APP_CAME, at_us, name)
+        book.ring.add(What.QUEUE_APP_CAME, at_us, queue, name)

@@ -1,0 +1,124 @@
+"""Comparing the ledger with the state, where events and decisions do not say everything.
+
+A state directory may be older than the ledger, and its first events may be gone. What exists and was
+never heard of gets an entry without the instants that nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+from muster_core.events import AddApp, AddAsk, AddNode
+from muster_core.resources import Resources
+from muster_core.structures.steps import in_pieces
+
+if TYPE_CHECKING:
+    from muster.service.ledger.book import Book
+    from muster.service.ledger.ledger import Ledger
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.nodes.node import Node
+    from muster_core.owners.messages.asks import Ask
+    from muster_core.structures.steps import Steps
+    from muster_core.view.tree.application import ViewApp
+
+
+def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
+    """Give everything that exists an entry, and nothing else.
+
+    Args:
+        ledger: The ledger, which has heard of everything that was announced.
+        machine: The coordinator's machine, between two batches.
+    """
+    book = ledger.book
+    book.is_stale = False
+    apps = {app.identity.name: app for app in machine.view.apps.values()}
+    for name in [name for name in book.apps if name not in apps]:
+        yield
+        app = book.apps[name]
+        for ask in app.asks.values():
+            _move(book, app, ask, None)
+        book.take_out(name)
+        book.let_go(name, ledger.at_us)
+    for name, seen in apps.items():
+        yield
+        if name not in book.apps:
+            book.apps[name] = _app(seen)
+            book.history.apps += seen.state.value in ("Starting", "Running")
+        yield from _reconcile_app(ledger, seen)
+    nodes = machine.view.nodes.nodes
+    for name in [name for name in book.nodes if name not in nodes]:
+        del book.nodes[name]
+    for piece in in_pieces(nodes.values()):
+        yield
+        for node in piece:
+            if node.name not in book.nodes:
+                book.nodes[node.name] = NodeEntry(_node(node), None)
+
+
+def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:
+    app = ledger.book.apps[seen.identity.name]
+    there: set[str] = set()
+    for piece in in_pieces(_asks(seen)):
+        yield
+        for ask, node, is_bound in piece:
+            there.add(ask.name)
+            entry = app.asks.get(ask.name)
+            if entry is None:
+                entry = app.asks[ask.name] = _ask(app.event.app, ask)
+            _move(ledger.book, app, entry, node)
+            if not is_bound:
+                entry.bound_us = None
+    if len(app.asks) != len(there):
+        for name in [name for name in app.asks if name not in there]:
+            _move(ledger.book, app, app.asks.pop(name), None)
+
+
+def _move(book: Book, app: AppEntry, entry: AskEntry, node: str | None) -> None:
+    """Note where an ask really is; since when is not known."""
+    if entry.node == node:
+        return
+    if entry.node is not None:
+        book.give_back(app, entry, None)
+    if node is not None:
+        book.take(app, entry, node, None)
+
+
+def _asks(app: ViewApp) -> Iterator[tuple[Ask, str | None, bool]]:
+    """Yield all asks of an application, with their nodes, and whether they are bound."""
+    for place in (app.pending, app.backing_off, app.parked):
+        yield from ((ask, None, False) for ask in place.values())
+    for allocation, node in app.waiting.values():
+        yield allocation.ask, node.name, False
+    for allocation, node in app.bound.values():
+        yield allocation.ask, node.name, True
+
+
+def _app(seen: ViewApp) -> AppEntry:
+    """Return the entry of an application that was never heard of."""
+    identity = seen.identity
+    user, groups = identity.user
+    event = AddApp(identity.name, identity.path, user, groups)
+    return AppEntry(event, None, identity.path, seen.state.value)
+
+
+def _ask(app: str, ask: Ask) -> AskEntry:
+    """Return the entry of an ask that was never heard of; when it came is known all the same."""
+    event = AddAsk(
+        app,
+        ask.name,
+        ask.resources,
+        priority=ask.priority,
+        node=ask.shape.node,
+        selector=dict(ask.shape.selector),
+        run_for_us=ask.run_for_us,
+        gang=ask.gang,
+        retries=ask.retries,
+    )
+    return AskEntry(event, ask.came_us, None, ask.retries)
+
+
+def _node(node: Node) -> AddNode:
+    capacity, labels = Resources(node.capacity), dict(node.attributes)
+    return AddNode(node.name, capacity, labels, node.schedulable)

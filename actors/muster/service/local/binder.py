@@ -1,0 +1,297 @@
+"""The binder that runs the commands of asks on this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+
+from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
+from muster.service.local import jobs
+from muster.service.local.environment import environment, identity_for
+from muster.service.local.jobs import Identity, Job, Order
+from muster.service.local.logs import Logs
+from muster_core.events import Outcome
+
+if TYPE_CHECKING:
+    from muster._surface.allocation import Allocation
+    from muster.service.local.options import LocalOptions
+    from muster_core.events import Work
+
+_COMPLETED: Final = Outcome.COMPLETED
+_FAILED: Final = Outcome.FAILED
+
+_CLOSING_GRACE_S: Final = 5.0
+"""How long commands may take to end when the service ends, in seconds: it has ten in all."""
+
+_SHELL: Final = "/bin/sh"
+
+Submitter = Callable[[str], Awaitable[str | None]]
+"""Returns the user of an application."""
+
+
+class LostJobError(Exception):
+    """Nobody knows how the command of an ask ended; the work begins again."""
+
+
+@final
+@attrs.frozen
+class Setting:
+    """Where and how commands run.
+
+    Attributes:
+        folder: The folder of the records and the files with output.
+        lasts: Whether it is a state directory, so that jobs can be found again.
+        options: How commands run.
+        identities: The users as whom commands run, by submitter; empty for that of the service.
+    """
+
+    folder: Path
+    lasts: bool
+    options: LocalOptions
+    identities: Mapping[str, Identity]
+
+
+@final
+class LocalBinder:
+    """Runs the command of each bound ask; an ask without a command waits for its end by events.
+
+    Its jobs go on when it is cancelled because the scheduler is closed, if they can be found
+    again. Nothing is read or written before the scheduler holds its state directory.
+
+    Args:
+        setting: Where and how commands run.
+
+    Attributes:
+        logs: The files with the output.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self.logs = Logs(setting.folder / "logs")
+        self._records = setting.folder / "jobs"
+        #: The jobs that are not over, by the number of the allocation.
+        self._jobs: dict[int, Job] | None = None
+        #: Those that were found at the start, and that nobody has asked for.
+        self._found: dict[int, Job] = {}
+        self._ready = trio.Event()
+        self._server = ""
+        self._submitter: Submitter | None = None
+        # Whoever has the other end ends its job when this process is gone, however it ends.
+        self._leash = None if setting.lasts else os.pipe()
+
+    @property
+    def was_here(self) -> bool:
+        """Whether commands ran in this folder before."""
+        return self._records.exists()
+
+    def close(self) -> None:
+        """Give back what it holds; its tasks have ended."""
+        for end in self._leash or ():
+            os.close(end)
+
+    def serve(self, server: str, submitter: Submitter) -> None:
+        """Let jobs start: the service can be reached.
+
+        Args:
+            server: The address of the service.
+            submitter: Returns the user of an application.
+        """
+        self._server = server
+        self._submitter = submitter
+        self._ready.set()
+
+    # LOCAL-1
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Run the command of an ask; see :class:`muster.Binder`.
+
+        Raises:
+            OSError: If it cannot be started.
+        """
+        work = allocation.work
+        if work is None or work.command is None:
+            await _hold(started)
+            return
+        await self._ready.wait()
+        await self._end_earlier(allocation)
+        identity = await self._identity(allocation)
+        with trio.CancelScope(shield=True):  # short; otherwise a job could get lost
+            job = await self._start(allocation, work, identity)
+        started()
+        await self._follow(allocation, job)
+
+    # LOCAL-8
+    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Find the job of an allocation again; see :class:`muster.ResumingBinder`.
+
+        Raises:
+            LostJobError: If it is gone without a trace.
+        """
+        if allocation.work is None or allocation.work.command is None:
+            await _hold(started)
+            return
+        job = (await self._known()).get(allocation.number)
+        self._found.pop(allocation.number, None)
+        if job is None or (job.app, job.ask) != (allocation.app, allocation.ask):
+            msg = "its command had not started, or the machine has started again since"
+            raise LostJobError(msg)
+        started()
+        await self._follow(allocation, job)
+
+    async def end_orphans(self, bound: set[int]) -> None:
+        """End the jobs that were found at the start and whose allocations have ended since.
+
+        Args:
+            bound: The numbers of all allocations of bound asks.
+        """
+        await self._known()
+        orphans = [job for number, job in self._found.items() if number not in bound]
+        async with trio.open_nursery() as nursery:
+            for job in orphans:
+                nursery.start_soon(self._end, job)
+
+    async def prune(self, keep_us: int) -> None:
+        """Remove the output of jobs that ended longer ago than so many microseconds."""
+        before_us = time.time_ns() // 1000 - keep_us
+        await trio.to_thread.run_sync(self.logs.prune, before_us)
+
+    async def _known(self) -> dict[int, Job]:
+        """Return the jobs that are not over."""
+        if self._jobs is None:
+            for folder in (self._records, self._setting.folder / "logs"):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._jobs = {job.number: job for job in jobs.jobs_in(self._records)}
+            self._found = dict(self._jobs)
+        return self._jobs
+
+    # LOCAL-9
+    async def _end_earlier(self, allocation: Allocation) -> None:
+        """End what may be left of earlier jobs of the same ask."""
+        name = (allocation.app, allocation.ask)
+        for job in [job for job in (await self._known()).values() if (job.app, job.ask) == name]:
+            await self._end(job)
+
+    async def _identity(self, allocation: Allocation) -> Identity | None:
+        """Return the user as whom a command runs.
+
+        Raises:
+            PermissionError: If none is named for the submitter.
+        """
+        known = self._setting.identities
+        if not known:
+            return None
+        assert self._submitter is not None, "nothing starts before"
+        return identity_for(known, await self._submitter(allocation.app))
+
+    async def _start(self, allocation: Allocation, work: Work, identity: Identity | None) -> Job:
+        """Start the command of an ask.
+
+        Raises:
+            OSError: If it cannot be started.
+        """
+        known = await self._known()
+        job = await trio.to_thread.run_sync(self._record, allocation, work, identity)
+        known[job.number] = job
+        try:
+            await jobs.start(job, None if self._leash is None else self._leash[0])
+        except BaseException:
+            await self._end(job)
+            raise
+        return job
+
+    def _record(self, allocation: Allocation, work: Work, identity: Identity | None) -> Job:
+        """Write the record of a new job; in a thread."""
+        attempt = self.logs.begin(allocation.app, allocation.ask)
+        command = work.argv or (_SHELL, "-c", work.shell or "")
+        more = {
+            "MUSTER_ATTEMPT": str(attempt.number),
+            "MUSTER_SERVER": self._server,
+            "MUSTER_JOB": str(self._records / str(allocation.number)),
+        }
+        about = {
+            "app": allocation.app,
+            "ask": allocation.ask,
+            "number": allocation.number,
+            "attempt": attempt.number,
+            "node": allocation.node,
+            "queue": allocation.queue,
+            "user": None if identity is None else identity.name,
+            "command": work.shell if work.shell is not None else list(work.argv),
+        }
+        own = Path.cwd() if identity is None or identity.is_own else Path(identity.home)
+        order = Order(
+            command,
+            environment(allocation, work.env, identity, more),
+            str(own / work.workdir) if work.workdir is not None else str(own),
+            identity,
+            about,
+            attempt.output.absolute(),
+            self._setting.options.log_bytes,
+            attempt.told.absolute(),
+            self._setting.options.grace_s,
+        )
+        return jobs.record(self._records, order)
+
+    async def _follow(self, allocation: Allocation, job: Job) -> None:
+        """Wait until a job is over, and report how it ended.
+
+        Raises:
+            LostJobError: If nobody knows how.
+        """
+        try:
+            await jobs.over(job)
+        except trio.Cancelled:
+            is_left = self._setting.lasts and not self._setting.options.end_jobs
+            if allocation.ending != "closing" or not is_left:
+                with trio.CancelScope(shield=True):
+                    await self._end(job, is_closing=allocation.ending == "closing")
+            raise
+        result = await trio.to_thread.run_sync(job.result)
+        with trio.CancelScope(shield=True):
+            if result is None:
+                await self._end(job)
+                msg = "its command was ended together with its keeper"
+                raise LostJobError(msg)
+            is_told = await _report(allocation, result.failure)
+            if is_told:
+                await self._forget(job)
+        if not is_told:
+            await trio.sleep_forever()  # until the scheduler has closed
+
+    async def _end(self, job: Job, *, is_closing: bool = False) -> None:
+        """End a job, if it has not ended, and remove its record."""
+        grace_s = self._setting.options.grace_s
+        await jobs.end(job, min(grace_s, _CLOSING_GRACE_S) if is_closing else grace_s)
+        await self._forget(job)
+
+    async def _forget(self, job: Job) -> None:
+        await trio.to_thread.run_sync(job.remove)
+        (await self._known()).pop(job.number, None)
+        self._found.pop(job.number, None)
+
+
+# LOCAL-2
+async def _hold(started: Callable[[], None]) -> None:
+    """Keep an allocation, whose work somebody else does, until it ends by events."""
+    started()
+    await trio.sleep_forever()
+
+
+# LOCAL-3
+async def _report(allocation: Allocation, failure: str | None) -> bool:
+    """Report how a job ended; return whether that is kept.
+
+    The scheduler would hear of it as well if the binder returned or raised. But the record of the
+    job must stay until the end is kept, or a job that has completed could begin again.
+    """
+    outcome = _COMPLETED if failure is None else _FAILED
+    try:
+        await allocation.release(outcome, failure)
+    except (ClosedSchedulerError, BrokenSchedulerError, StoreError):
+        return False
+    return True

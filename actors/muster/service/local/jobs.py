@@ -1,0 +1,335 @@
+"""Jobs by their records: started, found again, followed and ended."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, cast, final
+
+import attrs
+import trio
+import trio.lowlevel
+
+from muster.service.local import keeper
+from muster.subprocesses import end_group, ended, members_of
+
+_STARTING_S: Final = 60.0
+"""How long a keeper may take to answer, in seconds: as long as a slow file system, say."""
+
+_FOR_PYTHON: Final = ("LD_LIBRARY_PATH", "SYSTEMROOT")
+"""What the interpreter of a keeper may need of the environment; the rest is none of its business."""
+
+_POLL_S: Final = 0.05
+"""How long to wait between looks at a keeper that has not noted its process yet, in seconds."""
+
+_MARGIN_S: Final = 5.0
+"""How long a keeper may take to end itself after the grace period, in seconds."""
+
+
+@final
+@attrs.frozen
+class Identity:
+    """The user as whom a command runs.
+
+    Attributes:
+        name: The name of the user.
+        uid: Its number.
+        gid: The number of its group.
+        groups: The numbers of all its groups.
+        home: Its home folder.
+        shell: Its shell.
+        is_own: Whether it is the user of the service, so that nothing has to change.
+    """
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+    is_own: bool
+
+
+@final
+@attrs.frozen
+class Order:
+    """What is to run.
+
+    Attributes:
+        command: The program with its arguments.
+        env: The whole environment.
+        workdir: The working folder.
+        identity: The user as whom it runs; None for the user of the service.
+        about: What is said of it beside its output: the application, the ask, the attempt, ….
+        log: The file to which its output is appended.
+        log_bytes: How much of its output is kept.
+        told: The file that says how it ended, beside its output.
+        grace_s: How long it may take to end after SIGTERM, in seconds.
+    """
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    workdir: str
+    identity: Identity | None
+    about: Mapping[str, object]
+    log: Path
+    log_bytes: int
+    told: Path
+    grace_s: float
+
+    def as_json(self) -> str:
+        """Return it as the keeper reads it."""
+        who = self.identity
+        changes = None if who is None or who.is_own else (who.uid, who.gid, who.groups)
+        return json.dumps(
+            {
+                "command": self.command,
+                "env": dict(self.env),
+                "workdir": self.workdir,
+                "identity": changes,
+                "about": dict(self.about),
+                "log": str(self.log),
+                "log_bytes": self.log_bytes,
+                "told": str(self.told),
+                "grace_s": self.grace_s,
+            }
+        )
+
+
+@final
+@attrs.frozen
+class Result:
+    """How a command ended.
+
+    Attributes:
+        exit_status: Its exit status, or None if a signal ended it.
+        signal: The number of that signal, or None.
+        error: Why it could not be started, or None.
+    """
+
+    exit_status: int | None = None
+    signal: int | None = None
+    error: str | None = None
+
+    # LOCAL-3
+    @property
+    def failure(self) -> str | None:
+        """What the log says of a failure; None if the command has succeeded."""
+        if self.signal is not None:
+            return f"killed by signal {signal_name(self.signal)}"
+        return f"exit status {self.exit_status}" if self.exit_status else None
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, or its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+# LOCAL-8
+@final
+@attrs.frozen
+class Job:
+    """A job by its record.
+
+    Attributes:
+        folder: The folder of its record.
+        app: The application.
+        ask: The ask.
+        number: The number of the allocation: there is one job for each.
+        told: The file that says how it ended, beside its output.
+    """
+
+    folder: Path
+    app: str
+    ask: str
+    number: int
+    told: Path
+
+    def claim(self) -> bool:
+        """Return whether its keeper is gone; if it is, nothing will ever run for this record."""
+        try:
+            lock = os.open(self.folder / keeper.LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (self.folder / keeper.VOID).touch()
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(lock)
+        return True
+
+    def result(self) -> Result | None:
+        """Return how it ended; None if nobody has written that down."""
+        found = _read(self.folder / keeper.RESULT)
+        if found is None:
+            return None
+        return Result(found.get("exit_status"), found.get("signal"), found.get("error"))
+
+    def keeper_pid(self) -> int | None:
+        """Return the process of its keeper, if that is known."""
+        found = _read(self.folder / keeper.KEEPER)
+        return None if found is None else cast("int", found["pid"])
+
+    def child(self) -> int | None:
+        """Return the process and group of its command, if they can still be there."""
+        found = _read(self.folder / keeper.CHILD)
+        if found is None or found["boot"] != keeper.boot():
+            return None
+        pid = cast("int", found["pid"])
+        now = keeper.started_at(pid)
+        # Once the process has ended, its number may be that of another one. As the number of a
+        # group it is not used again as long as the group has members.
+        return pid if now is None or now == found["started"] else None
+
+    def remove(self) -> None:
+        """Remove the record; the job is over, and the scheduler knows how it ended."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def jobs_in(folder: Path) -> list[Job]:
+    """Return the jobs of all records in a folder; records that were cut short are removed."""
+    found: list[Job] = []
+    for one in sorted(folder.iterdir()):
+        order = _read(one / keeper.JOB) if one.name.isdecimal() else None
+        if order is None:  # nothing was started from it
+            shutil.rmtree(one, ignore_errors=True)
+            continue
+        about = order["about"]
+        job = Job(one, about["app"], about["ask"], about["number"], Path(order["told"]))
+        found.append(job)
+    return found
+
+
+def record(folder: Path, order: Order) -> Job:
+    """Write the record of a job that is to start.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    number = cast("int", order.about["number"])
+    made = folder / f"{number}.new"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(mode=0o700)
+    (made / keeper.JOB).write_text(order.as_json(), encoding="utf-8")
+    done = made.rename(folder / str(number))
+    app, ask = cast("str", order.about["app"]), cast("str", order.about["ask"])
+    return Job(done, app, ask, number, order.told)
+
+
+# LOCAL-7
+async def start(job: Job, leash: int | None) -> None:
+    """Start the keeper of a recorded job, and wait until the command has started.
+
+    Args:
+        job: The job.
+        leash: A descriptor of a pipe at whose end the job is ended, or None.
+
+    Raises:
+        OSError: If the command cannot be started.
+    """
+    command = [sys.executable, "-I", "-S", "-X", "utf8", keeper.__file__, str(job.folder)]
+    if leash is not None:
+        command.append(str(leash))
+    with trio.move_on_after(_STARTING_S):
+        done = await trio.run_process(
+            command,
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+            env={name: os.environ[name] for name in _FOR_PYTHON if name in os.environ},
+            pass_fds=() if leash is None else (leash,),
+        )
+        answer: dict[str, str] = json.loads(done.stdout or '{"error": ""}')
+        error = answer.get("error")
+        if error is None:
+            return
+        raise OSError(error or f"its keeper did not begin: {done.stderr.decode()[-500:]}")
+    msg = f"its keeper did not answer within {_STARTING_S:g} s"
+    raise TimeoutError(msg)
+
+
+async def over(job: Job) -> None:
+    """Wait until the keeper of a job is gone."""
+    while not job.claim():
+        pid = job.keeper_pid()
+        if pid is None:
+            await trio.sleep(_POLL_S)
+        else:
+            await ended(pid)
+            await trio.lowlevel.checkpoint()
+
+
+# LOCAL-9
+async def end(job: Job, grace_s: float) -> None:
+    """End a job, if it has not ended: its whole group, and its keeper.
+
+    Args:
+        job: The job.
+        grace_s: How long its processes may take to end after SIGTERM, in seconds.
+    """
+    if not job.claim():
+        _signal(job.keeper_pid(), signal.SIGTERM)
+        with trio.move_on_after(grace_s + _MARGIN_S):
+            await over(job)
+    while not job.claim():
+        _signal(job.keeper_pid(), signal.SIGKILL)
+        await trio.sleep(_POLL_S)
+    await end_leftovers(job, grace_s)
+
+
+async def end_leftovers(job: Job, grace_s: float) -> None:
+    """End what may still run of a job whose keeper is gone, and note that it is over."""
+    child = job.child()
+    if child is not None:
+        members = await trio.to_thread.run_sync(members_of, child)
+        if members == [] and keeper.started_at(child) is not None:
+            _signal(child, signal.SIGKILL)  # it has no group yet, and has not begun
+        elif members is None or (members and (child in members or _is_of(members, job))):
+            await end_group(child, grace_s)
+    if job.result() is None:
+        note_lost(job)
+
+
+def _is_of(members: list[int], job: Job) -> bool:
+    """Return whether a process of a group, whose leader has gone, has the mark of a job."""
+    mark = f"MUSTER_JOB={job.folder}".encode()
+    for member in members:
+        with suppress(OSError):
+            if mark in Path(f"/proc/{member}/environ").read_bytes().split(b"\0"):
+                return True
+    return False
+
+
+def note_lost(job: Job) -> None:
+    """Write beside the output that nobody knows how the command ended."""
+    told = _read(job.told)
+    if told is not None and "ended_us" not in told:
+        lost = "it was ended with its keeper, or with the machine; nobody knows how"
+        with suppress(OSError):
+            keeper.write_json(job.told, {**told, "error": lost, "ended_us": keeper.now_us()})
+
+
+def _signal(pid: int | None, number: int) -> None:
+    if pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

@@ -1,0 +1,133 @@
+"""Opening of what runs commands, and what it does besides while the service runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+
+from muster._surface.open import store_options
+from muster.service.local.binder import LocalBinder, Setting
+from muster.service.local.environment import identities
+from muster.service.local.machine import capacity, node_name
+
+if TYPE_CHECKING:
+    from muster.service.options import ServeOptions
+    from muster.service.state import Service
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
+
+_LOG: Final = logging.getLogger("muster.service")
+
+_PRUNES_S: Final = 600.0
+"""How often output that is too old is looked for, in seconds."""
+
+
+@asynccontextmanager
+async def open_local(options: ServeOptions) -> AsyncGenerator[LocalBinder | None, None]:
+    """Yield the binder that runs commands; None if the service runs nothing.
+
+    Raises:
+        RunAsError: If commands cannot run as the users that were named.
+    """
+    if options.run != "local":
+        yield None
+        return
+    known = identities(options.run_as)
+    if options.state is not None:
+        binder = LocalBinder(Setting(options.state.absolute(), True, options.local, known))
+        try:
+            yield binder
+        finally:
+            binder.close()
+        return
+    with TemporaryDirectory(prefix="muster-", ignore_cleanup_errors=True) as folder:
+        binder = LocalBinder(Setting(Path(folder), False, options.local, known))
+        try:
+            yield binder
+        finally:
+            binder.close()
+
+
+@final
+@attrs.frozen
+class _Standing:
+    """What stands when the service starts.
+
+    Attributes:
+        bound: The numbers of all allocations of bound asks.
+        has_nodes: Whether there is a node.
+    """
+
+    bound: set[int]
+    has_nodes: bool
+
+
+def _standing(machine: CoordinatorMachine) -> Steps[_Standing]:
+    bound: set[int] = set()
+    for app in machine.view.apps.values():
+        yield
+        bound.update(held.number for held, _ in app.bound.values())
+    return _Standing(bound, bool(machine.view.nodes.nodes))
+
+
+@asynccontextmanager
+async def running_local(binder: LocalBinder | None, service: Service) -> AsyncGenerator[None, None]:
+    """Do for the time of a block what there is to do besides: old jobs, old output, the node.
+
+    Args:
+        binder: The binder; None if the service runs nothing.
+        service: The service, whose scheduler runs; it takes no requests yet.
+    """
+    if binder is None:
+        yield
+        return
+    async with trio.open_nursery() as nursery:
+        await _begin(binder, service, nursery)
+        store = store_options(service.options.state, "full", 1, service.options.keep)
+        nursery.start_soon(_prune_always, binder, None if store is None else store.keep_us)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def _begin(binder: LocalBinder, service: Service, nursery: trio.Nursery) -> None:
+    """Do what there is to do before the service takes requests."""
+    is_first = not binder.was_here
+    standing = await service.look(_standing)
+    nursery.start_soon(binder.end_orphans, standing.bound)
+    # LOCAL-11
+    if is_first and not standing.has_nodes and service.options.local.adds_node:
+        name, resources = node_name(), capacity()
+        await service.scheduler.add_node(name, resources)
+        told = ", ".join(f"{kind} {amount:,}" for kind, amount in resources.items())
+        _LOG.info("this machine is the node %s: %s", name, told)
+
+
+def serve_jobs(binder: LocalBinder, service: Service, server: str) -> None:
+    """Let jobs start: the service can be reached under this address."""
+
+    async def submitter(app: str) -> str | None:
+        def read(machine: CoordinatorMachine) -> Steps[str | None]:
+            yield
+            key = machine.registry.locate(app)
+            return None if key is None else machine.view.apps[key].identity.user[0]
+
+        return await service.look(read)
+
+    binder.serve(server, submitter)
+
+
+async def _prune_always(binder: LocalBinder, keep_us: int | None) -> None:
+    """Remove output that is older than the history that is kept, as long as the service runs."""
+    while keep_us is not None:
+        try:
+            await binder.prune(keep_us)
+        except OSError as error:
+            _LOG.warning("output that is too old cannot be removed: %s", error)
+        await trio.sleep(_PRUNES_S)

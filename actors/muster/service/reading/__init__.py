@@ -1,0 +1,1 @@
+"""Reading the state: lists in pages, single items, and why asks are not running."""

@@ -1,0 +1,210 @@
+"""Applications: what a list and a single one say, and pages of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster.service.endpoints.columns import (
+    AMOUNTS,
+    BOOLEAN,
+    NUMBER,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    WORDS,
+    Column,
+    Table,
+    maybe,
+    word,
+)
+from muster.service.reading.looking import Looking, in_seconds
+from muster_core.events import AddApp
+from muster_core.snapshots import AskPlace
+from muster_core.structures.steps import in_pieces
+from muster_core.values.application_states import AppState
+
+if TYPE_CHECKING:
+    from muster.service.reading.told import AppTold
+    from muster_core.structures.steps import Steps
+    from muster_core.view.tree.application import ViewApp
+
+_PLACES: Final = tuple(place.value for place in AskPlace)
+
+
+@final
+@attrs.frozen(eq=False)
+class AppRow:
+    """An application, and what is known of it.
+
+    Attributes:
+        app: The application.
+        told: What the ledger tells of it, or None.
+    """
+
+    app: ViewApp
+    told: AppTold | None
+
+    def came_us(self) -> int | None:
+        """Return when it came, or None if that is not known."""
+        return None if self.told is None else self.told.came_us
+
+    def asks(self) -> dict[str, int]:
+        """Return how many asks it has in each place."""
+        app = self.app
+        pending = len(app.pending) + len(app.backing_off)
+        counts = (pending, len(app.parked), len(app.waiting), len(app.bound))
+        return dict(zip(_PLACES, counts, strict=True))
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags of the event that added it."""
+        event = None if self.told is None else self.told.event
+        return dict(event.tags) if isinstance(event, AddApp) else {}
+
+    def states(self) -> list[dict[str, object]]:
+        """Return its states, each with the instant at which it began."""
+        told = () if self.told is None else self.told.states
+        return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in told]
+
+
+# LISTS-6
+APPS: Final = Table[AppRow](
+    (
+        Column("app", TEXT, "its name", lambda row: row.app.identity.name),
+        Column("queue", TEXT, "the path of its queue", lambda row: row.app.identity.path),
+        Column("user", maybe(TEXT), "its user", lambda row: row.app.identity.user[0]),
+        Column("groups", TEXTS, "the groups of its user", lambda row: [*row.app.identity.user[1]]),
+        Column(
+            "group",
+            maybe(TEXT),
+            "the group for which it counts in limits; `*` for the one of all others",
+            lambda row: row.app.group,
+        ),
+        Column("state", word(AppState), "its state", lambda row: row.app.state.value),
+        Column(
+            "came", maybe(SECONDS), "when it came, in seconds", lambda r: in_seconds(r.came_us())
+        ),
+        Column(
+            "priority",
+            maybe(NUMBER),
+            "the highest priority of its pending asks; null if none is pending",
+            lambda row: row.app.tally.top(),
+        ),
+        Column(
+            "asks",
+            {"type": "object", "properties": dict.fromkeys(_PLACES, NUMBER)},
+            "how many asks it has in each place",
+            lambda row: row.asks(),
+        ),
+        Column(
+            "allocated",
+            AMOUNTS,
+            "what its bound and waiting asks hold, in base units",
+            lambda row: dict(row.app.allocated),
+        ),
+        Column(
+            "pending",
+            AMOUNTS,
+            "what its pending asks ask for, in base units",
+            lambda row: dict(row.app.pending_total),
+        ),
+        Column(
+            "running",
+            BOOLEAN,
+            "whether it counts for `maxapplications`",
+            lambda row: row.app.running,
+        ),
+        Column(
+            "tags",
+            WORDS,
+            "its tags, as far as they are known",
+            lambda row: row.tags(),
+            single=True,
+        ),
+        Column(
+            "states",
+            {
+                "type": "array",
+                "items": {"type": "object", "properties": {"at": SECONDS, "state": TEXT}},
+            },
+            "its states so far, each with the instant at which it began, in seconds",
+            lambda row: row.states(),
+            single=True,
+        ),
+    )
+)
+"""The fields of applications."""
+
+
+def row_of_app(looking: Looking, app: ViewApp) -> AppRow:
+    """Return an application with what is known of it."""
+    told = None if looking.told is None else looking.told.app(app.identity.name)
+    return AppRow(app, told)
+
+
+@final
+@attrs.frozen
+class AppFilter:
+    """Which applications are listed; None for all.
+
+    Attributes:
+        states: Those in one of these states.
+        queue: Those of this queue, a path in lower case, and below it.
+        user: Those of this user.
+    """
+
+    states: frozenset[str] | None = None
+    queue: str | None = None
+    user: str | None = None
+
+    def admits(self, app: ViewApp, leaves: frozenset[int] | None) -> bool:
+        """Return whether an application is listed.
+
+        Args:
+            app: The application.
+            leaves: The keys of the leaves of the queue, if there is one.
+        """
+        return (
+            (leaves is None or app.identity.leaf in leaves)
+            and (self.states is None or app.state in self.states)
+            and (self.user is None or app.identity.user[0] == self.user)
+        )
+
+
+def select_apps(
+    looking: Looking, wanted: AppFilter, behind: int | None, most: int
+) -> Steps[list[ViewApp]]:
+    """Return some applications in the order in which they came.
+
+    Args:
+        looking: The state.
+        wanted: Which applications.
+        behind: The key of the application behind which they begin; None for the first ones.
+        most: How many at most.
+    """
+    apps = looking.view.apps
+    leaves = None if wanted.queue is None else leaves_of(looking, wanted.queue)
+    yield
+    keys = sorted(apps)
+    first = 0 if behind is None else bisect_right(keys, behind)
+    found: list[ViewApp] = []
+    for piece in in_pieces(keys[first:], _PIECE):
+        yield
+        found += [apps[key] for key in piece if wanted.admits(apps[key], leaves)]
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+_PIECE: Final = 256
+
+
+def leaves_of(looking: Looking, path: str) -> frozenset[int]:
+    """Return the keys of the leaves of a queue; none if there is no such queue."""
+    found = looking.machine.registry.queues.get(path)
+    queue = None if found is None else looking.view.queues.get(found.key)
+    if queue is None:
+        return frozenset()
+    return frozenset(leaf.key for leaf in looking.view.leaves_below(queue))

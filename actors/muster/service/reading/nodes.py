@@ -1,0 +1,146 @@
+"""Nodes: what a list and a single one say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster.service.endpoints.columns import (
+    AMOUNTS,
+    BOOLEAN,
+    NUMBER,
+    RATIO,
+    SECONDS,
+    TEXT,
+    WORDS,
+    Column,
+    Table,
+    maybe,
+    ratio,
+    row_of,
+)
+from muster.service.reading.asks import ASKS, AskRow, row_of_ask
+from muster.service.reading.looking import Looking, in_seconds
+
+if TYPE_CHECKING:
+    from muster_core.nodes.node import Node
+
+_OF_AN_ASK: Final = ASKS.picked(
+    ("app", "ask", "queue", "place", "priority", "resources", "gang", "taken", "bound"),
+    single=True,
+)
+"""What a node says of each ask on it."""
+
+
+@final
+@attrs.frozen(eq=False)
+class NodeRow:
+    """A node, and what is known of it.
+
+    Attributes:
+        looking: The state.
+        node: The node.
+    """
+
+    looking: Looking
+    node: Node
+
+    def available(self) -> dict[str, int]:
+        """Return what is free on it; less than zero where more is used than there is."""
+        used = self.node.used
+        kinds = {**self.node.capacity, **used}
+        return {kind: self.node.capacity.get(kind, 0) - used.get(kind, 0) for kind in kinds}
+
+    def queues(self) -> dict[str, int]:
+        """Return how many asks of each queue stand on it."""
+        apps, found = self.looking.view.apps, dict[str, int]()
+        for key, _ in self.node.held:
+            path = apps[key].identity.path
+            found[path] = found.get(path, 0) + 1
+        return found
+
+    def came_us(self) -> int | None:
+        """Return when it was added, or None if that is not known."""
+        told = self.looking.told
+        entry = None if told is None else told.node(self.node.name)
+        return None if entry is None else entry.came_us
+
+    def asks(self) -> list[object]:
+        """Return the asks on it, in the order in which they were added."""
+        apps, rows = self.looking.view.apps, list[AskRow]()
+        for key, name in self.node.held:
+            row = row_of_ask(self.looking, apps[key], name)
+            if row is not None and row.allocation is not None:
+                rows.append(row)
+        rows.sort(key=lambda row: (row.ask.seq, row.ask.number))
+        return [row_of(_OF_AN_ASK, row) for row in rows]
+
+
+# LISTS-9
+NODES: Final = Table[NodeRow](
+    (
+        Column("node", TEXT, "its name", lambda row: row.node.name),
+        Column(
+            "capacity", AMOUNTS, "its capacity, in base units", lambda row: dict(row.node.capacity)
+        ),
+        Column(
+            "used",
+            AMOUNTS,
+            "what the asks on it hold, in base units",
+            lambda row: dict(row.node.used),
+        ),
+        Column(
+            "available",
+            AMOUNTS,
+            "what is free, in base units; less than zero where more is used than there is",
+            lambda row: row.available(),
+        ),
+        Column(
+            "utilisation",
+            RATIO,
+            "how much of it is used, by the weights of the partition; `inf` if beyond all numbers",
+            lambda row: ratio(row.node.weighing.utilisation(row.node.used)),
+        ),
+        Column(
+            "schedulable",
+            BOOLEAN,
+            "whether asks may be placed on it",
+            lambda row: row.node.schedulable,
+        ),
+        Column(
+            "kept",
+            BOOLEAN,
+            "whether a node service keeps it from other asks",
+            lambda row: row.node.kept,
+        ),
+        Column("attributes", WORDS, "its attributes", lambda row: dict(row.node.attributes)),
+        Column("count", NUMBER, "how many asks stand on it", lambda row: len(row.node.held)),
+        Column(
+            "queues",
+            AMOUNTS,
+            "how many asks of each queue stand on it, by path",
+            lambda row: row.queues(),
+        ),
+        Column(
+            "came",
+            maybe(SECONDS),
+            "when it was added, in seconds",
+            lambda row: in_seconds(row.came_us()),
+        ),
+        Column(
+            "asks",
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {one.name: one.schema for one in _OF_AN_ASK},
+                },
+            },
+            "the asks on it, in the order in which they were added",
+            lambda row: row.asks(),
+            single=True,
+        ),
+    )
+)
+"""The fields of nodes."""

@@ -1,0 +1,282 @@
+"""Queues: what a list and a single one say, and pages of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+
+from muster.service.endpoints.columns import (
+    AMOUNTS,
+    BOOLEAN,
+    NUMBER,
+    RATIO,
+    TEXT,
+    TEXTS,
+    WORDS,
+    Column,
+    Table,
+    maybe,
+    ratio,
+    word,
+)
+from muster.service.reading.looking import Looking
+from muster_core.values.configuration.partition import PreemptionPolicy, SortPolicy
+
+if TYPE_CHECKING:
+    from muster_core.admission.queue_tree import QueueEntry
+    from muster_core.structures.shapes import Shape
+    from muster_core.values.configuration.partition import QueueConfig
+    from muster_core.view.tree.queue import ViewQueue
+
+
+MAX_APPLICATIONS: Final = "maxapplications"
+"""How ``hits`` names a limit that is no amount."""
+
+
+@final
+@attrs.frozen(eq=False)
+class QueueRow:
+    """A queue, and what is known of it.
+
+    Attributes:
+        looking: The state.
+        entry: The queue as it was admitted.
+        seen: The queue in the decision view; None if it has not reported yet.
+    """
+
+    looking: Looking
+    entry: QueueEntry
+    seen: ViewQueue | None
+
+    @classmethod
+    def of(cls, looking: Looking, entry: QueueEntry) -> QueueRow:
+        """Return a queue with what is known of it."""
+        return cls(looking, entry, looking.view.queues.get(entry.key))
+
+    @property
+    def config(self) -> QueueConfig:
+        """Its settings."""
+        return self.entry.config
+
+    def allocated(self) -> Mapping[str, int]:
+        """Return what is allocated in it."""
+        return {} if self.seen is None else self.seen.usage()
+
+    def pending(self) -> Mapping[str, int]:
+        """Return what is pending in it."""
+        return {} if self.seen is None else self.seen.types.amounts(self.seen.pending)
+
+    def share(self) -> float | str:
+        """Return its fair share; an infinite one as in ``expect``."""
+        return ratio(0.0 if self.seen is None else self.looking.view.share_of(self.entry.key))
+
+    def _pending_mask(self) -> int:
+        mask = 0
+        if self.seen is not None:
+            for leaf in self.looking.view.leaves_below(self.seen):
+                mask |= leaf.pending_mask
+        return mask
+
+    # ORDER-2
+    def overused(self) -> bool:
+        """Return whether none of its pending asks fits its headroom."""
+        if self.seen is None:
+            return False
+        mask = pending = self._pending_mask()
+        for queue in self.seen.upward():
+            mask &= queue.admits
+        return bool(pending) and not mask
+
+    # LISTS-5
+    def hits(self) -> list[str]:
+        """Return which of its own limits keep pending asks out."""
+        seen = self.seen
+        if seen is None:
+            return []
+        hit: list[str] = []
+        if self.config.max.amounts:
+            kept_out = self._pending_mask() & ~seen.admits
+            shapes = list(self.looking.view.shapes_in(kept_out))
+            hit = [
+                name
+                for name, most in self.config.max.amounts
+                if any(_is_over(shape, name, most - seen.used(name)) for shape in shapes)
+            ]
+        return [*hit, MAX_APPLICATIONS] if self._stops_applications() else hit
+
+    def _stops_applications(self) -> bool:
+        if self.seen is None or not self.seen.is_full():
+            return False
+        leaves = self.looking.view.leaves_below(self.seen)
+        return any(app.pending and not app.running for leaf in leaves for app in leaf.apps.values())
+
+    def apps(self) -> int:
+        """Return how many applications are in it and below it."""
+        if self.seen is None:
+            return self.entry.apps
+        return sum(len(leaf.apps) for leaf in self.looking.view.leaves_below(self.seen))
+
+    def children(self) -> int:
+        """Return how many queues or applications are directly below it."""
+        return len(self.entry.children) + self.entry.apps
+
+    def below(self) -> list[str]:
+        """Return the paths of the queues directly below it."""
+        return sorted(child.config.path for child in self.entry.children.values())
+
+
+def _is_over(shape: Shape, name: str, room: int) -> bool:
+    amount = shape.resources[name]
+    return amount > 0 and amount > room
+
+
+# LISTS-5
+QUEUES: Final = Table[QueueRow](
+    (
+        Column("queue", TEXT, "its path", lambda row: row.config.path),
+        Column(
+            "parent",
+            maybe(TEXT),
+            "the path of its parent; null for the root",
+            lambda row: None if row.entry.parent is None else row.entry.parent.config.path,
+        ),
+        Column(
+            "leaf", BOOLEAN, "whether it has applications", lambda row: not row.config.is_parent
+        ),
+        Column(
+            "dynamic", BOOLEAN, "whether an application created it", lambda row: row.entry.dynamic
+        ),
+        Column(
+            "draining",
+            BOOLEAN,
+            "whether it admits no new applications",
+            lambda row: row.entry.draining,
+        ),
+        Column(
+            "allocated",
+            AMOUNTS,
+            "what its bound and waiting asks hold, in base units",
+            lambda row: row.allocated(),
+        ),
+        Column(
+            "pending",
+            AMOUNTS,
+            "what its pending asks ask for, in base units",
+            lambda row: row.pending(),
+        ),
+        Column(
+            "guaranteed",
+            AMOUNTS,
+            "its `guaranteed`, in base units",
+            lambda row: dict(row.config.guaranteed.amounts),
+        ),
+        Column(
+            "max",
+            AMOUNTS,
+            "its `max`, in base units; a type that it does not name has no limit",
+            lambda row: dict(row.config.max.amounts),
+        ),
+        Column(
+            "share",
+            RATIO,
+            "its fair share; an infinite one is `inf`",
+            lambda row: row.share(),
+        ),
+        Column(
+            "priority",
+            maybe(NUMBER),
+            "its `currentPriority`; null if it has none",
+            lambda row: None if row.seen is None else row.seen.priority,
+        ),
+        Column("offset", NUMBER, "its `priority.offset`", lambda row: row.config.settings.offset),
+        Column(
+            "fence",
+            BOOLEAN,
+            "whether its `priority.policy` is `fence`",
+            lambda row: row.config.settings.fence,
+        ),
+        Column(
+            "queue_priority",
+            NUMBER,
+            "its `queue.priority`",
+            lambda row: row.config.settings.queue_priority,
+        ),
+        Column(
+            "sort_policy",
+            word(SortPolicy),
+            "its `application.sort.policy`",
+            lambda row: row.config.settings.sort_policy.value,
+        ),
+        Column(
+            "sort_by_priority",
+            BOOLEAN,
+            "whether its `application.sort.priority` is `enabled`",
+            lambda row: row.config.settings.sort_by_priority,
+        ),
+        Column(
+            "blocking",
+            BOOLEAN,
+            "whether it keeps strict order",
+            lambda row: row.config.settings.blocking,
+        ),
+        Column(
+            "reclaimable",
+            BOOLEAN,
+            "whether others may reclaim from it",
+            lambda row: row.config.settings.reclaimable,
+        ),
+        Column(
+            "preemption_policy",
+            word(PreemptionPolicy),
+            "its `preemption.policy`",
+            lambda row: row.config.settings.preemption_policy.value,
+        ),
+        Column(
+            "overused",
+            BOOLEAN,
+            "whether it has pending asks and none of them fits its headroom",
+            lambda row: row.overused(),
+        ),
+        Column(
+            "hits",
+            TEXTS,
+            "which of its own limits keep pending asks out: types of its `max`, `maxapplications`",
+            lambda row: row.hits(),
+        ),
+        Column(
+            "children",
+            NUMBER,
+            "how many queues or applications are directly below it",
+            lambda row: row.children(),
+        ),
+        Column("apps", NUMBER, "how many applications it has", lambda row: row.apps()),
+        Column(
+            "running",
+            NUMBER,
+            "how many of them count for `maxapplications`",
+            lambda row: 0 if row.seen is None else row.seen.running,
+        ),
+        Column(
+            "max_applications",
+            NUMBER,
+            "its `maxapplications`; 0 means no limit",
+            lambda row: row.config.max_applications,
+        ),
+        Column(
+            "properties",
+            WORDS,
+            "its own properties, as written",
+            lambda row: dict(row.config.own_properties),
+        ),
+        Column(
+            "below",
+            TEXTS,
+            "the paths of the queues directly below it",
+            lambda row: row.below(),
+            single=True,
+        ),
+    )
+)
+"""The fields of queues."""
