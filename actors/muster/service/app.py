@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from muster.service.api import decisions, description, events, health, lists, logs
+from muster.service.api import decisions, description, events, health, lists, logs, metrics
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
 
@@ -24,6 +24,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *lists.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
+    *metrics.ENDPOINTS,
     *health.ENDPOINTS,
     description.endpoint_of(lambda: ENDPOINTS),
 )

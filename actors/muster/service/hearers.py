@@ -9,6 +9,7 @@ import attrs
 
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
+    from muster.service.metrics.counting import Counting
     from muster.service.streaming.tail import Tail
     from muster_core.decisions import Announced
     from muster_core.events import Event
@@ -22,10 +23,12 @@ class Hearers:
 
     Attributes:
         ledger: What was let in and decided, as far as lists need it.
+        counting: What is counted for the metrics.
         tail: The latest decisions.
     """
 
     ledger: Ledger
+    counting: Counting
     tail: Tail
 
     def hear(
@@ -39,6 +42,7 @@ class Hearers:
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
         yield from self.ledger.hear(number, at_us, first, events, announced)
+        yield from self.counting.hear(at_us, announced)
         yield from self.tail.hear(number, announced)
 
     def save(self) -> Steps[Sequence[bytes]]:

@@ -53,6 +53,7 @@ _REFUSALS: Final[Mapping[int, str]] = {
 _TAGS: Final[Mapping[str, str]] = {
     "events": "What clients tell the scheduler.",
     "decisions": "What the scheduler decides.",
+    "asks": "The work of asks.",
     "state": "What is there now: queues, applications, asks, gangs, nodes.",
     "config": "The configuration in force, and a new one.",
     "service": "The service itself.",
@@ -104,7 +105,10 @@ def document_of(endpoints: Iterable[Endpoint], *, secured: bool) -> Json:
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": _TAGS[name]} for name in dict.fromkeys(used)],
+        "tags": [
+            {"name": name, "description": _TAGS.get(name, f"About {name}.")}
+            for name in dict.fromkeys(used)
+        ],
         "paths": paths,
         "components": components,
     }

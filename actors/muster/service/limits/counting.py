@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster.service.limits.requests import Requests
 from muster.service.problems import Problem
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Usage:
         connections: The open connections.
         streams: The open streams.
         calls: The calls that wait for an answer of the scheduler.
+        requests: What is counted of requests.
     """
 
     limits: Limits
@@ -123,6 +125,7 @@ class Usage:
     connections: Slots
     streams: Slots
     calls: Slots
+    requests: Requests
 
     @classmethod
     def of(cls, limits: Limits) -> Usage:
@@ -134,6 +137,7 @@ class Usage:
             Slots("connections", limits.connections, refusals),
             Slots("streams", limits.streams, refusals),
             Slots("calls", limits.calls, refusals),
+            Requests(),
         )
 
     def refuse(self, limit: str, status: int, detail: str) -> Problem:
