@@ -134,7 +134,7 @@ def test_a_decision_of_the_future_is_refused(served: Served, accept: str) -> Non
         ("after=x", "after: 'x': must be a whole number"),
         ("limit=0", "limit: '0': must be a whole number from 1 to 100000"),
         ("kinds=bound,b", "kinds: 'bound,b': must be names out of assigned, "),
-        ("gang=A", "gang: 'A': 'A': 'A' is no RFC 1123 subdomain"),
+        ("gang=A", "gang: 'A': must be the name of a gang"),
         ("queue=", "queue: '': must not be empty"),
     ],
 )

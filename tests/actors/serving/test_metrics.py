@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import Metric as Family
-from prometheus_client.openmetrics.parser import (
-    text_string_to_metric_families as read_openmetrics,
-)
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
 from docs.rules import PROJECT
@@ -35,6 +33,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         )
         submit(running, {"op": "release", "app": "a", "ask": "k-0"})
         yield running
+
+
+def read_openmetrics(text: str) -> list[Family]:
+    found = openmetrics.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    return list(found)
 
 
 def submit(served: Served, *events: dict[str, object]) -> None:

@@ -60,7 +60,6 @@ _TAGS: Final[Mapping[str, str]] = {
 }
 
 _EXAMPLES: Final[Mapping[str, object]] = {
-    "after": 0,
     "app": "etl",
     "ask": "load-0",
     "gang": "default/train",
@@ -70,6 +69,11 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "node": "node-1",
     "path": "root.dev",
     "queue": "root.dev",
+}
+
+_EXAMPLES_BELOW: Final[Mapping[tuple[str, str], object]] = {
+    ("/api/v1/decisions", "after"): 0,
+    ("/api/v1/gangs", "name"): "default/train",
 }
 
 
@@ -135,7 +139,7 @@ def _operation(endpoint: Endpoint, *, secured: bool) -> Json:
         "x-muster-role": endpoint.role.name.lower(),
     }
     if endpoint.parameters:
-        made["parameters"] = [_parameter(one) for one in endpoint.parameters]
+        made["parameters"] = [_parameter(one, endpoint.path) for one in endpoint.parameters]
     if endpoint.body is not None:
         made["requestBody"] = _body(endpoint.body)
     made["responses"] = _responses(endpoint, secured=secured)
@@ -144,7 +148,7 @@ def _operation(endpoint: Endpoint, *, secured: bool) -> Json:
     return made
 
 
-def _parameter(parameter: Parameter) -> Json:
+def _parameter(parameter: Parameter, path: str) -> Json:
     schema = dict(parameter.kind.schema)
     if parameter.default is not None:
         default = parameter.default
@@ -158,7 +162,8 @@ def _parameter(parameter: Parameter) -> Json:
     }
     if schema.get("type") == "array":
         made["style"], made["explode"] = "form", False
-    example = _EXAMPLES.get(parameter.name)
+    top = path.partition("/{")[0]
+    example = _EXAMPLES_BELOW.get((top, parameter.name), _EXAMPLES.get(parameter.name))
     if example is not None and _fits(schema, example):
         made["example"] = example
     return made
