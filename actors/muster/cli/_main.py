@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "get": ("muster.cli._clients.get", "command"),
     "submit": ("muster.cli._clients.submit", "command"),
     "why": ("muster.cli._clients.why", "command"),
+    "logs": ("muster.cli._clients.logs", "command"),
     "cancel": ("muster.cli._clients.changes", "cancel"),
     "drain": ("muster.cli._clients.changes", "drain"),
     "decisions": ("muster.cli._clients.decisions", "command"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from muster.compare._comparison import Comparison
 from muster.compare._log import Logged, is_decision, read_decisions
+from muster.compare._map import Warned, as_map
 from muster.compare._one_feed import LeftOut, sides_of, sides_of_kept
 from muster.compare._readable import events_of
 from muster.compare._result import (
@@ -55,6 +56,8 @@ __all__ = [
     "Refusals",
     "Side",
     "Version",
+    "Warned",
+    "as_map",
     "events_of",
     "is_decision",
     "read_decisions",

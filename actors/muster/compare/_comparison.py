@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Final, final
@@ -73,8 +73,11 @@ class Comparison:
         """How many events were read, on the side that has read more."""
         return max(side.events for side in self._sides)
 
-    def run(self) -> Compared:
+    def run(self, *, look: Callable[[], None] | None = None) -> Compared:
         """Advance both sides to their end, until no timer is left.
+
+        Args:
+            look: Called at each instant; what it raises ends the comparison. None for nothing.
 
         Raises:
             FeedError: If a feed or a log cannot be read.
@@ -85,6 +88,8 @@ class Comparison:
             if not coming:
                 break
             self.at_us = min(coming)
+            if look is not None:
+                look()
             read = [side.events for side in self._sides]
             self._act([us == self.at_us for us in next_us])
             for number, side in enumerate(self._sides):

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable
 from typing import Final, final
 
 import attrs
 
 from muster.explain._history import Fate, History, Whereabouts
 from muster.explain._moment import Moment, RefusedSoFar, replay_until
-from muster.explain._remedies.case import Case
-from muster.explain._remedies.combined import combined_remedies
-from muster.explain._remedies.gangs import gang_remedies
-from muster.explain._remedies.nodes import node_remedies
-from muster.explain._remedies.orders import ask_remedies, order_remedies
-from muster.explain._remedies.quotas import quota_remedies
 from muster.explain._remedies.remedy import Remedy
-from muster.explain._remedies.user_limits import user_limit_remedies
-from muster.explain._trials import Trials
+from muster.explain._searching import Search, event_like
 from muster.feeds import FeedItem, KeptFeed, Refused
-from muster.replay import event_of
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.events import AddAsk
 from muster_core.reasons import Code, Explanation
@@ -100,20 +91,16 @@ def explain(
     event = _event(history, scheduler)
     if explanation is None or event is None or not search:
         return answer
-    trials = Trials(scheduler, moment.at_us, app, ask)
-    case = Case(scheduler, trials, event, explanation, moment.at_us)
-    remedies = tuple(_remedies(case))
-    return attrs.evolve(answer, remedies=remedies, trials=trials.made, exhausted=trials.exhausted)
+    found = Search(scheduler, event, explanation, moment.at_us)
+    remedies = tuple(found)
+    return attrs.evolve(answer, remedies=remedies, trials=found.made, exhausted=found.exhausted)
 
 
 def _event(history: History, scheduler: PlainScheduler) -> AddAsk | None:
     """Return the event that added the ask; one like it if it came before what is kept."""
     if history.event is not None:
         return history.event
-    key = scheduler.machine.registry.locate(history.app)
-    ask = None if key is None else scheduler.machine.view.apps[key].find(history.ask)
-    classes = scheduler.machine.registry.classes.facts()
-    return None if ask is None else event_of(history.app, ask, classes)
+    return event_like(scheduler, history.app, history.ask)
 
 
 def _later(history: History, moment: Moment) -> Whereabouts:
@@ -142,23 +129,6 @@ def _unread(history: History) -> str:
         place = f"event {item.index}" if item.line is None else f"line {item.line}"
         parts.append(f"{place} ({item.content.message})")
     return ", ".join(parts)
-
-
-def _remedies(case: Case) -> Iterator[Remedy]:
-    """Try all kinds of remedies; yield those that work."""
-    found = False
-    for remedy in chain(
-        order_remedies(case),
-        quota_remedies(case),
-        user_limit_remedies(case),
-        gang_remedies(case),
-        node_remedies(case),
-    ):
-        found = True
-        yield remedy
-    if not found:
-        yield from combined_remedies(case)
-    yield from ask_remedies(case)
 
 
 @final

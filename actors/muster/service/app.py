@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from muster.service.api import decisions, description, events, health, lists, logs, metrics
+from muster.service.api import (
+    config,
+    decisions,
+    description,
+    events,
+    health,
+    lists,
+    logs,
+    metrics,
+    why,
+)
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
+from muster.service.yunikorn.site import routes as yunikorn_routes
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,7 +32,9 @@ if TYPE_CHECKING:
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
+    *config.ENDPOINTS,
     *lists.ENDPOINTS,
+    *why.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
     *metrics.ENDPOINTS,
@@ -38,7 +51,8 @@ def make_app(service: Callable[[], Service]) -> Starlette:
         service: Returns the running service.
     """
     app = Starlette(
-        routes=routes_of(service, ENDPOINTS), exception_handlers={HTTPException: _refused}
+        routes=[*routes_of(service, ENDPOINTS), *yunikorn_routes(service)],
+        exception_handlers={HTTPException: _refused},
     )
     app.router.redirect_slashes = False
     return app

@@ -14,27 +14,32 @@ from muster._surface.binder import BIND_ATTEMPTS, BIND_TIMEOUT_S
 from muster._surface.open import open_parts, store_options
 from muster._surface.scheduler import Scheduler
 from muster.service.access.bearer import TokenAccess
-from muster.service.access.who import OpenAccess
+from muster.service.access.who import Access, OpenAccess
 from muster.service.app import make_app
 from muster.service.front.addresses import Address, bind_all
-from muster.service.front.door import Door
+from muster.service.front.door import Door, never
 from muster.service.front.hosts import Hosts
 from muster.service.front.server import Server
 from muster.service.front.tls import Certificate
 from muster.service.health import Health
 from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
+from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
 from muster.service.local.opening import open_local, running_local, serve_jobs
 from muster.service.metrics.metrics import Metrics
+from muster.service.roll import Roll
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
 from muster.service.state import Service
 from muster.service.streaming.broadcast import Broadcast
+from muster.service.yunikorn.site import make_site, may_come_from_anywhere
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from muster._surface.open import Parts
     from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
@@ -80,18 +85,21 @@ async def serve(
     failure: Exception | None = None
     tls = None if running.certificate is None else running.certificate.context
     scheme = "http" if tls is None else "https"
-    bound = bind_all([Address.read(one) for one in options.listen], protected=bool(options.tokens))
+    own = [Address.read(one) for one in options.listen]
+    others = [] if options.yunikorn_listen is None else [Address.read(options.yunikorn_listen)]
+    bound = bind_all([*own, *others], protected=bool(options.tokens))
     async with trio.open_nursery() as nursery:
-        fronts = [(one, running.door) for one in bound]
+        # REST-25
+        fronts = [(one, running.door if one.address in own else running.site) for one in bound]
         await nursery.start(running.server.run, fronts, tls)
         running.urls = [one.url(scheme) for one in bound]
         listening(running.urls)
         try:
             await running.run()
         except Exception as error:  # noqa: BLE001 - raised below, and not in a group
-            failure = error
-            if isinstance(error, (StoreError, BrokenSchedulerError)):
-                await running.fail(error)
+            failure = _alone(error)
+            if isinstance(failure, (StoreError, BrokenSchedulerError)):
+                await running.fail(failure)
         await running.server.drain(0)
     if failure is not None:
         try:
@@ -119,16 +127,27 @@ class _Running:
         )
         self.usage = Usage.of(options.limits)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
+        self.roll = Roll()
         self.health = Health()
         self.server = Server(self.usage)
         hosts = Hosts([*options.hosts, *_names(options.listen)])
-        self.door = Door(make_app(self._service_now), hosts, self.usage, self.health)
+        self.door = self._door(make_app(self._service_now), hosts)
+        self.site = self._door(make_site(self._service_now, options.yunikorn_ui), hosts)
         self._ends = ends
         self._rereads = rereads
         self._service: Service | None = None
         self._waiting: Callable[[], int]
         #: The addresses that are listened on.
         self.urls: Sequence[str] = ()
+
+    def _end_without(self, access: Access) -> int:
+        """End the answers under way to those who have no token any more; return how many."""
+        return self.door.end_without(access) + self.site.end_without(access)
+
+    def _door(self, app: ASGIApp, hosts: Hosts) -> Door:
+        """Return the door before an application."""
+        allows = may_come_from_anywhere if self.options.cors else never
+        return Door(app, hosts, self.usage, self.health, allows)
 
     def _service_now(self) -> Service:
         assert self._service is not None, "a request that came through before the state was loaded"
@@ -177,7 +196,7 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(ledger, metrics.counting, self.broadcast.tail),
+                companion=Hearers(ledger, metrics.counting, self.broadcast.tail, self.roll),
                 meter=metrics.meter,
             ) as parts,
         ):
@@ -189,7 +208,11 @@ class _Running:
             )
             if local is not None:
                 serve_jobs(local, service, self.urls[0])
-            async with self.broadcast.running(self._ends), running_local(local, service):
+            async with (
+                following(ledger, parts.client, self._ends),
+                self.broadcast.running(self._ends),
+                running_local(local, service),
+            ):
                 await self._work(service)
 
     def _service_of(
@@ -204,6 +227,7 @@ class _Running:
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
             client=parts.client,
             ledger=ledger,
+            roll=self.roll,
             access=self.access,
             options=self.options,
             usage=self.usage,
@@ -221,7 +245,7 @@ class _Running:
         self.health.answered(service.ledger.batch)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
-        reloader = Reloader(service, self.access, self.certificate, self.door.end_without)
+        reloader = Reloader(service, self.access, self.certificate, self._end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
             nursery.start_soon(
@@ -245,6 +269,13 @@ class _Running:
         self.health.is_ending = True
         self.broadcast.tail.close()
         await self.server.drain(_FAILED_S)
+
+
+def _alone(error: Exception) -> Exception:
+    """Return an exception without the groups that nurseries have put it into."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _names(listen: Sequence[str]) -> list[str]:

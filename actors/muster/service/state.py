@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, final
 
 import attrs
 
-from muster._runtime.clients.calls import Inspect
+from muster._runtime.clients.calls import Inspect, TakeFacts
 from muster._runtime.clock import WallClock
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from muster.service.local.binder import LocalBinder
     from muster.service.metrics.metrics import Metrics
     from muster.service.options import ServeOptions
+    from muster.service.roll import Roll
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.facts import Facts
     from muster_core.structures.steps import Steps
 
 T = TypeVar("T")
@@ -38,6 +40,7 @@ class Service:
         scheduler: The scheduler.
         client: Sends calls to the scheduler.
         ledger: What was let in and decided, as far as lists need it.
+        roll: All asks in the order in which they were added.
         access: Who may do what.
         options: What the service was started with.
         usage: All limits, with what is in use and what was refused.
@@ -53,6 +56,7 @@ class Service:
     scheduler: Scheduler
     client: Client
     ledger: Ledger
+    roll: Roll
     access: Access
     options: ServeOptions
     usage: Usage
@@ -97,6 +101,16 @@ class Service:
     def now_us(self) -> int:
         """Return the present instant of the machine's clock, in microseconds since the origin."""
         return WallClock.now_us() - self.origin_us
+
+    async def facts(self) -> Facts:
+        """Return the whole state between two batches, as values that never change.
+
+        Raises:
+            Problem: 503 if too many calls wait already.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        call = TakeFacts()
+        return await self.call(call, call.answer)
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""

@@ -23,7 +23,7 @@ from muster_core.coordinator.instants import pass_time
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.gang import GangMachine
 from muster_core.owners.queue import QueueMachine
-from muster_core.structures.steps import all_at_once
+from muster_core.structures.steps import all_at_once, freed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from muster_core.admission.routes import AnyRoute
     from muster_core.coordinator.epoch import Closing
     from muster_core.owners.messages.queues import QueueReport
+    from muster_core.structures.steps import Steps
     from muster_core.values.configuration.partition import Configuration
     from muster_core.values.decisions import Announced
     from muster_core.values.events import Event
@@ -104,6 +105,11 @@ class PlainScheduler:
         else:
             self._deliver(self._machine.enter(event, index, line))
 
+    def hear(self) -> None:
+        """Bring the effects of the events so far into the view, within a batch."""
+        if self._open:
+            self._hear()
+
     def settle(self, at_us: int | None = None) -> None:
         """Close the batch and run its rounds.
 
@@ -127,6 +133,12 @@ class PlainScheduler:
         """
         self._end()
         self._run_timers(until_us)
+
+    def free(self) -> Steps[None]:
+        """Free the memory in pieces; nothing may follow."""
+        for owners in (self._apps, self._queues, self._gangs):
+            yield from freed(owners)
+        yield from self._machine.free()
 
     # Reading, between two batches
 

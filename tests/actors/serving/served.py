@@ -9,7 +9,8 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import Empty, Queue
 from types import TracebackType
@@ -32,6 +33,13 @@ partitions:
 """
 
 
+def until(is_so: Callable[[], bool]) -> None:
+    """Ask again and again until something is so."""
+    began = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - began < PATIENCE_S, "it has never come about"
+
+
 @final
 class Served:
     """A running ``muster serve``, as a context manager.
@@ -43,6 +51,7 @@ class Served:
         listen: Where it listens.
         environment: Further environment variables.
         verify: The file of the certificate authority for TLS, or None.
+        prefix: A program with arguments that becomes the command.
         until_ready: Whether to wait until it answers requests.
 
     Attributes:
@@ -59,8 +68,18 @@ class Served:
         environment: Mapping[str, str] | None = None,
         verify: str | None = None,
         until_ready: bool = True,
+        prefix: Sequence[str] = (),
     ) -> None:
-        command = [sys.executable, "-X", "faulthandler", "-m", "muster", "serve", *arguments]
+        command = [
+            *prefix,
+            sys.executable,
+            "-X",
+            "faulthandler",
+            "-m",
+            "muster",
+            "serve",
+            *arguments,
+        ]
         for address in listen:
             command += ["--listen", address]
         if config is not None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trio.lowlevel import RaiseCancelT
 
     from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.facts import Facts
     from muster_core.structures.steps import Steps
 
 A = TypeVar("A")
@@ -230,6 +231,14 @@ class Inspect(Generic[A]):
 
 @final
 @attrs.frozen(eq=False)
+class TakeFacts:
+    """Return the facts of a checkpoint, from which a copy of the state can be made."""
+
+    answer: Answer[Facts] = attrs.field(factory=Answer["Facts"])
+
+
+@final
+@attrs.frozen(eq=False)
 class ListAsks:
     """Return the asks that are in a place, and belong to a queue or an application.
 
@@ -257,10 +266,21 @@ class TakeCheckpoint:
 Changing = Enter | EndAllocation | WithdrawAsk | SettleNow
 """The calls that may have events; their answers come with those of their batch."""
 
-READINGS: Final = (TrackAsk, TrackGang, ListAsks, Survey, Why, LookInto, Inspect, TakeCheckpoint)
+READINGS: Final = (
+    TrackAsk,
+    TrackGang,
+    ListAsks,
+    Survey,
+    Why,
+    LookInto,
+    Inspect,
+    TakeFacts,
+    TakeCheckpoint,
+)
 
 Reading: TypeAlias = (
-    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeCheckpoint"
+    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts "
+    "| TakeCheckpoint"
 )
 """The calls that read the state when everything before them is announced."""
 

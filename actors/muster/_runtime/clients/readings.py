@@ -9,6 +9,7 @@ from muster._runtime.clients.calls import (
     ListAsks,
     LookInto,
     Survey,
+    TakeFacts,
     TrackAsk,
     TrackGang,
     Why,
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from muster._runtime.clients.tracking import Tracker
     from muster._runtime.pace import Pace
 
-Looking: TypeAlias = "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any]"
+Looking: TypeAlias = (
+    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts"
+)
 """The calls that only look at the state."""
 
 
@@ -48,6 +51,8 @@ class Readings:
                 call.answer.give(self._batches.explain(call.app, call.ask))
             case LookInto():
                 call.answer.give(await self._batches.examine(call.examiner))
+            case TakeFacts():
+                call.answer.give(await self._batches.facts())
             case Inspect():
                 await self._inspect(call)
             case TrackAsk() | TrackGang() | ListAsks():

@@ -75,6 +75,5 @@ def _matching(server: Server, kind: str, typed: str) -> list[str]:
 
 
 def _name(kind: str, item: dict[str, Any]) -> str:
-    if kind == "queues":
-        return str(item["path"])
-    return f"{item['app']}/{item['name']}" if kind == "asks" else str(item["name"])
+    name = str(item[kind.removesuffix("s")])
+    return f"{item['app']}/{name}" if kind == "asks" else name

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Final, final
 from urllib.parse import quote
 
 import attrs
-import click
 
 from muster.cli._clients.options import Unusable
 from muster.cli._clients.output import (
     Field,
-    Form,
     Item,
     amounts,
     amounts_text,
     name,
     number,
     print_fields,
-    print_items,
     printable,
     shown,
 )
+from muster.cli._progress import clock
 
 
 @final
@@ -98,38 +97,66 @@ def _describe(item: Item) -> None:
 
 
 def _ask_name(item: Item) -> str:
-    return printable(f"{item.get('app')}/{item.get('name', item.get('ask'))}")
+    return printable(f"{item.get('app')}/{item.get('ask')}")
 
 
-def _describe_app(item: Item) -> None:
-    asks = item.get("asks")
-    rest = {
-        key: value for key, value in item.items() if key != "asks" or not isinstance(asks, list)
-    }
-    print_fields(_fields_of(rest, {}))
-    if isinstance(asks, list) and asks:
-        click.echo()
-        print_items(asks, ASKS.fields, Form.TABLE)
+def _counts(item: Item) -> str:
+    """Return how many asks there are in each place."""
+    found = item.get("asks")
+    if not isinstance(found, Mapping):
+        return ""
+    return ", ".join(f"{count:,} {place}" for place, count in found.items() if count)
+
+
+def _counts_of_members(item: Item) -> str:
+    found = item.get("members")
+    if not isinstance(found, Mapping):
+        return ""
+    return ", ".join(f"{_length(who):,} {place}" for place, who in found.items() if who)
+
+
+def _length(found: object) -> int:
+    return len(found) if isinstance(found, Sized) else int(str(found))
+
+
+def _defined(item: Item, field: str) -> str:
+    found = item.get("definition")
+    return shown(found.get(field)) if isinstance(found, Mapping) else ""
+
+
+def _command(item: Item) -> str:
+    found = item.get("command")
+    return shlex.join(found) if isinstance(found, list) else shown(found)
+
+
+def _instant(at: object) -> str:
+    """Return an instant since the origin of time as people read it."""
+    return clock(at) if isinstance(at, (int, float)) else shown(at)
+
+
+def _left(seconds: object) -> str:
+    return clock(seconds) if isinstance(seconds, (int, float)) else ""
 
 
 QUEUES: Final = Kind(
     "queues",
     "queue",
     (
-        name("queue", "path"),
+        name("queue", "queue"),
         number("priority", "priority"),
         amounts("allocated", "allocated"),
         amounts("guaranteed", "guaranteed"),
         amounts("max", "max"),
         amounts("pending", "pending"),
-        number("running apps", "running_apps"),
+        number("running", "running"),
         number("draining", "draining"),
         number("share", "share", wide=True),
         number("overused", "overused", wide=True),
+        name("hits", "hits", wide=True),
         number("dynamic", "dynamic", wide=True),
         number("fence", "fence", wide=True),
         number("offset", "offset", wide=True),
-        name("sort", "sort_policy", wide=True),
+        name("sort policy", "sort_policy", wide=True),
     ),
     _describe,
 )
@@ -137,17 +164,18 @@ APPS: Final = Kind(
     "apps",
     "app",
     (
-        name("app", "name"),
+        name("app", "app"),
         name("queue", "queue"),
         name("state", "state"),
         name("user", "user"),
         number("priority", "priority"),
-        amounts("used", "used"),
-        amounts("pending", "pending_resources"),
+        Field("asks", _counts, folds=True),
+        amounts("allocated", "allocated"),
+        amounts("pending", "pending"),
         name("groups", "groups", wide=True),
-        name("came", "came", wide=True),
+        Field("came", lambda item: _instant(item.get("came")), wide=True),
     ),
-    _describe_app,
+    _describe,
 )
 ASKS: Final = Kind(
     "asks",
@@ -160,10 +188,11 @@ ASKS: Final = Kind(
         amounts("resources", "resources"),
         name("node", "node"),
         name("reason", "reason"),
+        name("user", "user", wide=True),
         name("gang", "gang", wide=True),
-        name("came", "came", wide=True),
-        name("bound", "bound", wide=True),
-        name("command", "command", wide=True),
+        Field("came", lambda item: _instant(item.get("came")), wide=True),
+        Field("bound", lambda item: _instant(item.get("bound")), wide=True),
+        Field("command", _command, wide=True, folds=True),
     ),
     _describe,
 )
@@ -171,15 +200,14 @@ GANGS: Final = Kind(
     "gangs",
     "gang",
     (
-        name("gang", "name"),
-        name("mode", "mode"),
-        number("min member", "min_member"),
+        name("gang", "gang"),
+        Field("mode", lambda item: _defined(item, "mode")),
+        Field("min member", lambda item: _defined(item, "min_member")),
         number("satisfied", "satisfied"),
         number("timed out", "timed_out"),
-        number("bound", "bound_count"),
-        number("waiting", "waiting_count"),
-        number("pending", "pending_count"),
-        name("waiting since", "waiting_since", wide=True),
+        Field("members", _counts_of_members, folds=True),
+        number("missing", "missing"),
+        Field("time left", lambda item: _left(item.get("left")), wide=True),
     ),
     _describe,
 )
@@ -187,12 +215,12 @@ NODES: Final = Kind(
     "nodes",
     "node",
     (
-        name("node", "name"),
+        name("node", "node"),
         number("schedulable", "schedulable"),
         amounts("used", "used"),
         amounts("capacity", "capacity"),
-        number("asks", "asks"),
-        name("attributes", "attributes", wide=True),
+        number("asks", "count"),
+        Field("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),
     ),
     _describe,
 )

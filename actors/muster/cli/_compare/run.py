@@ -12,7 +12,6 @@ from typing import Final, final
 import attrs
 import click
 
-from muster.cli._compare.map import Warned, as_map
 from muster.cli._compare.refused import tell_refused
 from muster.cli._compare.text import print_compared
 from muster.cli._configurations import read_configuration_text
@@ -38,6 +37,8 @@ from muster.compare import (
     FeedSide,
     LeftOut,
     LogSide,
+    Warned,
+    as_map,
     events_of,
     is_decision,
     read_decisions,

@@ -22,9 +22,9 @@ from muster.cli._options import (
 )
 from muster.cli._sources import Instant, as_time, opened_at
 from muster.explain import Answer, Fate, Hold, Overview, RefusedSoFar, explain, explain_all
+from muster.explain._maps import explanation_map, remedy_map
 from muster.feeds import FeedError
 from muster_core.decisions import seconds
-from muster_core.reasons import Explanation
 
 
 @final
@@ -186,18 +186,8 @@ def _answer_map(answer: Answer) -> dict[str, object]:
         if where.ended_by is None
         else {"index": where.ended_by.index, "line": where.ended_by.line},
         "before": None if where.before is None else _hold_map(where.before),
-        **_reasons_map(answer.explanation),
-        "remedies": [
-            {
-                "kind": remedy.kind.value,
-                "text": remedy.text,
-                "node": remedy.node,
-                "smallest": None if remedy.smallest is None else dict(remedy.smallest),
-                "evicted": [*remedy.evicted],
-                "events": [dict(event) for event in remedy.events],
-            }
-            for remedy in answer.remedies
-        ],
+        **explanation_map(answer.explanation),
+        "remedies": [remedy_map(remedy) for remedy in answer.remedies],
         "trials": answer.trials,
         "exhausted": answer.exhausted,
     }
@@ -211,32 +201,6 @@ def _hold_map(hold: Hold) -> dict[str, object]:
         "waiting": hold.waiting,
         "reason": hold.reason.value,
         "message": hold.message,
-    }
-
-
-def _reasons_map(explanation: Explanation | None) -> dict[str, object]:
-    if explanation is None:
-        return {"reasons": [], "first": None, "levels": []}
-    return {
-        "reasons": [
-            {
-                "code": reason.code.value,
-                "message": reason.message,
-                "facts": dict(reason.facts),
-                "rules": list(reason.code.rules),
-            }
-            for reason in explanation.reasons
-        ],
-        "first": explanation.first,
-        "levels": [
-            {
-                "at": level.at,
-                "own": level.own,
-                "other": level.other,
-                "keys": [attrs.asdict(key) for key in level.keys],
-            }
-            for level in explanation.levels
-        ],
     }
 
 

@@ -1,4 +1,1 @@
-"""Commands that run on this machine: the options of ``muster serve`` for them, and their output.
-
-``muster serve`` and the main command use it; it knows nothing of what they do besides.
-"""
+"""The options of ``muster serve`` about commands that run on its machine; it knows no others."""

@@ -49,6 +49,10 @@ EVERYBODY: Final = Who("", Role.ADMIN)
 """Everybody who reaches a service without tokens."""
 
 
+NOBODY: Final = Who("", Role.ANYONE)
+"""Whoever asks for what anyone may have; a token that they send is not looked at."""
+
+
 class Access(Protocol):
     """Knows who sends a request."""
 

@@ -11,13 +11,14 @@ from starlette.responses import Response
 from muster._runtime.clients.calls import RequestKey
 from muster.service.access.who import Role
 from muster.service.encoding import as_json
-from muster.service.endpoints.kinds import Kind, header
+from muster.service.endpoints.kinds import FLAG, Kind, header, query
 from muster.service.endpoints.table import Answer, Asked, Body, Endpoint, json_response
 from muster.service.input.bodies import body_of, media_of
 from muster.service.input.making import made_events
 from muster.service.input.rights import guard_of, user_of
 from muster.service.input.submitting import Outcome, results_of, submit
-from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, Bounds, raw_events
+from muster.service.input.trying import try_events
+from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, raw_events
 
 if TYPE_CHECKING:
     from muster.service.endpoints.kinds import Schema
@@ -54,19 +55,44 @@ def _key(written: str) -> str:
 
 KEY: Final = Kind({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}, _key)
 
-SUBMITTED: Final[Schema] = {"type": "array", "items": _RESULT}
+_RESULTS: Final[Schema] = {"type": "array", "items": _RESULT}
+
+_TRIED: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "results": _RESULTS,
+        "decisions": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "the decisions that would follow, as lines of the decision log",
+        },
+    },
+    "required": ["results", "decisions"],
+}
+
+SUBMITTED: Final[Schema] = {"oneOf": [_RESULTS, _TRIED]}
 
 
 async def _submit(asked: Asked) -> Response:
-    request, limits = asked.request, asked.service.options.limits
-    media = media_of(request, MEDIA, JSON)
-    body = await body_of(request, limits.body_bytes)
+    media = media_of(asked.request, MEDIA, JSON)
+    body = await body_of(asked.request)
     pace = asked.service.client.pace
-    raws = await pace.take(raw_events(body, media, Bounds(limits.events, limits.nesting)))
+    raws = await pace.take(raw_events(body, media, asked.service.usage))
     made = await pace.take(made_events(raws, asked.who))
+    if asked.value("dry_run", bool):
+        return await _tried(asked, made)
     outcome, headers = await _outcome(asked, made, b"%b\0%b" % (media.encode(), body))
     results = await pace.take(results_of(made, outcome.errors))
     return _answered(asked, outcome, results, headers)
+
+
+async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
+    """Return what events would lead to; nothing changes, and no key is kept."""
+    service = asked.service
+    events = [one for one in made if not isinstance(one, str)]
+    tried = await try_events(service, events, guard_of(asked.who))
+    results = await service.client.pace.take(results_of(made, tried.errors))
+    return json_response({"results": results, "decisions": tried.decisions})
 
 
 # INPUT-6, INPUT-7
@@ -77,14 +103,14 @@ async def _outcome(
     service, guard = asked.service, guard_of(asked.who)
     key = asked.maybe("Idempotency-Key", str)
     if key is None:
-        return await submit(service.client, made, guard=guard), {}
+        return await submit(service, made, guard=guard), {}
     request = RequestKey(user_of(asked.who), key, sha256(content).digest())
     repeats = service.intake.repeats
     with repeats.under_way(request):
         outcome = await repeats.outcome_of(request, service.now_us())
         if outcome is not None:
             return outcome, {"Idempotency-Replayed": "true"}
-        outcome = await submit(service.client, made, guard=guard, request=request)
+        outcome = await submit(service, made, guard=guard, request=request)
         repeats.keep(request, service.now_us(), outcome)
         return outcome, {}
 
@@ -109,6 +135,12 @@ ENDPOINTS: Final = (
         Role.SUBMITTER,
         _submit,
         parameters=(
+            query(
+                "dry_run",
+                FLAG,
+                "only answer what would be refused and which decisions would follow",
+                default=False,
+            ),
             header(
                 "Idempotency-Key",
                 KEY,
@@ -130,7 +162,9 @@ ENDPOINTS: Final = (
             },
         ),
         answers={
-            200: Answer("What became of each event, in order.", SUBMITTED),
+            200: Answer(
+                "What became of each event, in order; of a dry run also the decisions.", SUBMITTED
+            ),
             400: Answer("The body cannot be read; nothing was let in."),
             409: Answer("A request with this key is under way."),
             413: Answer("The body is beyond a limit; nothing was let in."),

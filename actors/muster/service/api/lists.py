@@ -25,13 +25,14 @@ from muster.service.endpoints.table import (
     not_found,
 )
 from muster.service.reading.apps import APPS, AppFilter, AppRow, row_of_app, select_apps
-from muster.service.reading.asks import ASKS, AskFilter, AskRow, row_of_ask, select_asks
+from muster.service.reading.asks import ASKS, AskRow, row_of_ask
 from muster.service.reading.cursors import cursor, cursors
 from muster.service.reading.gangs import GANGS, GangRow
 from muster.service.reading.looking import Looking, seen
 from muster.service.reading.nodes import NODES, NodeRow
 from muster.service.reading.pages import Page, names_behind, page_of
 from muster.service.reading.queues import QUEUES, QueueRow
+from muster.service.reading.selecting import AskFilter, select_asks
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState
@@ -88,7 +89,8 @@ def _list_answer(table: Table[Any]) -> Answer:
     return Answer("A page.", _object(properties))
 
 
-def _single_answer(table: Table[Any]) -> Answer:
+def single_answer(table: Table[Any]) -> Answer:
+    """Return the answer with a single item."""
     return Answer("The item.", _object({**_HEADING, "item": table.schema(single=True)}))
 
 
@@ -390,7 +392,7 @@ def _single(
         Role.READER,
         handler,
         (*parameters, _fields(table, single=True)),
-        answers={200: _single_answer(table), 404: _UNKNOWN},
+        answers={200: single_answer(table), 404: _UNKNOWN},
     )
 
 

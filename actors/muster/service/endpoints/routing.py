@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
-from muster.service.access.who import WHO
+from muster.service.access.who import NOBODY, WHO, Role
 from muster.service.endpoints.table import Asked, Endpoint
 from muster.service.limits.requests import ROUTE
 from muster.service.problems import Problem
@@ -63,7 +63,8 @@ async def answered(service: Service, endpoint: Endpoint, request: Request) -> Re
     """Return the response of an end point, whatever happens."""
     # ACCESS-3
     try:
-        who = request.scope[WHO] = service.access.who(request)
+        anyone = endpoint.role is Role.ANYONE
+        who = request.scope[WHO] = NOBODY if anyone else service.access.who(request)
         if who.role < endpoint.role:
             needed = endpoint.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"
@@ -71,6 +72,7 @@ async def answered(service: Service, endpoint: Endpoint, request: Request) -> Re
         values = _values(endpoint, request)
         return await endpoint.handler(Asked(service, request, who, values))
     except Problem as problem:
+        service.usage.refusals.note(problem)
         return problem.response()
     except MusterError as error:
         return problem_of(error).response()
@@ -108,7 +110,10 @@ def problem_of(error: MusterError) -> Problem:
         case EventError():
             return Problem(422, str(error))
         case ConfigError():
-            found = [{"line": one.line, "message": str(one)} for one in error.problems]
+            found = [
+                {"line": one.line, "path": one.path, "message": one.message}
+                for one in error.problems
+            ]
             return Problem(422, "the configuration is refused", problems=found)
         case ClosedSchedulerError() | StoreError() | BrokenSchedulerError():
             return Problem(503, str(error), headers={"Retry-After": "5"})

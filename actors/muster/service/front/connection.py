@@ -141,7 +141,7 @@ class Connection:
                     await self._stream.do_handshake()
             await self._answer()
         except trio.TooSlowError:
-            self._usage.refusals.count("head_time")
+            self._usage.refusals.count("head_s")
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # The client has gone, or speaks no TLS.
         finally:
@@ -213,13 +213,13 @@ class Connection:
         if self._head_began:
             await self._protocol.refuse(408)
         else:
-            self._usage.refusals.count("idle_time")
+            self._usage.refusals.count("idle_s")
 
     def _refused(self, status: int) -> None:
         if status == 431:
-            self._usage.refusals.count("head")
+            self._usage.refusals.count("head_bytes")
         elif status == 408:
-            self._usage.refusals.count("head_time")
+            self._usage.refusals.count("head_s")
         told = _TOLD.get(status, "refused")
         fields = {"what": "request", "status": status, "address": self.address}
         _LOG.info("- - %d %s %s", status, told, self.address, extra={"fields": fields})
@@ -260,7 +260,7 @@ class Connection:
                         await self._stream.send_all(data[at : at + _PIECE_BYTES])
                 return
             except trio.TooSlowError:
-                self._usage.refusals.count("write_time")
+                self._usage.refusals.count("write_s")
                 _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass

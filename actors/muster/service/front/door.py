@@ -13,7 +13,7 @@ from starlette.datastructures import MutableHeaders
 from muster.service.access.who import WHO
 from muster.service.api.health import response_about
 from muster.service.front.connection import address_of
-from muster.service.limits.counting import RETRY_AFTER_S
+from muster.service.limits.counting import RETRY_AFTER_S, too_much
 from muster.service.problems import Problem
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ AllowsOrigin = Callable[["Scope"], bool]
 """Whether other web sites may send a request."""
 
 
+def never(scope: Scope) -> bool:
+    """Return that no other web site may send a request."""
+    del scope
+    return False
+
+
 @final
 class Door:
     """Checks and logs all requests.
@@ -52,7 +58,7 @@ class Door:
         hosts: Hosts,
         usage: Usage,
         health: Health,
-        allows_origin: AllowsOrigin = lambda _: False,
+        allows_origin: AllowsOrigin = never,
     ) -> None:
         self.app = app
         self.usage = usage
@@ -94,6 +100,7 @@ class Door:
         """Return the response of a request that does not come through, or None."""
         problem = self._problem(scope)
         if problem is not None:
+            self.usage.refusals.note(problem)
             return problem.response()
         if self._health.is_ready and not scope["state"].get("spare"):
             return None
@@ -111,7 +118,7 @@ class Door:
         limits = self.usage.limits
         if _head_bytes(scope) > limits.head_bytes:
             told = f"the head of the request has more than {limits.head_bytes} bytes"
-            return self.usage.refuse("head", 431, told)
+            return too_much("head_bytes", limits.head_bytes, 431, told)
         length = _length(scope)
         if length is not None and length > limits.body_bytes:
             return self.too_long()
@@ -119,9 +126,9 @@ class Door:
 
     # ACCESS-11
     def too_long(self) -> Problem:
-        """Return the refusal of a body that is too long; it is counted."""
-        told = f"the body has more than {self.usage.limits.body_bytes} bytes"
-        return self.usage.refuse("body", 413, told)
+        """Return the refusal of a body that is too long."""
+        most = self.usage.limits.body_bytes
+        return too_much("body_bytes", most, 413, f"the body is longer than {most} bytes")
 
     # ACCESS-18
     def _not_now(self, scope: Scope) -> Problem:
@@ -161,9 +168,10 @@ class _Exchange:
             app: ASGIApp = self._door.app if response is None else response
             with self._scope_of_app:
                 await app(scope, self.receive, self.send)
-        except Problem as problem:
+        except Problem as refused:
+            self._door.usage.refusals.note(refused)
             if self._status is None:
-                await problem.response()(scope, self.receive, self.send)
+                await refused.response()(scope, self.receive, self.send)
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
             if self._status is None:
@@ -200,8 +208,9 @@ class _Exchange:
         with trio.move_on_at(self._due):
             message = await self._receive()
         if message is None:
-            told = f"the body did not arrive within {usage.limits.body_s:g} s"
-            raise usage.refuse("body_time", 408, told)
+            most_s = usage.limits.body_s
+            told = f"the body did not arrive within {most_s:g} s"
+            raise too_much("body_s", most_s, 408, told)
         self._note(message)
         if self._body_bytes > usage.limits.body_bytes:
             raise self._door.too_long()
@@ -225,7 +234,8 @@ class _Exchange:
             headers = MutableHeaders(scope=message)
             headers.setdefault("cache-control", "no-store")
             headers.setdefault("x-content-type-options", "nosniff")
-            if not self._is_whole or self._door.is_ending:
+            is_last = self._door.is_ending or self._scope["state"].get("spare")
+            if is_last or not self._is_whole:
                 headers["connection"] = "close"
         elif message["type"] == "http.response.body":
             self._sent_bytes += len(message.get("body", b""))

@@ -102,7 +102,8 @@ class Server:
         slots = self._usage.connections
         try:
             slots.take()
-        except Problem:
+        except Problem as problem:
+            self._usage.refusals.note(problem)
             if self._spare < _SPARE:
                 self._spare += 1
                 try:

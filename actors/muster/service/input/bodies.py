@@ -1,9 +1,11 @@
-"""The body of a request: its bytes within the limit, and its media type."""
+"""The body of a request, and its media type. The door holds the limit of its length."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
 
 from muster.service.problems import Problem
 
@@ -11,32 +13,16 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-async def body_of(request: Request, most: int) -> bytes:
+async def body_of(request: Request) -> bytes:
     """Return the body of a request.
 
-    Args:
-        request: The request.
-        most: The most bytes that it may have.
-
     Raises:
-        Problem: 413 if it is longer.
+        Problem: 400 if the client goes away before it has sent the whole of it.
     """
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > most:
-        raise too_long(most)
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise too_long(most)
-        parts.append(part)
-    return b"".join(parts)
-
-
-def too_long(most: int) -> Problem:
-    """Return the problem of a body that is too long."""
-    return Problem(413, f"the body is longer than {most} bytes", limit="body_bytes", most=most)
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise Problem(400, "the connection ended within the body") from None
 
 
 # INPUT-1

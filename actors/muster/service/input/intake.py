@@ -8,6 +8,7 @@ from typing import final
 import attrs
 
 from muster.service.input.repeats import Repeats
+from muster.service.input.trying import OneAtATime
 
 
 @final
@@ -17,9 +18,13 @@ class Intake:
 
     Attributes:
         repeats: The requests that may be repeated.
+        dry_runs: Lets one dry run after the other go on.
+        comparisons: Likewise, for comparisons with the kept history.
     """
 
     repeats: Repeats
+    dry_runs: OneAtATime
+    comparisons: OneAtATime
 
 
 def open_intake(state: Path | None) -> Intake:
@@ -28,4 +33,4 @@ def open_intake(state: Path | None) -> Intake:
     Args:
         state: The state directory, or None without one.
     """
-    return Intake(Repeats(state))
+    return Intake(Repeats(state), OneAtATime("a dry run"), OneAtATime("a comparison"))

@@ -12,7 +12,7 @@ from muster_core.events import AddAsk, Event
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Entered, Guard, RequestKey
-    from muster._runtime.clients.client import Client
+    from muster.service.state import Service
     from muster_core.structures.steps import Steps
 
 
@@ -40,7 +40,7 @@ class Outcome:
 
 # INPUT-4
 async def submit(
-    client: Client,
+    service: Service,
     made: Sequence[Event | str],
     *,
     guard: Guard | None = None,
@@ -49,19 +49,20 @@ async def submit(
     """Let events in together, without those that are invalid.
 
     Args:
-        client: Sends them to the scheduler.
+        service: The service.
         made: The events, or why they are none.
         guard: Judges which of them are let in, or None.
         request: The key of the request, or None.
 
     Raises:
+        Problem: 503 if too many calls wait already.
         ClosedSchedulerError: If the scheduler is closed.
     """
     events = [one for one in made if not isinstance(one, str)]
     if not events:
         return Outcome()
     call = Enter(events, request=request, guard=guard)
-    entered: Entered = await client.call(call, call.answer)
+    entered: Entered = await service.call(call, call.answer)
     # Nothing is awaited from here on, so that a request that was let in is remembered.
     errors = {index: str(one) for index, one in enumerate(entered.refusals) if one is not None}
     return Outcome(entered.batch or None, entered.seqs, errors)

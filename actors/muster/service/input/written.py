@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from io import BytesIO
 from json import JSONDecodeError
-from typing import Final, final
+from typing import TYPE_CHECKING, Final
 
-import attrs
 import orjson
 
 from muster.feeds import FeedError, Raw, RawEvent
 from muster.feeds._encodings.jsonl import TOO_DEEP, read_jsonl, read_listed
 from muster.feeds._encodings.msgpack import read_msgpack
+from muster.service.limits.counting import too_much
 from muster.service.problems import Problem
 from muster_core.structures.steps import Steps
+
+if TYPE_CHECKING:
+    from muster.service.limits.counting import Usage
 
 JSON: Final = "application/json"
 LINES: Final = frozenset({"application/x-ndjson", "application/jsonl", "application/x-jsonlines"})
@@ -40,66 +43,111 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _LIST_HEADS: Final = {0xDC: 2, 0xDD: 4}
 """The first byte of a longer list in msgpack, and how many bytes its length has."""
 
-
-@final
-@attrs.frozen
-class Bounds:
-    """How much a body may have.
-
-    Attributes:
-        events: The most events.
-        nesting: How deep its lists and maps may be nested, the list of all events included.
-    """
-
-    events: int
-    nesting: int
+_STEP: Final = 64
+"""How many events are looked at between two pauses."""
 
 
 # INPUT-1, INPUT-2
-def raw_events(body: bytes, media: str, bounds: Bounds) -> Steps[list[RawEvent]]:
+def raw_events(body: bytes, media: str, usage: Usage) -> Steps[list[RawEvent]]:
     """Return the events of a body, in order.
+
+    Args:
+        body: The body.
+        media: Its media type.
+        usage: Knows the limits, and counts what is refused.
 
     Raises:
         Problem: 400 if it is not what its media type says, 413 if it is beyond a limit.
     """
-    outer = 0
+    is_list = False
     if media == JSON:
-        found = yield from _of_json(body, bounds)
-        outer = body.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
+        body = body.removeprefix(codecs.BOM_UTF8)
+        is_list = body.lstrip()[:1] == b"["
+        fast = yield from _fast(body, usage, is_list=is_list)
+        if fast is not None:
+            return fast
+        found = yield from _of_json(body, usage)
     elif media in MSGPACK:
         count, rest = _in_list(body)
-        found = yield from _of_feed(read_msgpack(BytesIO(rest), "the body"), bounds)
-        outer = count is not None
+        is_list = count is not None
+        found = yield from _of_feed(read_msgpack(BytesIO(rest), "the body"), usage)
         if count is not None and count != len(found):
             raise Problem(400, f"the body: a list of {count}, and there are {len(found)} values")
     else:
-        found = yield from _of_feed(read_jsonl(BytesIO(body), "the body"), bounds)
-    if not found and not outer:
+        found = yield from _of_feed(read_jsonl(BytesIO(body), "the body"), usage)
+    if not found and not is_list:
         raise Problem(400, "the body is empty: send at least one event")
-    most = bounds.nesting - outer
+    most = usage.limits.nesting - is_list
     for number, event in enumerate(found):
-        if not number % 64:
+        if not number % _STEP:
             yield
         if event.problem == TOO_DEEP or _is_deeper(event.value, most):
-            told = f"event {number}: the body is nested deeper than {bounds.nesting} levels"
-            raise Problem(413, told, limit="nesting", most=bounds.nesting)
+            raise _too_deep(usage)
     return found
 
 
-def _of_json(body: bytes, bounds: Bounds) -> Steps[list[RawEvent]]:
-    body = body.removeprefix(codecs.BOM_UTF8)
-    if len(body) <= _AT_ONCE_BYTES and _LONG_NUMBER.search(body) is None:
-        try:
-            value = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            pass  # the other parser says it with the words of a feed
-        else:
+def _fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEvent] | None]:
+    """Return the events of JSON; None if the other parser has to look at it.
+
+    The fast parser does not see that a key stands twice in a map. But each entry of a map has a
+    colon. So if there are as many entries as colons, every key stands once.
+    """
+    if len(body) > _AT_ONCE_BYTES or _LONG_NUMBER.search(body) is not None:
+        return None
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None  # the other parser says it with the words of a feed
+    yield
+    events: list[Raw] = value if is_list else [value]
+    _check_events(usage, len(events))
+    entries, most = 0, usage.limits.nesting - is_list
+    for number, event in enumerate(events):
+        if not number % _STEP:
             yield
-            events: list[Raw] = value if isinstance(value, list) else [value]
-            _check_count(len(events), bounds)
-            # Each entry of a map has a colon. Fewer entries: a key stands twice, or a text has one.
-            if (yield from _entries(events)) == body.count(b":"):
-                return [RawEvent(index, None, event) for index, event in enumerate(events)]
+        if type(event) is not dict:
+            return None
+        found = _entries_in(event, most)
+        if found is None:
+            raise _too_deep(usage)
+        entries += found
+    if entries != body.count(b":"):
+        return None  # a key stands twice, or a text has a colon
+    return [RawEvent(index, None, event) for index, event in enumerate(events)]
+
+
+def _entries_in(event: dict[str, Raw], most: int) -> int | None:
+    """Return how many entries the maps of an event have; None if it is nested too deep."""
+    entries, is_flat = len(event), True
+    for part in event.values():
+        if type(part) is dict:
+            # Most maps in events have only texts and numbers.
+            entries += len(part)
+            for one in part.values():
+                if type(one) is dict or type(one) is list:
+                    is_flat = False
+                    entries += _entries_of(one)
+        elif type(part) is list:
+            is_flat = False
+            entries += _entries_of(part)
+    return None if not is_flat and _is_deeper(event, most) else entries
+
+
+def _entries_of(value: Raw) -> int:
+    """Return how many entries the maps in a value have together."""
+    entries = 0
+    waiting: list[Raw] = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            entries += len(one)
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return entries
+
+
+def _of_json(body: bytes, usage: Usage) -> Steps[list[RawEvent]]:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -109,53 +157,23 @@ def _of_json(body: bytes, bounds: Bounds) -> Steps[list[RawEvent]]:
     try:
         for value, problem in read_listed(text):
             yield
-            _check_count(len(found) + 1, bounds)
+            _check_events(usage, len(found) + 1)
             found.append(RawEvent(len(found), None, value, problem))
     except JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise Problem(
-            400, f"the body is not JSON: {error.msg} ({where})", line=error.lineno
-        ) from None
+        told = f"the body is not JSON: {error.msg} ({where})"
+        raise Problem(400, told, line=error.lineno) from None
     except ValueError as error:
         raise Problem(400, f"the body is not JSON: {error}") from None
     return found
 
 
-def _entries(values: Iterable[Raw]) -> Steps[int]:
-    """Return how many entries all maps have together."""
-    entries = 0
-    for number, value in enumerate(values):
-        if not number % 256:
-            yield
-        if type(value) is dict:
-            entries += len(value)
-            for part in value.values():
-                if type(part) is dict or type(part) is list:
-                    entries += _entries_below(part)
-        elif type(value) is list:
-            entries += _entries_below(value)
-    return entries
-
-
-def _entries_below(value: Raw) -> int:
-    entries = 0
-    waiting: list[Raw] = [value]
-    while waiting:
-        one = waiting.pop()
-        if type(one) is dict:
-            entries += len(one)
-            waiting.extend(one.values())
-        elif type(one) is list:
-            waiting.extend(one)
-    return entries
-
-
-def _of_feed(events: Iterator[RawEvent], bounds: Bounds) -> Steps[list[RawEvent]]:
+def _of_feed(events: Iterator[RawEvent], usage: Usage) -> Steps[list[RawEvent]]:
     found: list[RawEvent] = []
     try:
         for event in events:
             yield
-            _check_count(len(found) + 1, bounds)
+            _check_events(usage, len(found) + 1)
             found.append(event)
     except FeedError as error:
         raise Problem(400, str(error)) from None
@@ -173,29 +191,31 @@ def _in_list(packed: bytes) -> tuple[int | None, bytes]:
     return None, packed
 
 
-def _check_count(count: int, bounds: Bounds) -> None:
-    if count > bounds.events:
-        raise Problem(
-            413,
-            f"the body has more than {bounds.events} events: send them in several requests",
-            limit="events",
-            most=bounds.events,
-        )
+def _check_events(usage: Usage, count: int) -> None:
+    """Check how many events a request has so far.
+
+    Raises:
+        Problem: 413 if that is too many.
+    """
+    most = usage.limits.events
+    if count > most:
+        told = f"the request has more than {most} events: send the rest in another one"
+        raise too_much("events", most, 413, told)
+
+
+def _too_deep(usage: Usage) -> Problem:
+    most = usage.limits.nesting
+    return too_much("nesting", most, 413, f"the body is nested deeper than {most} levels")
 
 
 def _is_deeper(value: Raw, most: int) -> bool:
     """Return whether lists and maps are nested deeper than so many levels."""
-    level: list[Raw] = [value]
-    for _ in range(most + 1):
-        below: list[Raw] = []
-        for one in level:
-            if isinstance(one, dict):
-                below.append(None)
-                below.extend(part for part in one.values() if isinstance(part, (dict, list)))
-            elif isinstance(one, list):
-                below.append(None)
-                below.extend(part for part in one if isinstance(part, (dict, list)))
-        if not below:
-            return False
-        level = below
-    return True
+    level, depth = [value], 0
+    while level := [one for one in level if isinstance(one, (dict, list))]:
+        depth += 1
+        if depth > most:
+            return True
+        level = [
+            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return False

@@ -10,6 +10,7 @@ from muster.service.ledger.history import History
 from muster.service.ledger.ring import Ring, What
 
 if TYPE_CHECKING:
+    from muster.service.ledger.entries import QueueSeen
     from muster_core.decisions import Reason
 
 KEPT_COMPLETED: Final = 4_000
@@ -40,6 +41,7 @@ class Book:
         leaving: The applications that events of this batch have removed, by name.
         is_stale: Whether something is unknown that exists, so that the state must be looked at.
         queues_changed: Whether queues may have come, gone or changed.
+        queues: Every queue when they were looked at last, by path; None if they never were.
     """
 
     def __init__(self) -> None:
@@ -53,6 +55,7 @@ class Book:
         self.leaving: dict[str, list[AppEntry]] = {}
         self.is_stale = False
         self.queues_changed = True
+        self.queues: dict[str, QueueSeen] | None = None
 
     # Applications
 
@@ -74,11 +77,19 @@ class Book:
         app = leaving.pop(0)
         if not leaving:
             del self.leaving[name]
+        self.history.apps -= app.state in _RUNNING
         self.say_gone(app, at_us)
 
+    def say_leaving(self, name: str, at_us: int) -> None:
+        """Say that the applications of a name are gone, as another comes."""
+        for app in self.leaving.get(name, ()):
+            self.say_gone(app, at_us)
+
     def say_gone(self, app: AppEntry, at_us: int) -> None:
-        """Say that an application is gone."""
-        self.history.apps -= app.state in _RUNNING
+        """Say once that an application is gone."""
+        if app.is_gone:
+            return
+        app.is_gone = True
         name, queue = app.event.app, app.queue
         self.queues_changed = True
         self.ring.add(What.APP_GONE, at_us, name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 if TYPE_CHECKING:
+    from muster_core.config.model import QueueConfig
     from muster_core.events import AddApp, AddAsk, AddNode
 
 
@@ -51,6 +52,7 @@ class AppEntry:
         used: The resources of its asks that hold a node; no zeros.
         most: The highest of each type in ``used`` so far.
         asks: Its asks, by name.
+        is_gone: Whether it was said that it is gone.
     """
 
     event: AddApp
@@ -62,6 +64,7 @@ class AppEntry:
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     most: dict[str, int] = attrs.field(factory=dict[str, int])
     asks: dict[str, AskEntry] = attrs.field(factory=dict[str, AskEntry])
+    is_gone: bool = False
 
     @property
     def ended_us(self) -> int | None:
@@ -81,3 +84,17 @@ class NodeEntry:
 
     event: AddNode
     came_us: int | None
+
+
+@final
+@attrs.frozen
+class QueueSeen:
+    """A queue when it was looked at.
+
+    Attributes:
+        config: Its settings.
+        is_dynamic: Whether it is a dynamic queue.
+    """
+
+    config: QueueConfig
+    is_dynamic: bool

@@ -141,7 +141,9 @@ class Inputs:
     def _add_app(self, event: AddApp, at_us: int) -> None:
         book = self._book
         book.completed.pop(event.app, None)
+        book.say_leaving(event.app, at_us)
         book.apps[event.app] = AppEntry(event, at_us, event.queue or "")
+        book.ring.add(What.APP_CAME, at_us, event.app)
         book.queues_changed = True
 
     def _remove_app(self, name: str) -> Steps[None]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
+import trio
+
 from muster.service.ledger.book import Book
 from muster.service.ledger.inputs import Inputs
 from muster.service.ledger.keeping import load_book, save_book
 from muster.service.ledger.outcomes import Outcomes
-from muster.service.reading.roll import Roll
 from muster_core.decisions import Announced, Kind
 from muster_core.structures.steps import in_pieces
 
@@ -37,7 +38,6 @@ class Ledger:
         batch: The number of the last batch that was announced.
         at_us: Its instant, in microseconds since the origin.
         seq: The number of the last decision that was announced.
-        roll: All asks in the order in which they were added.
         book: All entries.
     """
 
@@ -45,8 +45,8 @@ class Ledger:
         self.batch = 0
         self.at_us = 0
         self.seq = 0
-        self.roll = Roll()
         self.book = Book()
+        self._wanted: trio.Event | None = None
 
     # What is asked
 
@@ -99,7 +99,6 @@ class Ledger:
         /,
     ) -> Steps[None]:
         """Hear of a batch, as :class:`Companion` says."""
-        self.roll.hear(events)
         book = self.book
         book.history.pass_until(at_us)
         inputs, outcomes = Inputs(book), Outcomes(book)
@@ -122,6 +121,15 @@ class Ledger:
         if announced:
             self.seq = announced[-1].seq
         book.ring.tell()
+        if self._wanted is not None and (book.is_stale or book.queues_changed):
+            self._wanted.set()
+            self._wanted = None
+
+    async def needs_look(self) -> None:
+        """Wait until the ledger has to be compared with the state."""
+        if not (self.book.is_stale or self.book.queues_changed):
+            self._wanted = trio.Event()
+            await self._wanted.wait()
 
     # What is kept
 

@@ -237,5 +237,4 @@ class Outcomes:
         app.queue = queue
         app.states.append((at_us, "New"))
         book.counts.new_apps += 1
-        book.ring.add(What.APP_CAME, at_us, name)
         book.ring.add(What.QUEUE_APP_CAME, at_us, queue, name)

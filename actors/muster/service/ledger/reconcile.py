@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
+from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry, QueueSeen
+from muster.service.ledger.ring import What
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import in_pieces
@@ -55,6 +56,41 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
         for node in piece:
             if node.name not in book.nodes:
                 book.nodes[node.name] = NodeEntry(_node(node), None)
+
+
+def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
+    """Tell the ring which queues have come, gone or changed since this was called last.
+
+    The queues that are there at the first call have come only if the scheduler has just begun.
+    """
+    book = ledger.book
+    book.queues_changed = False
+    before = {} if book.queues is None and machine.batches <= 1 else book.queues
+    now = {
+        path: QueueSeen(entry.config, entry.dynamic)
+        for path, entry in machine.registry.queues.items()
+    }
+    book.queues = now
+    for path in [path for path in book.counts.queues if path not in now]:
+        del book.counts.queues[path]
+    if before is None:
+        return
+    ring, at_us = book.ring, ledger.at_us
+    for path, queue in now.items():
+        known = before.get(path)
+        if known is None:
+            came = What.DYNAMIC_CAME if queue.is_dynamic else What.QUEUE_CAME
+            ring.add(came, at_us, path)
+        elif known.config is not queue.config:
+            most, least = dict(queue.config.max.amounts), queue.config.guaranteed
+            if queue.config.max != known.config.max:
+                ring.add(What.QUEUE_MAX, at_us, path, amounts=most)
+            if least != known.config.guaranteed:
+                ring.add(What.QUEUE_GUARANTEED, at_us, path, amounts=least)
+    for path, queue in before.items():
+        if path not in now:
+            ring.add(What.DYNAMIC_GONE if queue.is_dynamic else What.QUEUE_GONE, at_us, path)
+    ring.tell()
 
 
 def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:

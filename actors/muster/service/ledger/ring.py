@@ -91,6 +91,7 @@ class Ring:
         self.is_open = True
         self._events: deque[RingEvent] = deque(maxlen=KEPT)
         self._grew: trio.Event | None = None
+        self._is_closed = False
 
     @property
     def lowest(self) -> int:
@@ -143,9 +144,19 @@ class Ring:
             self._grew.set()
             self._grew = None
 
-    async def wait(self, start: int) -> None:
-        """Wait until there is an event with the number ``start``."""
-        while self.next <= start:
+    def close(self) -> None:
+        """Tell all who wait that no event follows."""
+        self._is_closed = True
+        self.tell()
+
+    async def wait(self, start: int) -> bool:
+        """Wait until there is an event with the number ``start``.
+
+        Returns:
+            Whether there is one; there is none if the ring was closed.
+        """
+        while self.next <= start and not self._is_closed:
             if self._grew is None:
                 self._grew = trio.Event()
             await self._grew.wait()
+        return self.next > start

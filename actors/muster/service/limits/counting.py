@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 
 from muster.service.limits.requests import Requests
+from muster.service.options import Limits
 from muster.service.problems import Problem
-
-if TYPE_CHECKING:
-    from muster.service.options import Limits
 
 RETRY_AFTER_S: Final = 1
 """When a client that was refused for lack of room may come again, in seconds."""
 
-NAMES: Final = (
-    "body",
-    "body_time",
-    "calls",
-    "connections",
-    "events",
-    "head",
-    "head_time",
-    "idle_time",
-    "nesting",
-    "streams",
-    "write_time",
-)
-"""The names of all limits, as the metrics and the log have them."""
+NAMES: Final = tuple(one.name for one in attrs.fields(Limits))
+"""The names of all limits, as the options, the problems and the metrics have them."""
+
+
+def too_much(limit: str, most: float, status: int, detail: str) -> Problem:
+    """Return the refusal of what is beyond a limit; whoever answers it counts it.
+
+    Args:
+        limit: The name of the limit, one of :data:`NAMES`.
+        most: How much there may be.
+        status: The status of the response.
+        detail: What is too much, and what would be right.
+    """
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+    return Problem(status, detail, headers=headers, limit=limit, most=most)
 
 
 # ACCESS-10
@@ -58,6 +57,12 @@ class Refusals:
         """
         self._counts[limit] += 1
 
+    def note(self, problem: Problem) -> None:
+        """Count a problem that is answered, if it is the refusal of a limit."""
+        limit = problem.members.get("limit")
+        if isinstance(limit, str):
+            self.count(limit)
+
 
 @final
 class Slots:
@@ -66,7 +71,6 @@ class Slots:
     Args:
         limit: The name of the limit.
         most: How many there may be.
-        refusals: Counts what is refused.
 
     Attributes:
         limit: The name of the limit.
@@ -74,22 +78,20 @@ class Slots:
         in_use: How many there are.
     """
 
-    def __init__(self, limit: str, most: int, refusals: Refusals) -> None:
+    def __init__(self, limit: str, most: int) -> None:
         self.limit = limit
         self.most = most
         self.in_use = 0
-        self._refusals = refusals
 
     def take(self) -> None:
         """Take a place; whoever takes one has to :meth:`leave` it.
 
         Raises:
-            Problem: 503 if none is free; it is counted.
+            Problem: 503 if none is free.
         """
         if self.in_use >= self.most:
-            self._refusals.count(self.limit)
             told = f"there are {self.in_use} {self.limit} already: come again later"
-            raise Problem(503, told, headers={"Retry-After": str(RETRY_AFTER_S)})
+            raise too_much(self.limit, self.most, 503, told)
         self.in_use += 1
 
     def leave(self) -> None:
@@ -130,52 +132,11 @@ class Usage:
     @classmethod
     def of(cls, limits: Limits) -> Usage:
         """Return the usage of a service that begins."""
-        refusals = Refusals()
         return cls(
             limits,
-            refusals,
-            Slots("connections", limits.connections, refusals),
-            Slots("streams", limits.streams, refusals),
-            Slots("calls", limits.calls, refusals),
+            Refusals(),
+            Slots("connections", limits.connections),
+            Slots("streams", limits.streams),
+            Slots("calls", limits.calls),
             Requests(),
         )
-
-    def refuse(self, limit: str, status: int, detail: str) -> Problem:
-        """Count a refusal, and return the problem to raise.
-
-        Args:
-            limit: The name of the limit, one of :data:`NAMES`.
-            status: The status of the response.
-            detail: What is too much, and what would be right.
-        """
-        self.refusals.count(limit)
-        return Problem(status, detail)
-
-    # ACCESS-11
-    def check_events(self, count: int) -> None:
-        """Check how many events a request has.
-
-        Raises:
-            Problem: 413 if they are too many; it is counted.
-        """
-        most = self.limits.events
-        if count > most:
-            told = f"the request has more than {most} events: send them in several"
-            raise self.refuse("events", 413, told)
-
-    def check_nesting(self, value: object) -> None:
-        """Check how deep a value of JSON or msgpack is nested; lists and maps are levels.
-
-        Raises:
-            Problem: 400 if it is too deep; it is counted.
-        """
-        most = self.limits.nesting
-        level, depth = [value], 0
-        while level := [one for one in level if isinstance(one, (list, tuple, dict))]:
-            depth += 1
-            if depth > most:
-                told = f"a value is nested deeper than {most} levels"
-                raise self.refuse("nesting", 400, told)
-            level = [
-                inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
-            ]

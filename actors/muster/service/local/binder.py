@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COMPLETED: Final = Outcome.COMPLETED
 _FAILED: Final = Outcome.FAILED
 
-_CLOSING_GRACE_S: Final = 5.0
+_CLOSING_GRACE_S: Final = 3.0
 """How long commands may take to end when the service ends, in seconds: it has ten in all."""
 
 _SHELL: Final = "/bin/sh"

@@ -29,8 +29,8 @@ _FOR_PYTHON: Final = ("LD_LIBRARY_PATH", "SYSTEMROOT")
 _POLL_S: Final = 0.05
 """How long to wait between looks at a keeper that has not noted its process yet, in seconds."""
 
-_MARGIN_S: Final = 5.0
-"""How long a keeper may take to end itself after the grace period, in seconds."""
+_MARGIN_S: Final = 2.0
+"""How long a keeper may take to kill its job and to end, in seconds."""
 
 
 @final
@@ -287,17 +287,18 @@ async def end(job: Job, grace_s: float) -> None:
         job: The job.
         grace_s: How long its processes may take to end after SIGTERM, in seconds.
     """
-    if not job.claim():
-        _signal(job.keeper_pid(), signal.SIGTERM)
-        with trio.move_on_after(grace_s + _MARGIN_S):
-            await over(job)
+    for patience_s in (grace_s, _MARGIN_S):  # at the second signal the keeper waits no longer
+        if not job.claim():
+            _signal(job.keeper_pid(), signal.SIGTERM)
+            with trio.move_on_after(patience_s):
+                await over(job)
     while not job.claim():
         _signal(job.keeper_pid(), signal.SIGKILL)
         await trio.sleep(_POLL_S)
-    await end_leftovers(job, grace_s)
+    await _end_leftovers(job, grace_s)
 
 
-async def end_leftovers(job: Job, grace_s: float) -> None:
+async def _end_leftovers(job: Job, grace_s: float) -> None:
     """End what may still run of a job whose keeper is gone, and note that it is over."""
     child = job.child()
     if child is not None:

@@ -144,6 +144,7 @@ class _Keeper:
         self._pipe = -1
         self._wakes = -1
         self._status: int | None = None
+        self._was_asked = False
         self._kill_at: float | None = None
         self._gone_at: float | None = None
         self._told: dict[str, Any] = {**self._job["about"], "started_us": now_us()}
@@ -196,7 +197,7 @@ class _Keeper:
             if self._pipe in found:
                 self._copy()
             if self._wakes in found and signal.SIGTERM in os.read(self._wakes, _CHUNK):
-                self._end()
+                self._asked()
             if self._leash is not None and self._leash in found:
                 self._leash = None
                 self._end()
@@ -228,6 +229,13 @@ class _Keeper:
             if pid:
                 self._status = status
                 self._end()  # what it left in the background
+
+    def _asked(self) -> None:
+        """End the group, as the service asks; if it asks again, at once."""
+        if self._was_asked:
+            self._kill_at = time.monotonic()
+        self._was_asked = True
+        self._end()
 
     def _end(self) -> None:
         """Begin to end the group."""

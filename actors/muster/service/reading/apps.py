@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -21,15 +22,15 @@ from muster.service.endpoints.columns import (
     word,
 )
 from muster.service.reading.looking import Looking, in_seconds
-from muster_core.events import AddApp
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import in_pieces
 from muster_core.values.application_states import AppState
 
 if TYPE_CHECKING:
-    from muster.service.reading.told import AppTold
+    from muster.service.ledger.entries import AppEntry
     from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.leaf import LeafView
 
 _PLACES: Final = tuple(place.value for place in AskPlace)
 
@@ -45,7 +46,7 @@ class AppRow:
     """
 
     app: ViewApp
-    told: AppTold | None
+    told: AppEntry | None
 
     def came_us(self) -> int | None:
         """Return when it came, or None if that is not known."""
@@ -60,8 +61,7 @@ class AppRow:
 
     def tags(self) -> dict[str, str]:
         """Return the tags of the event that added it."""
-        event = None if self.told is None else self.told.event
-        return dict(event.tags) if isinstance(event, AddApp) else {}
+        return {} if self.told is None else dict(self.told.event.tags)
 
     def states(self) -> list[dict[str, object]]:
         """Return its states, each with the instant at which it began."""
@@ -140,8 +140,7 @@ APPS: Final = Table[AppRow](
 
 def row_of_app(looking: Looking, app: ViewApp) -> AppRow:
     """Return an application with what is known of it."""
-    told = None if looking.told is None else looking.told.app(app.identity.name)
-    return AppRow(app, told)
+    return AppRow(app, looking.ledger.app(app.identity.name))
 
 
 @final
@@ -201,10 +200,14 @@ def select_apps(
 _PIECE: Final = 256
 
 
-def leaves_of(looking: Looking, path: str) -> frozenset[int]:
-    """Return the keys of the leaves of a queue; none if there is no such queue."""
+def leaves_below(looking: Looking, path: str) -> Iterator[LeafView]:
+    """Yield the leaves of a queue, which may be a leaf itself; none if there is no such queue."""
     found = looking.machine.registry.queues.get(path)
     queue = None if found is None else looking.view.queues.get(found.key)
-    if queue is None:
-        return frozenset()
-    return frozenset(leaf.key for leaf in looking.view.leaves_below(queue))
+    if queue is not None:
+        yield from looking.view.leaves_below(queue)
+
+
+def leaves_of(looking: Looking, path: str) -> frozenset[int]:
+    """Return the keys of the leaves of a queue; none if there is no such queue."""
+    return frozenset(leaf.key for leaf in leaves_below(looking, path))

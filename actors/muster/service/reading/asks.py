@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -20,17 +19,14 @@ from muster.service.endpoints.columns import (
     maybe,
     word,
 )
-from muster.service.reading.apps import leaves_of
 from muster.service.reading.looking import Looking, in_seconds
-from muster.service.reading.roll import Cell, Entry, ask_of
-from muster_core.events import AddAsk
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
+from muster_core.values.work import Work
 
 if TYPE_CHECKING:
-    from muster.service.reading.told import AskTold
+    from muster.service.ledger.entries import AskEntry
     from muster_core.owners.messages.asks import Allocation, Ask
-    from muster_core.structures.steps import Steps
     from muster_core.view.tree.application import ViewApp
 
 # Looking up a member of an enum takes ten times as long.
@@ -38,8 +34,7 @@ _PENDING: Final = AskPlace.PENDING
 _PARKED: Final = AskPlace.PARKED
 _WAITING: Final = AskPlace.WAITING
 _BOUND: Final = AskPlace.BOUND
-_BY_GANG: Final = frozenset({Code.GANG_TIMED_OUT, Code.PERMIT_WAITING})
-"""The reasons of parked and waiting asks."""
+_NOTHING: Final = Work()
 
 
 @final
@@ -61,7 +56,7 @@ class AskRow:
     ask: Ask
     place: AskPlace
     allocation: Allocation | None
-    told: AskTold | None
+    told: AskEntry | None
 
     def code(self) -> str | None:
         """Return its dominant reason, or None if it is bound."""
@@ -95,20 +90,15 @@ class AskRow:
         failed = self.app.in_a_row.get(self.ask.name)
         return 0 if failed is None else failed.times
 
-    def said(self, field: str) -> object:
-        """Return a field of the event that added it, or None."""
-        event = None if self.told is None else self.told.event
-        return getattr(event, field, None) if isinstance(event, AddAsk) else None
-
-    def environment(self) -> object:
-        """Return the environment of its command, or None."""
-        env = self.said("env")
-        return None if env is None else dict(env)  # type: ignore[call-overload]
+    @property
+    def work(self) -> Work:
+        """What is to run for it."""
+        said = None if self.told is None else self.told.event.work
+        return _NOTHING if said is None else said
 
     def command(self) -> object:
         """Return its command, or None."""
-        command = self.said("command")
-        return list(command) if isinstance(command, tuple) else command
+        return [*self.work.argv] or self.work.shell
 
 
 # LISTS-7
@@ -229,16 +219,16 @@ ASKS: Final = Table[AskRow](
         ),
         Column(
             "env",
-            maybe(WORDS),
+            WORDS,
             "the environment variables of the command",
-            lambda row: row.environment(),
+            lambda row: dict(row.work.env),
             single=True,
         ),
         Column(
             "workdir",
             maybe(TEXT),
             "the folder in which the command runs",
-            lambda row: row.said("workdir"),
+            lambda row: row.work.workdir,
             single=True,
         ),
     )
@@ -256,157 +246,5 @@ def row_of_ask(looking: Looking, app: ViewApp, name: str) -> AskRow | None:
         place = _WAITING if name in app.waiting else _BOUND
     else:
         place = _PARKED if name in app.parked else _PENDING
-    told = None if looking.told is None else looking.told.ask(app.identity.name, name)
+    told = looking.ledger.ask(app.identity.name, name)
     return AskRow(looking, app, ask, place, None if held is None else held[0], told)
-
-
-@final
-@attrs.frozen
-class AskFilter:
-    """Which asks are listed; None for all.
-
-    Attributes:
-        places: Those in one of these places.
-        queue: Those of this queue, a path in lower case, and below it.
-        app: Those of this application.
-        user: Those of the applications of this user.
-        gang: The members of this gang.
-        codes: Those that are not bound and have one of these dominant reasons.
-    """
-
-    places: frozenset[AskPlace] | None = None
-    queue: str | None = None
-    app: str | None = None
-    user: str | None = None
-    gang: str | None = None
-    codes: frozenset[Code] | None = None
-
-
-Test = Callable[[list[Entry]], list[Entry]]
-"""Keeps the entries of a piece of the roll that may be listed."""
-
-
-# LISTS-3
-def select_asks(
-    looking: Looking, wanted: AskFilter, place: tuple[int, int] | None, most: int
-) -> Steps[list[AskRow]]:
-    """Return some asks in the order in which they were added.
-
-    Args:
-        looking: The state.
-        wanted: Which asks.
-        place: Behind which place they begin; None for the first ones.
-        most: How many at most.
-    """
-    roll = looking.ledger.roll
-    yield from roll.catch_up(looking.machine)
-    tests = list(_tests(looking, wanted))
-    closed: set[Cell] = set()
-    found: list[AskRow] = []
-    for piece in roll.behind(place):
-        yield
-        left = piece
-        for test in tests:
-            left = test(left)
-        if closed:
-            left = [entry for entry in left if entry.cell not in closed]
-        for number, entry in enumerate(left, 1):
-            row = _row(looking, wanted, entry, closed)
-            if row is not None:
-                found.append(row)
-                if len(found) == most:
-                    return found
-            if not number % _A_FEW:
-                yield
-    return found
-
-
-_A_FEW: Final = 32
-"""How many asks are looked at between two places to pause."""
-
-
-def _row(looking: Looking, wanted: AskFilter, entry: Entry, closed: set[Cell]) -> AskRow | None:
-    """Return the ask of an entry if it is wanted, or None."""
-    codes = wanted.codes
-    if entry.cell in closed or ask_of(entry) is None:
-        return None
-    row = row_of_ask(looking, entry.app, entry.name)
-    if row is None or codes is None:
-        return row
-    if row.place is _PENDING and not codes & _BY_GANG:
-        possible = looking.view.possible_reasons(entry.app, row.ask)
-        if possible is not None and not possible & codes:
-            closed.add(entry.cell)
-            return None
-    return row if row.code() in codes else None
-
-
-def _tests(looking: Looking, wanted: AskFilter) -> Iterator[Test]:
-    """Yield the tests of a filter, the quick ones first."""
-    machine = looking.machine
-    if wanted.app is not None:
-        key = machine.registry.locate(wanted.app)
-        yield _of_app(None if key is None else looking.view.apps.get(key))
-    if wanted.queue is not None:
-        yield _in_leaves(leaves_of(looking, wanted.queue))
-    if wanted.gang is not None:
-        yield _of_gang(wanted.gang)
-    if wanted.user is not None:
-        yield _of_user(wanted.user)
-    places = wanted.places
-    if wanted.codes is not None:
-        places = (frozenset(AskPlace) if places is None else places) - {_BOUND}
-    if places is not None and len(places) < len(AskPlace):
-        yield _in_places(places)
-
-
-def _of_app(app: ViewApp | None) -> Test:
-    return lambda piece: [entry for entry in piece if entry.app is app]
-
-
-def _in_leaves(leaves: frozenset[int]) -> Test:
-    return lambda piece: [entry for entry in piece if entry.app.identity.leaf in leaves]
-
-
-def _of_gang(gang: str) -> Test:
-    return lambda piece: [entry for entry in piece if entry.cell.gang == gang]
-
-
-def _of_user(user: str) -> Test:
-    return lambda piece: [entry for entry in piece if entry.app.identity.user[0] == user]
-
-
-def _in_places(places: frozenset[AskPlace]) -> Test:
-    tests = [_TESTS[place] for place in AskPlace if place in places]
-    if len(tests) == 1:
-        return tests[0]
-
-    def test(piece: list[Entry]) -> list[Entry]:
-        kept = {entry for one in tests for entry in map(id, one(piece))}
-        return [entry for entry in piece if id(entry) in kept]
-
-    return test
-
-
-def _pending(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.pending or one.name in one.app.backing_off]
-
-
-def _parked(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.parked]
-
-
-def _waiting(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.waiting]
-
-
-def _bound(piece: list[Entry]) -> list[Entry]:
-    return [one for one in piece if one.name in one.app.bound]
-
-
-_TESTS: Final[dict[AskPlace, Test]] = {
-    _PENDING: _pending,
-    _PARKED: _parked,
-    _WAITING: _waiting,
-    _BOUND: _bound,
-}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 import attrs
 
-from muster.service.reading.told import Telling, telling
 from muster_core.decisions import seconds
 
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
+    from muster.service.roll import Roll
     from muster.service.state import Service
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
@@ -31,12 +31,12 @@ class Looking:
     Attributes:
         machine: The machine; it must not be changed.
         ledger: What was let in and decided.
-        told: The same, as far as it tells of single things; None if it does not.
+        roll: All asks in the order in which they were added.
     """
 
     machine: CoordinatorMachine
     ledger: Ledger
-    told: Telling | None
+    roll: Roll
 
     @property
     def view(self) -> DecisionView:
@@ -92,7 +92,7 @@ async def seen(service: Service, read: Callable[[Looking], Steps[T]]) -> Seen[T]
     """
 
     def look(machine: CoordinatorMachine) -> Steps[Seen[T] | _Failed]:
-        looking = Looking(machine, service.ledger, telling(service.ledger))
+        looking = Looking(machine, service.ledger, service.roll)
         try:
             value = yield from read(looking)
         except Exception as error:  # noqa: BLE001 - a bug in a list must not end the scheduler

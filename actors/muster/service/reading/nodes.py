@@ -62,8 +62,7 @@ class NodeRow:
 
     def came_us(self) -> int | None:
         """Return when it was added, or None if that is not known."""
-        told = self.looking.told
-        entry = None if told is None else told.node(self.node.name)
+        entry = self.looking.ledger.node(self.node.name)
         return None if entry is None else entry.came_us
 
     def asks(self) -> list[object]:

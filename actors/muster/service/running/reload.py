@@ -107,12 +107,10 @@ class Reloader:
             problems = _problems(error)
             self.service.health.note_problems(what, problems)
             for problem in problems:
-                _LOG.error(
-                    "the %s is refused, and stays as it was: %s", what, problem, extra=_CHANGE
-                )
+                _LOG.error("%s: refused, and as before: %s", what, problem, extra=_CHANGE)
             return
         self.service.health.note_problems(what, ())
-        _LOG.info("the %s was read again: %s", what, told, extra=_CHANGE)
+        _LOG.info("%s: read again: %s", what, told, extra=_CHANGE)
 
     async def _read_configuration(self) -> str:
         options = self.service.options
@@ -126,7 +124,7 @@ class Reloader:
         if configuration == await self.service.look(_configuration):
             return "nothing has changed"
         await self.service.client.enter(Configure(configuration))
-        return "it is in force"
+        return "in force"
 
     async def _read_tokens(self) -> str:
         access, path = self.access, self.service.options.tokens
@@ -135,8 +133,8 @@ class Reloader:
         tokens = await trio.to_thread.run_sync(read_tokens, path)
         access.take(tokens)
         ended = self.end_without(access)
-        cut = f", and {ended} answers under way were ended" if ended else ""
-        return f"{len(tokens.tokens)} tokens hold{cut}"
+        cut = f", answers under way that were ended: {ended}" if ended else ""
+        return f"in force: {len(tokens.tokens)}{cut}"
 
     async def _read_certificate(self) -> str:
         assert self.certificate is not None, "a certificate that nobody needs"

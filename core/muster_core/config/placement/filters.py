@@ -20,6 +20,11 @@ _SPECIAL: Final = frozenset("^$*+?()[{}|")
 """With one of these characters, the only entry of a list is a regular expression."""
 
 
+def is_expression(entry: str) -> bool:
+    """Return whether the only entry of a list is a regular expression."""
+    return not _SPECIAL.isdisjoint(entry)
+
+
 # PLACEMENT-4
 def hits_of(entries: Sequence[str], legal: re.Pattern[str]) -> Hits:
     """Return which names a list hits.
@@ -33,7 +38,7 @@ def hits_of(entries: Sequence[str], legal: re.Pattern[str]) -> Hits:
     """
     if len(entries) == 1:
         (only,) = entries
-        if not _SPECIAL.isdisjoint(only):
+        if is_expression(only):
             return _expression(only).found_in
         if not legal.fullmatch(only):
             msg = f"{shown(only)} is neither a name ({legal.pattern}) nor a regular expression"

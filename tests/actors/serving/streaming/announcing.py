@@ -8,7 +8,7 @@ from typing import Any, final
 
 import trio
 
-from muster.service.limits.counting import Refusals, Slots
+from muster.service.limits.counting import Slots
 from muster.service.streaming.broadcast import Broadcast
 from muster.service.streaming.event_stream import EventStream
 from muster_core.decisions import Announced, Decision, Kind
@@ -18,7 +18,7 @@ from tests.actors.serving.listening import EventReader, Sent
 
 def new_broadcast(directory: Path | None = None, most: int = 100) -> Broadcast:
     """Return a broadcast for so many streams."""
-    return Broadcast(directory, Slots("streams", most, Refusals()), 30.0)
+    return Broadcast(directory, Slots("streams", most), 30.0)
 
 
 def announced(first: int, count: int, message: str | None = None) -> list[Announced]:

@@ -10,10 +10,10 @@ nothing until it is read for the first time, and then only what came since.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast, final
 
 import attrs
 
@@ -43,11 +43,15 @@ _Key: TypeAlias = "tuple[ViewApp, Shape, str | None]"
 @final
 @attrs.frozen(eq=False)
 class Cell:
-    """The asks of an application that have the same shape and the same gang."""
+    """The asks of an application that have the same shape and the same gang.
+
+    Attributes:
+        app: The application.
+        example: One of them, which may have ended.
+    """
 
     app: ViewApp
-    shape: Shape
-    gang: str | None
+    example: Ask
 
 
 @final
@@ -67,6 +71,10 @@ class Entry(NamedTuple):
     name: str
     app: ViewApp
     cell: Cell
+
+
+# The ``__new__`` of a NamedTuple is Python code, and there may be a hundred thousand entries.
+_make: Final = cast("Callable[[type[Entry], tuple[object, ...]], Entry]", vars(tuple)["__new__"])
 
 
 @final
@@ -112,7 +120,7 @@ class Roll:
         for app in list(machine.view.apps.values()):
             for piece in in_pieces(each_ask(app)):
                 yield
-                found += self._entries_of(app, piece)
+                found += self.entries_of(app, piece)
         self._entries = yield from in_order(found, _BY_PLACE)
         self._living, self._noted = len(self._entries), set()
 
@@ -126,19 +134,21 @@ class Roll:
                 continue
             for piece in in_pieces(each_ask(apps[key]), PART):
                 yield
-                new = [ask for ask in piece if ask.seq > last]
-                found += self._entries_of(apps[key], new)
+                found += self.entries_of(apps[key], [ask for ask in piece if ask.seq > last])
         self._entries += yield from in_order(found, _BY_PLACE)
         self._noted = set()
 
-    def _entries_of(self, app: ViewApp, asks: Iterable[Ask]) -> Iterator[Entry]:
+    def entries_of(self, app: ViewApp, asks: Iterable[Ask]) -> list[Entry]:
+        """Return asks of an application as entries, which need not be in the roll."""
         cells = self._cells
+        found: list[Entry] = []
         for ask in asks:
             key = (app, ask.shape, ask.gang)
             cell = cells.get(key)
             if cell is None:
-                cell = cells[key] = Cell(*key)
-            yield Entry(ask.seq, ask.number, ask.name, app, cell)
+                cell = cells[key] = Cell(app, ask)
+            found.append(_make(Entry, (ask.seq, ask.number, ask.name, app, cell)))
+        return found
 
     def _forget_ended(self) -> Steps[None]:
         living: list[Entry] = []
@@ -147,7 +157,16 @@ class Roll:
             living += [entry for entry in piece if ask_of(entry) is not None]
         self._entries, self._living = living, len(living)
         cells = {entry.cell for entry in living}
-        self._cells = {(cell.app, cell.shape, cell.gang): cell for cell in cells}
+        self._cells = {(cell.app, cell.example.shape, cell.example.gang): cell for cell in cells}
+
+    @property
+    def cells(self) -> Collection[Cell]:
+        """What asks share; also of asks that have ended."""
+        return self._cells.values()
+
+    def __len__(self) -> int:
+        """Return how many asks are in it, with some that have ended."""
+        return len(self._entries)
 
     def behind(self, place: tuple[int, int] | None) -> Iterator[list[Entry]]:
         """Yield the asks behind a place in pieces, in order.
@@ -161,6 +180,11 @@ class Roll:
             first = bisect_left(entries, (place[0], place[1] + 1), key=_BY_PLACE)
         for at in range(first, len(entries), PART):
             yield entries[at : at + PART]
+
+
+def by_place(entries: Iterable[Entry]) -> Steps[list[Entry]]:
+    """Return entries in the order in which their asks were added."""
+    return in_order(entries, _BY_PLACE)
 
 
 def each_ask(app: ViewApp) -> Iterator[Ask]:

@@ -7,13 +7,13 @@ from typing import TypeAlias, final
 
 import attrs
 
-from muster.compare import (
+from muster.compare._one_feed import LeftOut
+from muster.compare._result import (
     Compared,
     Elsewhere,
     Figures,
     FirstDifference,
     JobChange,
-    LeftOut,
     Movement,
     Refusals,
     Version,

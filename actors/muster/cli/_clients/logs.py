@@ -1,0 +1,43 @@
+"""``muster logs``: what the command of an ask has written."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from muster.cli._clients.completion import Completed
+from muster.cli._clients.kinds import ask_path
+from muster.cli._clients.options import Address, ending, server_options
+from muster.cli._options import example
+
+
+# LOCAL-10
+@click.command("logs", epilog=example("muster logs nightly-1/load-0 --follow"))
+@click.argument("ask", metavar="APP/ASK", shell_complete=Completed.asks)
+@click.option("--follow", "-f", is_flag=True, help="Go on until the command has ended.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of which start, counted from 1. [default: the latest]",
+)
+@server_options
+def command(address: Address, /, ask: str, *, follow: bool, attempt: int | None) -> None:
+    """Print the output of the command of an ask, which may be over.
+
+    Standard output and standard error come together, as the command wrote them. The server must
+    run commands: `muster serve --run local`.
+
+    Exit status: 0, 1 if there is no output, 2 if the server cannot be asked.
+    """
+    wanted = {"follow": follow or None, "attempt": attempt}
+    out = sys.stdout.buffer  # the output may be no text
+    with (
+        ending(),
+        address.open() as server,
+        server.stream(f"asks/{ask_path(ask)}/logs", parameters=wanted) as response,
+    ):
+        for part in response.iter_bytes():
+            out.write(part)
+            out.flush()

@@ -1,0 +1,53 @@
+"""A process of its own that searches for remedies, so that a service goes on meanwhile.
+
+Its standard input is a line of JSON with the names of the application and of the ask, and then the
+facts of a checkpoint as they are stored. It writes a line of JSON for each remedy when it is found,
+and a last one with how many trials there were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from muster.explain._maps import remedy_map
+from muster.explain._searching import Search, event_like
+from muster.store._state import facts_of
+from muster_core.coordinator.plain import PlainScheduler
+
+_LONGEST_S: Final = 300
+"""After how many seconds it ends by itself, if nobody ends it."""
+
+_NICER: Final = 10
+"""By how much it gives way to other processes."""
+
+
+def _lines(app: str, ask: str, state: bytes) -> Iterator[dict[str, object]]:
+    scheduler = PlainScheduler(facts=facts_of((state,)))
+    explanation, event = scheduler.explain(app, ask), event_like(scheduler, app, ask)
+    if explanation is None or event is None:
+        yield {"trials": 0, "exhausted": False}
+        return
+    search = Search(scheduler, event, explanation, scheduler.machine.now_us)
+    for remedy in search:
+        yield {"remedy": remedy_map(remedy)}
+    yield {"trials": search.made, "exhausted": search.exhausted}
+
+
+def main() -> None:
+    """Search, and write what is found."""
+    signal.alarm(_LONGEST_S)
+    os.nice(_NICER)
+    written = sys.stdin.buffer
+    app, ask = json.loads(written.readline())
+    for line in _lines(app, ask, written.read()):
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

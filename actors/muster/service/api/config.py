@@ -1,0 +1,244 @@
+"""The configuration: ``GET`` and ``PUT /api/v1/config``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+
+from muster.service.access.who import Role
+from muster.service.endpoints.kinds import FLAG, TEXT, Kind, header, query
+from muster.service.endpoints.table import JSON, Answer, Asked, Body, Endpoint, json_response
+from muster.service.input.bodies import body_of, media_of
+from muster.service.input.configuring import (
+    YAML,
+    YAMLS,
+    InForce,
+    changed,
+    in_force,
+    put_in_force,
+    read_configuration,
+    shown,
+    warnings_of,
+)
+from muster.service.input.differing import difference_of
+from muster.service.input.looking_back import DAY, Since, compared, in_thread, since_of
+from muster.service.input.trying import try_events
+from muster.service.problems import Problem
+from muster_core.events import Configure
+
+if TYPE_CHECKING:
+    from threading import Event as Flag
+
+    from muster.service.endpoints.kinds import Schema
+    from muster_core.config.model import Configuration
+
+_TEXT: Final[Schema] = {"type": "string"}
+
+_PROBLEMS: Final[Schema] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "line": {"type": ["integer", "null"], "description": "the line, from 1"},
+            "path": {**_TEXT, "description": "the path of the field; empty for the whole"},
+            "message": _TEXT,
+        },
+        "required": ["line", "path", "message"],
+    },
+}
+
+_DOCUMENT: Final[Schema] = {
+    "type": "object",
+    "properties": {"partitions": {"type": "array", "items": {"type": "object"}}},
+    "required": ["partitions"],
+}
+
+_IN_FORCE: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        **_DOCUMENT["properties"],
+        "checksum": {**_TEXT, "description": "identifies what it says; also the entity tag"},
+        "warnings": _PROBLEMS,
+    },
+    "required": ["partitions", "checksum", "warnings"],
+}
+
+_FIELDS: Final[Schema] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"field": _TEXT, "before": {}, "after": {}},
+        "required": ["field", "before", "after"],
+    },
+}
+
+_CHANGED: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "applied": {"type": "boolean", "description": "false in a dry run"},
+        "batch": {"type": ["integer", "null"], "description": "the batch with which it came"},
+        "partition": _TEXT,
+        "checksum": {**_TEXT, "description": "that of the new configuration"},
+        "warnings": _PROBLEMS,
+        "difference": {
+            "type": "object",
+            "properties": {
+                "partition": _FIELDS,
+                "queues": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "queue": _TEXT,
+                            "change": {"enum": ["added", "removed", "changed"]},
+                            "fields": _FIELDS,
+                        },
+                        "required": ["queue", "change", "fields"],
+                    },
+                },
+            },
+            "required": ["partition", "queues"],
+        },
+        "decisions": {
+            "type": ["array", "null"],
+            "items": {"type": "object"},
+            "description": "of a dry run: the decisions that would follow",
+        },
+        "compared": {
+            "type": ["object", "null"],
+            "description": "of a dry run: what it would have changed, as muster compare says it",
+        },
+    },
+    "required": ["applied", "batch", "partition", "checksum", "warnings", "difference"],
+}
+
+SINCE: Final = Kind({"type": "string", "examples": ["7d", "12h", "2026-01-31T18:30:00Z"]}, since_of)
+
+
+async def _get(asked: Asked) -> Response:
+    found = await in_force(asked.service)
+    headers = {"ETag": found.etag, "Vary": "Accept"}
+    known = asked.maybe("If-None-Match", str)
+    if known is not None and _names(known, found):
+        return Response(status_code=304, headers=headers)
+    if _wants_yaml(asked):
+        return Response(found.as_yaml(), headers=headers, media_type=YAML)
+    return json_response(found.as_map(), headers=headers)
+
+
+def _wants_yaml(asked: Asked) -> bool:
+    accepted = asked.request.headers.get("accept", "")
+    for one in accepted.split(","):
+        media = one.partition(";")[0].strip().lower()
+        if media in {JSON, "*/*", "application/*"}:
+            return False
+        if media in YAMLS:
+            return True
+    return False
+
+
+def _names(tags: str, found: InForce) -> bool:
+    """Return whether some entity tags name a configuration."""
+    written = {tag.strip().removeprefix("W/").strip('"') for tag in tags.split(",")}
+    return found.checksum in written or "*" in written
+
+
+async def _put(asked: Asked) -> Response:
+    service, request = asked.service, asked.request
+    media_of(request, {JSON, *YAMLS}, YAML)
+    body = await body_of(request)
+    new = read_configuration(body, service.options.partition)
+    before, tags = await in_force(service), asked.maybe("If-Match", str)
+    # INPUT-14
+    if tags is not None and not _names(tags, before):
+        raise changed()
+    after = shown(new)
+    answer: dict[str, Any] = {
+        "applied": False,
+        "batch": None,
+        "partition": new.partition,
+        "checksum": after.checksum,
+        "warnings": warnings_of(new),
+        "difference": difference_of(before.configuration, new),
+    }
+    if asked.value("dry_run", bool):
+        return json_response(answer | await _tried(asked, new))
+    if asked.values["since"] is not None:
+        raise Problem(400, "since: only a dry run looks back: add dry_run=true", parameter="since")
+    entered = await put_in_force(service, new, None if tags is None else before.configuration)
+    answer |= {"applied": True, "batch": entered.batch}
+    return json_response(answer, headers={"ETag": after.etag})
+
+
+# INPUT-15
+async def _tried(asked: Asked, new: Configuration) -> dict[str, Any]:
+    """Return what a configuration would lead to now, and what it would have changed."""
+    service, since = asked.service, asked.maybe("since", Since)
+    directory = service.options.state
+    if directory is None and since is not None:
+        told = "since: nothing is kept: the service was started without --state"
+        raise Problem(409, told, parameter="since")
+    tried = await try_events(service, [Configure(new)], None)
+    if tried.errors:
+        raise Problem(409, tried.errors[0])
+    found: dict[str, Any] = {"decisions": tried.decisions, "compared": None}
+    if directory is None or (since is not None and since.back_us == 0):
+        return found
+    began, now_us = since or DAY, service.unix_us(service.now_us())
+
+    def work(gone: Flag) -> dict[str, Any]:
+        return compared(directory, began, now_us, new, gone)
+
+    async def compare() -> dict[str, Any]:
+        return await in_thread(asked.request, work)
+
+    return found | {"compared": await service.intake.comparisons.run(compare)}
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/v1/config",
+        "The configuration in force, as JSON or YAML.",
+        Role.READER,
+        _get,
+        parameters=(header("If-None-Match", TEXT, "entity tags that the client knows"),),
+        answers={
+            200: Answer("The configuration; it can be sent back as it is.", _IN_FORCE),
+            304: Answer("The client knows it."),
+        },
+        tag="configuration",
+    ),
+    Endpoint(
+        "PUT",
+        "/api/v1/config",
+        "Put a new configuration in force, or try it.",
+        Role.ADMIN,
+        _put,
+        parameters=(
+            query("dry_run", FLAG, "only answer what it would change", default=False),
+            query(
+                "since",
+                SINCE,
+                "with dry_run: how far to look back for what it would have changed, as a duration "
+                "or a date; the default is a day, and 0 is not at all",
+            ),
+            header("If-Match", TEXT, "the entity tag of the configuration that it replaces"),
+        ),
+        body=Body(
+            "A configuration file in YAML or JSON; it may be in a ConfigMap.",
+            {JSON: _DOCUMENT, YAML: {"type": "string"}},
+        ),
+        answers={
+            200: Answer("The difference.", _CHANGED),
+            400: Answer("The request is wrong."),
+            409: Answer("It cannot replace the one in force."),
+            412: Answer("The one in force is not the one that the client has seen."),
+            413: Answer("The body is too long."),
+            415: Answer("The body is of another media type."),
+            422: Answer("It is refused; `problems` says why, with lines and paths."),
+        },
+        tag="configuration",
+    ),
+)

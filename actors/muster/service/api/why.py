@@ -1,0 +1,204 @@
+"""Why an ask is not running, and what would help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, final
+
+import attrs
+
+from muster.explain._maps import explanation_map
+from muster.service.access.who import Role
+from muster.service.api.lists import app_of, single_answer, what_ask
+from muster.service.endpoints.columns import (
+    BOOLEAN,
+    NUMBER,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    Column,
+    Table,
+    maybe,
+    row_of,
+    word,
+)
+from muster.service.endpoints.kinds import FLAG, in_path, query
+from muster.service.endpoints.table import Answer, Asked, Endpoint, json_response, not_found
+from muster.service.reading.asks import AskRow, row_of_ask
+from muster.service.reading.looking import Looking, in_seconds, seen
+from muster.service.reading.remedies import search
+from muster_core.reasons import Code
+from muster_core.snapshots import AskPlace
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from muster_core.reasons import Explanation
+    from muster_core.structures.steps import Steps
+
+
+@final
+@attrs.frozen(eq=False)
+class WhyRow:
+    """An ask, and why it is not running.
+
+    Attributes:
+        row: The ask.
+        explanation: Why it is not running; None if it is bound.
+    """
+
+    row: AskRow
+    explanation: Explanation | None
+
+    def of_map(self, name: str) -> object:
+        """Return a part of the explanation as ``muster explain`` gives it."""
+        return explanation_map(self.explanation)[name]
+
+
+_REASON: Final = {
+    "type": "object",
+    "properties": {
+        "code": word(Code),
+        "message": TEXT,
+        "facts": {"type": "object"},
+        "rules": TEXTS,
+    },
+}
+_KEY: Final = {
+    "type": "object",
+    "properties": {"name": TEXT, "own": TEXT, "other": TEXT, "decides": BOOLEAN},
+}
+_LEVEL: Final = {
+    "type": "object",
+    "properties": {
+        "at": TEXT,
+        "own": TEXT,
+        "other": TEXT,
+        "keys": {"type": "array", "items": _KEY},
+    },
+}
+_REMEDY: Final = {
+    "type": "object",
+    "properties": {
+        "kind": TEXT,
+        "text": TEXT,
+        "node": TEXT,
+        "smallest": maybe({"type": "object", "additionalProperties": NUMBER}),
+        "evicted": TEXTS,
+        "events": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+# LISTS-10
+# What a search finds comes afterwards, without the state; see ``Found``.
+WHY: Final = Table[WhyRow](
+    (
+        Column("app", TEXT, "its application", lambda one: one.row.app.identity.name),
+        Column("ask", TEXT, "its name", lambda one: one.row.ask.name),
+        Column("queue", TEXT, "the path of its queue", lambda one: one.row.app.identity.path),
+        Column("place", word(AskPlace), "its place", lambda one: one.row.place.value),
+        Column(
+            "node",
+            maybe(TEXT),
+            "the node that it holds",
+            lambda one: None if one.row.allocation is None else one.row.allocation.node,
+        ),
+        Column(
+            "since",
+            maybe(SECONDS),
+            "since when it counts as pending, in seconds; null if it is bound",
+            lambda one: in_seconds(one.row.since_us()),
+        ),
+        Column(
+            "reasons",
+            {"type": "array", "items": _REASON},
+            "all reasons, the dominant one first",
+            lambda one: one.of_map("reasons"),
+        ),
+        Column(
+            "first",
+            maybe(TEXT),
+            "the ask that the next round would try first, as `app/ask`",
+            lambda one: one.of_map("first"),
+        ),
+        Column(
+            "levels",
+            {"type": "array", "items": _LEVEL},
+            "how the two are compared, from the root; empty if it does not compete",
+            lambda one: one.of_map("levels"),
+        ),
+        Column(
+            "remedies",
+            maybe({"type": "array", "items": _REMEDY}),
+            "changes each of which alone gets it bound at once, with the events that make them; "
+            "null if none was searched for",
+            lambda _: None,
+        ),
+        Column(
+            "searched",
+            maybe(NUMBER),
+            "the number of the batch after which the state was searched",
+            lambda _: None,
+        ),
+        Column(
+            "trials",
+            maybe(NUMBER),
+            "how many trials the search made; null if there was none, or it was ended",
+            lambda _: None,
+        ),
+        Column(
+            "exhausted",
+            maybe(BOOLEAN),
+            "whether the search ended early, because the state is large or its time was over",
+            lambda _: None,
+        ),
+    )
+)
+"""The fields of an answer to why an ask is not running."""
+
+
+async def _why(asked: Asked) -> Response:
+    app_name, name = asked.value("app", str), asked.value("ask", str)
+
+    def read(looking: Looking) -> Steps[tuple[bool, dict[str, Any]] | str]:
+        yield
+        app = app_of(looking, app_name)
+        row = None if app is None else row_of_ask(looking, app, name)
+        if row is None:
+            return what_ask(looking, app_name, name)
+        explanation = looking.machine.explain(app_name, name)
+        return explanation is not None, dict(row_of(WHY.columns, WhyRow(row, explanation)))
+
+    found = await seen(asked.service, read)
+    if isinstance(found.value, str):
+        raise not_found("ask", f"{app_name}/{name}", found.value)
+    waits, item = found.value
+    if waits and asked.value("remedies", bool):
+        item |= attrs.asdict(await search(asked.service, app_name, name), recurse=False)
+    return json_response({**found.heading(asked.service), "item": item})
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/v1/asks/{app}/{ask}/why",
+        "Why an ask is not running, and what would help.",
+        Role.READER,
+        _why,
+        (
+            in_path("app", "The name of its application."),
+            in_path("ask", "Its name."),
+            query(
+                "remedies",
+                FLAG,
+                "Whether to search for changes that would help, for ten seconds at most.",
+                default=False,
+            ),
+        ),
+        answers={
+            200: single_answer(WHY),
+            404: Answer("There is no such ask.", media="application/problem+json"),
+            503: Answer("Other searches are under way.", media="application/problem+json"),
+        },
+    ),
+)
+"""The end point that explains."""

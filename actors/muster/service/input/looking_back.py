@@ -1,0 +1,163 @@
+"""What another configuration would have changed in the kept history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+import attrs
+import outcome
+import trio
+
+from muster.compare import Comparison, LeftOut, Warned, as_map, sides_of_kept
+from muster.feeds import FeedError, KeptFeed
+from muster.service.problems import Problem
+from muster_core.errors import MusterError, RefusedError
+from muster_core.values.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from muster_core.config.model import Configuration
+
+T = TypeVar("T")
+
+_DAY_US: Final = 86_400_000_000
+_DATE: Final = re.compile(r"[0-9]{4}-")
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@final
+@attrs.frozen
+class Since:
+    """Where a look back begins.
+
+    Attributes:
+        back_us: How long ago, in microseconds; None for an instant.
+        at_us: The instant, in microseconds since 1970 in UTC; None for a time ago.
+    """
+
+    back_us: int | None = None
+    at_us: int | None = None
+
+
+DAY: Final = Since(back_us=_DAY_US)
+
+
+def since_of(written: str) -> Since:
+    """Return where to begin.
+
+    Args:
+        written: A duration such as ``7d`` or ``12h``, or a date.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if _DATE.match(written):
+        try:
+            date = datetime.fromisoformat(written)
+        except ValueError:
+            msg = "must be a date such as 2026-01-31 or 2026-01-31T18:30:00Z"
+            raise ValueError(msg) from None
+        date = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+        return Since(at_us=(date - _EPOCH) // _MICROSECOND)
+    days = re.fullmatch(r"([0-9]{1,6})d", written)
+    if days is not None:
+        return Since(back_us=int(days[1]) * _DAY_US)
+    try:
+        return Since(back_us=parse_duration(written))
+    except MusterError:
+        msg = "must be a duration such as 7d or 12h, or a date such as 2026-01-31T18:30:00Z"
+        raise ValueError(msg) from None
+
+
+@final
+class GoneError(Exception):
+    """Nobody waits for the result any more."""
+
+
+# INPUT-15
+def compared(
+    directory: Path, since: Since, now_us: int, configuration: Configuration, gone: Flag
+) -> dict[str, Any]:
+    """Return what a configuration would have changed, as ``muster compare`` says it.
+
+    Args:
+        directory: The state directory.
+        since: Where to begin; if that is before everything that is kept, it begins there.
+        now_us: The present instant, in microseconds since 1970 in UTC.
+        configuration: The configuration.
+        gone: Set when nobody waits for it any more.
+
+    Raises:
+        Problem: 409 if it could not have been in force then, or history cannot be read.
+        GoneError: If nobody waits for it any more.
+    """
+
+    def look() -> None:
+        if gone.is_set():
+            raise GoneError
+
+    left_out: list[LeftOut] = []
+    try:
+        with _opened(directory, since, now_us) as kept:
+            sides = sides_of_kept(kept, (None, configuration), left_out)
+            result = Comparison(*sides, in_step=True).run(look=look)
+            names = ("as it was", "with the new configuration")
+            begins_us = kept.origin_us + _begin_us(kept)
+    except RefusedError as error:
+        told = f"it could not have come into force at the beginning of this history: {error}"
+        raise Problem(409, told) from None
+    except FeedError as error:
+        raise Problem(409, f"the history cannot be compared: {error.problem}") from None
+    warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]
+    since_text = (_EPOCH + begins_us * _MICROSECOND).isoformat().replace("+00:00", "Z")
+    return {"since": since_text, **as_map(result, names, left_out, warnings)}
+
+
+def _opened(directory: Path, since: Since, now_us: int) -> KeptFeed:
+    """Open the history from an instant on, or all of it if the instant comes before."""
+    begin = since.at_us if since.back_us is None else now_us - since.back_us
+    assert begin is not None, "it has one of the two"
+    whole = KeptFeed(directory)
+    begin -= whole.origin_us
+    if begin <= _begin_us(whole):
+        return whole
+    whole.close()
+    return KeptFeed(directory, since_us=begin)
+
+
+def _begin_us(kept: KeptFeed) -> int:
+    """Return the instant at which a history begins, in microseconds since the origin."""
+    return 0 if kept.facts is None else kept.facts.coordinator.now_us
+
+
+async def in_thread(request: Request, work: Callable[[Flag], T]) -> T:
+    """Do work in a thread until the client goes away.
+
+    Args:
+        request: The request, whose body was read.
+        work: The work; it ends soon after its flag was set.
+    """
+    gone = Flag()
+
+    async def watch() -> None:
+        try:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+        finally:
+            gone.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        done = await trio.to_thread.run_sync(outcome.capture, work, gone)
+        nursery.cancel_scope.cancel()
+    try:
+        return done.unwrap()
+    except GoneError:
+        raise Problem(503, "the comparison was given up") from None

@@ -1,0 +1,1 @@
+"""YuniKorn's end points, ``/ws/v1``, for its web UI and its clients."""

@@ -1,0 +1,188 @@
+"""The application of YuniKorn's end points: paths, methods, errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+from starlette.requests import Request
+
+from muster.service.access.who import Role
+from muster.service.problems import Problem
+from muster.service.yunikorn import configuring, endpoints, happening, names
+from muster.service.yunikorn.answers import answer_wrong, plain
+from muster.service.yunikorn.asked import Asked
+from muster.service.yunikorn.streams import Streams
+from muster.service.yunikorn.wrong import NoEndpoint, Wrong
+from muster_core.errors import MusterError
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from muster.service.state import Service
+
+_LOG: Final = logging.getLogger("muster.service")
+
+Handler = Callable[[Asked], Awaitable["Response"]]
+
+_P: Final = "/ws/v1/partition/{p}"
+
+PATHS: Final[Mapping[str, tuple[str, Handler]]] = {
+    "/ws/v1/clusters": ("GET", endpoints.clusters),
+    "/ws/v1/partitions": ("GET", endpoints.all_partitions),
+    f"{_P}/queues": ("GET", endpoints.tree),
+    f"{_P}/queue/{{q}}": ("GET", endpoints.queue),
+    f"{_P}/queue/{{q}}/applications": ("GET", endpoints.applications_of_queue),
+    f"{_P}/queue/{{q}}/applications/{{state}}": ("GET", endpoints.applications_of_queue),
+    f"{_P}/queue/{{q}}/application/{{a}}": ("GET", endpoints.one_application),
+    f"{_P}/application/{{a}}": ("GET", endpoints.one_application),
+    f"{_P}/applications/{{state}}": ("GET", endpoints.applications),
+    f"{_P}/nodes": ("GET", endpoints.nodes),
+    f"{_P}/node/{{n}}": ("GET", endpoints.one_node),
+    f"{_P}/placementrules": ("GET", endpoints.rules),
+    f"{_P}/usage/users": ("GET", endpoints.users),
+    f"{_P}/usage/user/{{u}}": ("GET", endpoints.users),
+    f"{_P}/usage/groups": ("GET", endpoints.groups),
+    f"{_P}/usage/group/{{g}}": ("GET", endpoints.groups),
+    "/ws/v1/scheduler/healthcheck": ("GET", endpoints.health),
+    "/ws/v1/scheduler/node-utilizations": ("GET", endpoints.utilizations),
+    "/ws/v1/history/apps": ("GET", endpoints.history_of_apps),
+    "/ws/v1/history/containers": ("GET", endpoints.history_of_containers),
+    "/ws/v1/events/batch": ("GET", happening.events),
+    "/ws/v1/events/stream": ("GET", happening.event_stream),
+    "/ws/v1/config": ("GET", configuring.configuration),
+    "/ws/v1/validate-conf": ("POST", configuring.validation),
+    "/ws/v1/metrics": ("GET", endpoints.metrics),
+    "/ws/v1/fullstatedump": ("GET", endpoints.to_dump),
+    "/ws/v1/stack": ("GET", endpoints.to_stack),
+    "/debug/fullstatedump": ("GET", configuring.dump),
+    "/debug/stack": ("GET", configuring.stack),
+}
+"""All end points: their paths, their methods, and what they answer."""
+
+_NOT_THERE: Final = "404 page not found\n"
+_ORIGIN: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "X-Requested-With,Content-Type,Accept,Origin",
+}
+
+
+@final
+@attrs.frozen
+class _Route:
+    """An end point as its path is compared: its parts, those of names with their names."""
+
+    parts: tuple[str, ...]
+    method: str
+    handler: Handler
+
+    def match(self, parts: list[str]) -> dict[str, str] | None:
+        """Return the names in a path, decoded once; None if it is not that of the end point."""
+        if len(parts) != len(self.parts):
+            return None
+        found: dict[str, str] = {}
+        for own, part in zip(self.parts, parts, strict=True):
+            if own.startswith("{"):
+                if not part:
+                    return None
+                found[own[1:-1]] = names.of_path(part)
+            elif own != part:
+                return None
+        return found
+
+
+_ROUTES: Final = tuple(
+    _Route(tuple(path.split("/")), method, handler) for path, (method, handler) in PATHS.items()
+)
+
+
+def find(path: str) -> tuple[str, Handler, dict[str, str]] | None:
+    """Return the method, the handler and the names of a path that is not decoded, or None."""
+    parts = path.split("/")
+    for route in _ROUTES:
+        found = route.match(parts)
+        if found is not None:
+            return route.method, route.handler, found
+    # The web UI writes a queue as it is, though its name may have slashes.
+    is_queue = parts[1:4] == ["ws", "v1", "partition"] and parts[5:6] == ["queue"]
+    if is_queue and len(parts) > 8 and parts[-1] == "applications" and all(parts[1:]):
+        written = {"p": names.of_path(parts[4]), "q": names.of_path("/".join(parts[6:-1]))}
+        return "GET", endpoints.applications_of_queue, written
+    return None
+
+
+@final
+class YuniKorn:
+    """The ASGI application of all these end points.
+
+    Args:
+        service: Returns the running service.
+    """
+
+    def __init__(self, service: Callable[[], Service]) -> None:
+        self._service = service
+        self._streams: Streams | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope, receive, send)
+        response = await self._response(request)
+        await response(scope, receive, send)
+
+    # REST-1
+    async def _response(self, request: Request) -> Response:
+        path = request.scope["raw_path"].decode("latin-1")
+        found = find(path)
+        if found is None:
+            return _not_there(request, path)
+        method, handler, parts = found
+        service = self._service()
+        allows_others = service.options.cors
+        if request.method == "OPTIONS" and allows_others:
+            response = plain("")
+        elif request.method != method:
+            response = plain("Method Not Allowed\n", 405, {"Allow": method})
+        else:
+            if self._streams is None:
+                self._streams = Streams(service.usage.streams)
+            response = await _answered(Asked(service, self._streams, request, parts), handler)
+        if allows_others:
+            response.headers.update(_ORIGIN)
+            methods = "GET, OPTIONS" if method == "GET" else f"OPTIONS, {method}"
+            response.headers["Access-Control-Allow-Methods"] = methods
+        return response
+
+
+def _not_there(request: Request, path: str) -> Response:
+    """Return the response for a path of no end point; one slash too many is told."""
+    without = path.removesuffix("/")
+    if without != path and find(without) is not None:
+        query = request.scope["query_string"].decode("latin-1")
+        return plain("", 301, {"Location": f"{without}?{query}" if query else without})
+    return plain(_NOT_THERE, 404)
+
+
+async def _answered(asked: Asked, handler: Handler) -> Response:
+    """Return the response of an end point, whatever happens."""
+    request = asked.request
+    try:
+        who = asked.service.access.who(request)
+        if who.role < Role.READER:
+            raise Wrong(403, "this needs a token of a reader")
+        return await handler(asked)
+    except Wrong as wrong:
+        return await answer_wrong(request, wrong)
+    except NoEndpoint:
+        return plain(_NOT_THERE, 404)
+    except Problem as problem:
+        refused = Wrong(problem.status, problem.detail, headers=problem.headers)
+        return await answer_wrong(request, refused)
+    except MusterError as error:
+        return await answer_wrong(request, Wrong(500, str(error)))
+    except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
+        # The client learns nothing of the inside; the log has all of it.
+        _LOG.exception("%s %s", request.method, request.url.path)
+        return await answer_wrong(request, Wrong(500, "the service has a bug here"))

@@ -1,0 +1,253 @@
+"""The configuration in force: as the file has it, in YAML, or with capitals, in JSON.
+
+Quantities are texts as they were written. So the file of the configuration is told, if it is what is
+in force; otherwise what is in force is written anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from muster.config_files import parse_configuration, parse_document
+from muster.feeds._written.configurations import configuration as written_anew
+from muster.service.yunikorn.objects.forms import Made
+from muster_core.config.document import Listing, Node, Scalar, Table
+from muster_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from muster_core.config.model import Configuration
+
+_CHECKSUM: Final = re.compile(r"^checksum:[ \t]*(\S*)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+_TRUE: Final = frozenset(("true", "yes", "on", "y"))
+
+
+# REST-22
+def checksum(text: str) -> str:
+    """Return the checksum of a configuration: that of the text without a line with a checksum."""
+    bare = _CHECKSUM.sub("", text)
+    return hashlib.sha256(bare.encode("utf-8", "surrogateescape")).hexdigest().upper()
+
+
+def has_its_checksum(text: str) -> bool:
+    """Return whether a text has a line with its checksum, and this is right."""
+    found = _CHECKSUM.search(text)
+    return found is not None and found[1].strip("\"'").upper() == checksum(text)
+
+
+# REST-22
+def text_of(config: Configuration, file: bytes | None, partition: str | None) -> str:
+    """Return the text of the configuration in force.
+
+    Args:
+        config: The configuration in force.
+        file: The content of the file with which the service was started, or None.
+        partition: Which partition of that file runs, or None.
+    """
+    if file is not None:
+        try:
+            if parse_configuration(file, partition=partition) == config:
+                return file.decode("utf-8-sig")
+        except (ConfigError, ValueError):
+            pass  # The file was changed, and is wrong now.
+    return yaml.safe_dump(written_anew(config), sort_keys=False, allow_unicode=True)
+
+
+def as_yaml(text: str) -> str:
+    """Return the configuration of a text as YAML, with what YuniKorn adds."""
+    made = {"partitions": [], **_document(text)}
+    made["checksum"] = checksum(text)
+    made.setdefault("extra", {})
+    made.setdefault("deadlockdetectionenabled", False)
+    made.setdefault("deadlocktimeoutseconds", 0)
+    return yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
+
+
+def as_map(text: str) -> Made:
+    """Return the configuration of a text with YuniKorn's names of fields in JSON."""
+    document = _document(text)
+    return {
+        "Partitions": [_partition(one) for one in _maps(document.get("partitions"))],
+        "Checksum": checksum(text),
+        "Extra": {},
+        "DeadlockDetectionEnabled": False,
+        "DeadlockTimeoutSeconds": 0,
+    }
+
+
+# Reading the text
+
+
+def _document(text: str) -> dict[str, Any]:
+    """Return what a configuration says, without what has no value; names are in lower case."""
+    found = _plain(parse_document(text), ())
+    if not isinstance(found, dict):
+        return {}
+    document: dict[str, Any] = found
+    document.pop("checksum", None)
+    return document
+
+
+_NAMED: Final = frozenset(
+    ("properties", "guaranteed", "max", "maxresources", "resourceweights", "extra")
+)
+"""The maps whose keys are names, and not fields."""
+
+_FLAGS: Final = frozenset(("parent", "create", "enabled", "quotapreemptionenabled"))
+_NUMBERS: Final = frozenset(("maxapplications",))
+
+
+def _plain(node: Node, path: tuple[str, ...]) -> object:
+    match node:
+        case Scalar():
+            return _scalar(node, path)
+        case Listing():
+            return [_plain(item, path) for item in node.items]
+        case Table():
+            is_named = bool(path) and path[-1] in _NAMED
+            made: dict[str, object] = {}
+            for key, value in node.entries:
+                if isinstance(key, Scalar):
+                    name = key.text if is_named else key.text.lower()
+                    found = _plain(value, (*path, name))
+                    if found is not None:
+                        made[name] = found
+            return made
+
+
+def _scalar(node: Scalar, path: tuple[str, ...]) -> object:
+    if node.is_null:
+        return None
+    inside = len(path) > 1 and path[-2] in _NAMED
+    name = path[-1] if path and not inside else ""
+    if name in _FLAGS:
+        return node.text.lower() in _TRUE
+    if name in _NUMBERS:
+        return int(node.text)
+    if inside and path[-2] == "resourceweights":
+        return float(node.text)
+    return node.text
+
+
+# Writing JSON
+
+
+def _maps(value: object) -> list[dict[str, Any]]:
+    """Return the maps of a list; nothing if it is none."""
+    if not isinstance(value, list):
+        return []
+    items: list[Any] = value
+    return [item for item in items if isinstance(item, dict)]
+
+
+def _map(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+_Fields = Mapping[str, tuple[str, Callable[[Any], object]]]
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _made(source: Mapping[str, Any], fields: _Fields) -> Made:
+    """Return the fields that are there and are not empty, with their names in JSON."""
+    made: Made = {}
+    for name, (written, turn) in fields.items():
+        if name in source:
+            value = turn(source[name])
+            if value not in ("", 0, False, [], {}):
+                made[written] = value
+    return made
+
+
+def _partition(one: Mapping[str, Any]) -> Made:
+    made: Made = {"Name": str(one.get("name", ""))}
+    made |= _made(
+        one,
+        {
+            "queues": ("Queues", lambda value: [_queue(item) for item in _maps(value)]),
+            "placementrules": ("PlacementRules", lambda value: [_rule(r) for r in _maps(value)]),
+            "limits": ("Limits", lambda value: [_limit(item) for item in _maps(value)]),
+        },
+    )
+    preemption = _map(one.get("preemption"))
+    made["Preemption"] = {
+        name: preemption[key]
+        for key, name in (
+            ("enabled", "Enabled"),
+            ("quotapreemptionenabled", "QuotaPreemptionEnabled"),
+        )
+        if key in preemption
+    }
+    order = _map(one.get("nodesortpolicy"))
+    made["NodeSortPolicy"] = {"Type": str(order.get("type", ""))} | _made(
+        order, {"resourceweights": ("ResourceWeights", _same)}
+    )
+    resolver = _map(one.get("usergroupresolver"))
+    made["UserGroupResolver"] = {"type": str(resolver.get("type", ""))}
+    return made
+
+
+def _queue(one: Mapping[str, Any]) -> Made:
+    made: Made = {"Name": str(one.get("name", ""))}
+    made |= _made(
+        one,
+        {
+            "parent": ("Parent", _same),
+            "maxapplications": ("MaxApplications", _same),
+            "properties": ("Properties", _same),
+            "adminacl": ("AdminACL", _same),
+            "submitacl": ("SubmitACL", _same),
+            "queues": ("Queues", lambda value: [_queue(item) for item in _maps(value)]),
+            "limits": ("Limits", lambda value: [_limit(item) for item in _maps(value)]),
+        },
+    )
+    made["Resources"] = _resources(one.get("resources"))
+    template = _map(one.get("childtemplate"))
+    fields: _Fields = {
+        "maxapplications": ("MaxApplications", _same),
+        "properties": ("Properties", _same),
+    }
+    resources = {"Resources": _resources(template.get("resources"))}
+    made["ChildTemplate"] = _made(template, fields) | resources
+    return made
+
+
+def _resources(value: object) -> Made:
+    return _made(_map(value), {"guaranteed": ("Guaranteed", _same), "max": ("Max", _same)})
+
+
+def _limit(one: Mapping[str, Any]) -> Made:
+    return _made(
+        one,
+        {
+            "limit": ("Limit", _same),
+            "users": ("Users", _same),
+            "groups": ("Groups", _same),
+            "maxresources": ("MaxResources", _same),
+            "maxapplications": ("MaxApplications", _same),
+        },
+    )
+
+
+def _rule(one: Mapping[str, Any]) -> Made:
+    made: Made = {"Name": str(one.get("name", ""))}
+    made |= _made(
+        one,
+        {
+            "create": ("Create", _same),
+            "parent": ("Parent", lambda value: _rule(_map(value))),
+            "value": ("Value", _same),
+        },
+    )
+    chosen = _map(one.get("filter"))
+    made["Filter"] = {"Type": str(chosen.get("type", ""))} | _made(
+        chosen, {"users": ("Users", _same), "groups": ("Groups", _same)}
+    )
+    return made

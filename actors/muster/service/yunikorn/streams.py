@@ -1,0 +1,128 @@
+"""Streams of events that do not end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+from starlette.responses import StreamingResponse
+from typing_extensions import override
+
+from muster.service.encoding import as_json
+from muster.service.problems import Problem
+from muster.service.yunikorn.answers import JSON
+from muster.service.yunikorn.objects.happenings import event
+from muster.service.yunikorn.wrong import Wrong
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from muster.service.ledger.ring import Ring
+    from muster.service.limits.counting import Slots
+
+PER_HOST: Final = 15
+"""How many streams one host may have open."""
+
+_PIECE: Final = 200
+
+
+@final
+@attrs.frozen(eq=False)
+class Opened:
+    """A stream that is open.
+
+    Attributes:
+        host: The name under which the service was asked.
+        at: When it was opened.
+    """
+
+    host: str
+    at: datetime
+
+
+@final
+class Streams:
+    """The open streams of events.
+
+    Args:
+        slots: The limit on all streams of the service.
+    """
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._open: dict[int, Opened] = {}
+        self._last = 0
+
+    def as_maps(self) -> list[dict[str, str]]:
+        """Return the open streams, as a state dump tells them."""
+        return [{"Name": one.host, "CreatedAt": one.at.isoformat()} for one in self._open.values()]
+
+    def enter(self, host: str) -> int:
+        """Count a stream; return its number.
+
+        Raises:
+            Wrong: 503 if there are too many.
+        """
+        hosts = Counter(one.host for one in self._open.values())
+        if hosts[host] >= PER_HOST:
+            raise Wrong(503, "Too many streaming connections")
+        try:
+            self._slots.take()
+        except Problem as problem:
+            headers = problem.headers
+            raise Wrong(503, "Too many streaming connections", headers=headers) from None
+        self._last += 1
+        self._open[self._last] = Opened(host, datetime.now(UTC))
+        return self._last
+
+    def leave(self, number: int) -> None:
+        """Count a stream no more."""
+        if self._open.pop(number, None) is not None:
+            self._slots.leave()
+
+
+@final
+class EventLines(StreamingResponse):
+    """The latest events and each that follows, one a line; there is no end.
+
+    Args:
+        streams: The open streams.
+        ring: The events.
+        origin_us: The origin of their time, in microseconds since 1970.
+        host: The name under which the service was asked.
+        count: How many of the latest events come first.
+
+    Raises:
+        Wrong: 503 if there are too many streams.
+    """
+
+    # REST-17
+    def __init__(self, streams: Streams, ring: Ring, origin_us: int, host: str, count: int) -> None:
+        self._streams = streams
+        self._number = streams.enter(host)
+        first = max(ring.next - count, ring.lowest)
+        headers = {"Content-Type": JSON, "X-Accel-Buffering": "no"}
+        super().__init__(_lines(ring, origin_us, first), headers=headers)
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the client leaves, or the service ends."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.leave(self._number)
+
+
+async def _lines(ring: Ring, origin_us: int, place: int) -> AsyncIterator[bytes]:
+    yield as_json({"InstanceUUID": ring.instance})
+    while await ring.wait(place):
+        if place < ring.lowest:
+            lost = Wrong(500, "the stream was read too slowly, and events are gone")
+            yield as_json(lost.as_map())
+            return
+        some = ring.since(place, _PIECE)
+        place += len(some)
+        yield b"".join([as_json(event(one, origin_us)) for one in some])

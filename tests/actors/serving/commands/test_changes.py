@@ -1,0 +1,105 @@
+"""``muster cancel`` and ``muster drain`` against a real server."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+
+import pytest
+
+from tests.actors.cli.helpers import LONGEST_S, run, started
+from tests.actors.serving.served import Served
+
+NUMBERS: Final = count()
+
+
+def sent(served: Served, *events: dict[str, object]) -> None:
+    answers = served.client.post("/api/v1/events", json=list(events)).json()
+    assert all(one["ok"] for one in answers), answers
+
+
+@pytest.fixture
+def app(served: Served) -> str:
+    """Give an application with a bound ask and a pending one, on a node of its own."""
+    number = next(NUMBERS)
+    name, node = f"app{number}", f"node{number}"
+    ask = {"op": "add_ask", "app": name, "resources": {f"gpu{number}": 1}}
+    sent(
+        served,
+        {"op": "add_node", "node": node, "capacity": {f"gpu{number}": 1}},
+        {"op": "add_app", "app": name, "queue": "root.dev"},
+        {**ask, "ask": "first"},
+        {**ask, "ask": "second"},
+    )
+    return name
+
+
+def places(served: Served, app: str) -> dict[str, str]:
+    found = served.client.get("/api/v1/asks", params={"app": app}).json()
+    return {item["ask"]: item["place"] for item in found["items"]}
+
+
+def test_a_bound_ask_is_cancelled(served: Served, app: str) -> None:
+    # CLIENT-7
+    assert places(served, app) == {"first": "bound", "second": "pending"}
+
+    result = run("cancel", f"{app}/first", "--message", "not needed")
+
+    assert (result.exit_code, result.stdout) == (0, f"{app}/first: cancelled\n")
+    assert places(served, app) == {"second": "bound"}
+
+
+def test_a_pending_ask_is_cancelled(served: Served, app: str) -> None:
+    # CLIENT-7
+    assert run("cancel", f"{app}/second").exit_code == 0
+    assert places(served, app) == {"first": "bound"}
+
+
+def test_an_application_is_cancelled(served: Served, app: str) -> None:
+    # CLIENT-7
+    assert run("cancel", app).exit_code == 0
+    assert places(served, app) == {}
+
+
+@pytest.mark.parametrize("name", ["nobody", "nobody/x"])
+def test_what_is_not_there_is_refused(name: str) -> None:
+    # CLIENT-2
+    result = run("cancel", name)
+
+    assert result.exit_code == 1
+    assert "'nobody' is unknown" in result.stderr
+
+
+def test_a_node_is_drained(served: Served, app: str) -> None:
+    # CLIENT-8
+    node = app.replace("app", "node")
+
+    result = run("drain", node)
+
+    told = f"{node}: no more asks are placed on it; 1 ask still on it\n"
+    assert (result.exit_code, result.stdout) == (0, told)
+    assert run("cancel", f"{app}/first").exit_code == 0
+    assert places(served, app) == {"second": "pending"}
+    assert run("drain", node, "--wait").stdout == f"{node}: no more asks are placed on it\n"
+    undone = run("drain", node, "--undo")
+    assert undone.stdout == f"{node}: asks may be placed on it again\n"
+    assert places(served, app) == {"second": "bound"}
+
+
+def test_it_waits_until_nothing_is_on_it(served: Served, app: str) -> None:
+    # CLIENT-8
+    node = app.replace("app", "node")
+    with started("drain", node, "--wait") as running:
+        while served.client.get(f"/api/v1/nodes/{node}").json()["item"]["schedulable"]:
+            pass
+        assert run("cancel", f"{app}/first").exit_code == 0
+        assert running.process.wait(LONGEST_S) == 0
+    assert places(served, app) == {"second": "pending"}
+
+
+def test_a_node_that_is_not_there() -> None:
+    # CLIENT-2
+    result = run("drain", "nowhere")
+
+    assert result.exit_code == 1
+    assert "'nowhere' is unknown" in result.stderr

@@ -1,0 +1,189 @@
+"""``muster get``: what a real server has, as tables and as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.actors.cli.helpers import LONGEST_S, run, started
+from tests.actors.serving.served import Served
+
+FEED = """
+- {op: add_node, node: n1, capacity: {vcore: 4, memory: 8Gi}, attributes: {zone: east}}
+- {op: add_app, app: etl, queue: root.prod, user: olga}
+- {op: add_ask, app: etl, ask: load, resources: {vcore: 3, memory: 1Gi}, count: 3}
+- {op: add_gang, gang: ring, min_member: 2}
+- {op: add_app, app: train, queue: root.dev}
+- {op: add_ask, app: train, ask: w, resources: {vcore: 9}, gang: ring}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def filled(served: Served, tmp_path_factory: pytest.TempPathFactory) -> None:
+    feed = tmp_path_factory.mktemp("feed") / "feed.yaml"
+    feed.write_text(FEED)
+    result = run("submit", feed, "--server", served.urls[0])
+    assert result.exit_code == 0, result.output
+
+
+def rows(*arguments: str) -> list[list[str]]:
+    """Give the cells of a table, row by row, without the line below the head."""
+    result = run("get", *arguments)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if not line.strip().startswith("─")]
+    return [re.split(r"\s{2,}", line.strip()) for line in lines]
+
+
+def test_asks() -> None:
+    # CLIENT-3
+    assert rows("asks") == [
+        ["ask", "queue", "place", "priority", "resources", "node", "reason"],
+        ["etl/load-0", "root.prod", "bound", "0", "memory 1Gi, vcore 3", "n1"],
+        ["etl/load-1", "root.prod", "pending", "0", "memory 1Gi, vcore 3", "NoNodeFits"],
+        ["etl/load-2", "root.prod", "pending", "0", "memory 1Gi, vcore 3", "NoNodeFits"],
+        ["train/w", "root.dev", "pending", "0", "vcore 9", "GangTooFewMembers"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (["--state", "bound"], ["etl/load-0"]),
+        (["--reason", "NoNodeFits"], ["etl/load-1", "etl/load-2"]),
+        (["--queue", "root.dev"], ["train/w"]),
+        (["--app", "etl", "--state", "pending", "--limit", "1"], ["etl/load-1"]),
+    ],
+)
+def test_filters(filters: list[str], found: list[str]) -> None:
+    # CLIENT-3
+    assert [row[0] for row in rows("asks", *filters)[1:]] == found
+
+
+def test_every_kind_has_a_table() -> None:
+    # CLIENT-3
+    assert [row[0] for row in rows("queues")] == ["queue", "root", "root.dev", "root.prod"]
+    assert rows("apps")[1][:4] == ["etl", "root.prod", "Starting", "olga"]
+    assert rows("gangs")[1][:3] == ["default/ring", "Strict", "2"]
+    assert rows("nodes")[1] == ["n1", "yes", "memory 1Gi, vcore 3", "memory 8Gi, vcore 4", "1"]
+    assert "zone east" in run("get", "nodes", "-o", "wide").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("queue", "root.prod"),
+        ("app", "etl"),
+        ("ask", "etl/load-1"),
+        ("gang", "default/ring"),
+        ("node", "n1"),
+    ],
+)
+def test_one_by_its_name(arguments: tuple[str, str]) -> None:
+    # CLIENT-3
+    result = run("get", *arguments)
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0].split()[-1] in arguments[1]
+    whole = json.loads(run("get", *arguments, "-o", "json").stdout)
+    assert whole["item"] == yaml.safe_load(run("get", *arguments, "-o", "yaml").stdout)["item"]
+
+
+def test_what_is_not_there() -> None:
+    # CLIENT-2
+    result = run("get", "node", "n2")
+
+    assert result.exit_code == 1
+    assert "'n2' is unknown" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["wishes"], "'wishes' is none of queues, apps, asks, gangs, nodes"),
+        (["ask", "etl"], "'etl': write an ask as APP/ASK"),
+        (["nodes", "--reason", "QueueMax"], "--reason is not for nodes"),
+        (["app", "etl", "--queue", "root"], "--queue: a name and a filter exclude each other"),
+        (
+            ["asks", "--state", "lost"],
+            "state: 'lost': must be names out of pending, parked, waiting, bound",
+        ),
+        (["asks", "--server", "ftp://x"], "'ftp://x': write http://HOST:PORT"),
+        (["asks", "--token-file", "missing"], "--token-file: missing: No such file"),
+    ],
+)
+def test_what_cannot_be_asked(arguments: list[str], told: str) -> None:
+    # CLIENT-2
+    result = run("get", *arguments)
+
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def test_it_watches(served: Served) -> None:
+    # CLIENT-3
+    with started("get", "apps", "--watch", "--every", "0.1") as running:
+        while b"train" not in running.out.readline():
+            pass
+        event = {"op": "add_app", "app": "watched", "queue": "root.dev"}
+        served.client.post("/api/v1/events", json=[event])
+        while b"watched" not in running.out.readline():
+            pass
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(LONGEST_S) == 130
+
+
+def completed(words: str, served: Served) -> list[str]:
+    """Give what a shell offers for the last word."""
+    done = subprocess.run(
+        [sys.executable, "-m", "muster"],
+        env={
+            **os.environ,
+            "_MUSTER_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"muster {words}",
+            "COMP_CWORD": str(len(words.split(" "))),
+            "MUSTER_SERVER": served.urls[0],
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONGEST_S,
+    )
+    return [line.removeprefix("plain,") for line in done.stdout.splitlines()]
+
+
+def test_names_are_completed(served: Served) -> None:
+    # CLIENT-6
+    assert completed("get qu", served) == ["queues"]
+    assert completed("get queues root.p", served) == ["root.prod"]
+    assert completed("why etl/load-", served) == ["etl/load-0", "etl/load-1", "etl/load-2"]
+    assert completed("cancel tr", served) == ["train"]
+    assert completed("drain n", served) == ["n1"]
+
+
+def test_names_are_not_completed_without_a_server(tmp_path: Path) -> None:
+    # CLIENT-6
+    found = run("--help")
+    assert found.exit_code == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "muster"],
+        env={
+            **os.environ,
+            "_MUSTER_COMPLETE": "bash_complete",
+            "COMP_WORDS": "muster drain n",
+            "COMP_CWORD": "2",
+            "MUSTER_SERVER": f"unix:{tmp_path}/none",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONGEST_S,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")

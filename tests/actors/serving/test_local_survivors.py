@@ -1,0 +1,278 @@
+"""Commands that outlive the service are found again, or ended: never two of one allocation."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_local import runs
+from tests.actors.serving.working import (
+    APP,
+    QUEUES,
+    Decision,
+    decisions,
+    ends_of,
+    following,
+    job,
+    node,
+    output,
+    patiently,
+    submit,
+    until,
+)
+
+# Waits for a file, and ends with the status in it.
+UNTIL = (
+    "echo $$ > {0}/pid; echo began; until test -f {0}/go; do sleep 0.05; done; exit $(cat {0}/go)"
+)
+
+
+def serving(folder: Path, *arguments: str, state: bool = True) -> Served:
+    """Start a service that runs commands; all of one test have one state."""
+    where = ("--state", str(folder / "state")) if state else ()
+    return Served(folder, "--run", "local", "--no-node", *where, *arguments, config=QUEUES)
+
+
+def began(served: Served, ask: str) -> None:
+    """Wait until a command has written its first line."""
+    path = f"/api/v1/asks/a/{ask}/logs"
+    until(served.client, ask=ask, kind="bound")
+    patiently(lambda: "began" in served.client.get(path).text)
+
+
+def go(folder: Path, status: int) -> None:
+    """Let the command end."""
+    (folder / "new").write_text(str(status))
+    (folder / "new").rename(folder / "go")
+
+
+def pid_of(folder: Path) -> int:
+    return int((folder / "pid").read_text())
+
+
+def end(served: Served, way: str) -> None:
+    if way == "killed":
+        served.kill()
+    else:
+        assert served.stop() == 0
+
+
+# LOCAL-8
+
+
+@pytest.mark.parametrize("way", ["killed", "ended"])
+@pytest.mark.parametrize("when", ["before", "while", "after"])
+def test_a_command_goes_on_without_the_service(tmp_path: Path, way: str, when: str) -> None:
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path), retries=1))
+        began(served, "k")
+        if when == "before":
+            # It ends at about the moment at which the service does.
+            go(tmp_path, 7)
+        end(served, way)
+    if when == "while":
+        keeper = keeper_of(tmp_path)
+        go(tmp_path, 7)
+        patiently(lambda: not runs(keeper))
+    with serving(tmp_path) as served:
+        if when == "after":
+            assert runs(pid_of(tmp_path))
+            go(tmp_path, 7)
+        found = until(served.client, 2, ask="k", kind="released")
+
+    # It was never started twice at once: the second start is the retry.
+    assert ends_of(found, "k") == [("failed", "exit status 7")] * 2
+    assert len(list((tmp_path / "state" / "logs" / "a" / "k").glob("*.log"))) == 2
+    assert list((tmp_path / "state" / "jobs").iterdir()) == []
+
+
+def keeper_of(folder: Path) -> int:
+    (record,) = (folder / "state" / "jobs").iterdir()
+    pid: int = json.loads((record / "keeper.json").read_text())["pid"]
+    return pid
+
+
+def test_output_goes_on_where_it_was(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        command = UNTIL.format(tmp_path).replace("exit", "echo over; exit")
+        submit(served.client, node(), APP, job("k", command))
+        began(served, "k")
+        served.kill()
+    with serving(tmp_path) as served:
+        with served.client.stream("GET", "/api/v1/asks/a/k/logs?follow=true") as response:
+            lines = response.iter_lines()
+            assert next(lines) == "began"
+            go(tmp_path, 0)
+            assert list(lines) == ["over"]
+        found = until(served.client, ask="k", kind="released")
+
+    assert ends_of(found, "k") == [("completed", None)]
+
+
+def test_jobs_end_with_the_service_if_that_is_wanted(tmp_path: Path) -> None:
+    # LOCAL-9
+    with serving(tmp_path, "--end-jobs") as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        assert served.stop() == 0
+        assert not runs(pid_of(tmp_path))
+    go(tmp_path, 0)
+    with serving(tmp_path) as served:
+        found = until(served.client, ask="k", kind="released", reason="completed")
+
+    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+
+
+@pytest.mark.parametrize("way", ["killed", "ended"])
+def test_nothing_outlives_a_service_without_a_state(tmp_path: Path, way: str) -> None:
+    # LOCAL-9
+    with serving(tmp_path, state=False) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        end(served, way)
+    pid = pid_of(tmp_path)
+    if way == "killed":
+        patiently(lambda: not runs(pid))  # the keeper sees that, and ends it
+    assert not runs(pid)
+
+
+def test_a_keeper_that_was_killed(tmp_path: Path) -> None:
+    # LOCAL-9: nobody would know how the command ends, so it is ended, and the work begins again.
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        first = pid_of(tmp_path)
+        os.kill(keeper_of(tmp_path), signal.SIGKILL)
+        until(served.client, 2, ask="k", kind="bound")
+        assert not runs(first)
+        go(tmp_path, 0)
+        found = until(served.client, ask="k", kind="released", reason="completed")
+        assert "began" in output(served.client, "k", attempt=1)
+
+    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+    told = json.loads((tmp_path / "state" / "logs" / "a" / "k" / "1.json").read_text())
+    assert told["error"] == "it was ended with its keeper, or with the machine; nobody knows how"
+
+
+def test_a_keeper_that_was_killed_while_there_was_no_service(tmp_path: Path) -> None:
+    # LOCAL-9
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        served.kill()
+    first = pid_of(tmp_path)
+    os.kill(keeper_of(tmp_path), signal.SIGKILL)
+    with serving(tmp_path) as served:
+        until(served.client, 2, ask="k", kind="bound")
+        assert not runs(first)
+        go(tmp_path, 0)
+        found = until(served.client, ask="k", kind="released", reason="completed")
+
+    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+
+
+def test_a_machine_that_has_started_again(tmp_path: Path) -> None:
+    # LOCAL-8: the number of the process may be that of any other now.
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        served.kill()
+    (record,) = (tmp_path / "state" / "jobs").iterdir()
+    child = json.loads((record / "child.json").read_text())
+    first = child["pid"]
+    os.kill(keeper_of(tmp_path), signal.SIGKILL)
+    (record / "child.json").write_text(json.dumps({**child, "boot": "another"}))
+    go(tmp_path, 0)
+    with serving(tmp_path) as served:
+        found = until(served.client, ask="k", kind="released", reason="completed")
+
+    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+    patiently(lambda: not runs(first))
+
+
+def test_an_allocation_that_ended_while_the_service_was_away(tmp_path: Path) -> None:
+    # LOCAL-9: its `run_for` is over at the next start, and its command is ended then.
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path), run_for=1))
+        began(served, "k")
+        served.kill()
+    with serving(tmp_path) as served:
+        found = until(served.client, ask="k", kind="released")
+        pid = pid_of(tmp_path)
+        patiently(lambda: not runs(pid))
+
+    assert ends_of(found, "k") == [("completed", None)]
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    # LOCAL-8, LOCAL-9: each job notes its start and its end, and that it is alone.
+    chance = random.Random(7)
+    script = (
+        f"echo start $MUSTER_ASK $MUSTER_JOB >> {tmp_path}/trace; sleep $0;"
+        f" echo end $MUSTER_ASK $MUSTER_JOB >> {tmp_path}/trace; exit $1"
+    )
+    numbers = iter(range(1000))
+
+    def more() -> dict[str, object]:
+        ask = f"k{next(numbers)}"
+        lock = ["flock", "-n", "-E", "77", f"{tmp_path}/{ask}.lock"]
+        takes = f"{chance.choice((0, 0.1, 0.5, 3))}"
+        status = str(chance.choice((0, 0, 0, 5)))
+        return job(ask, [*lock, "sh", "-c", script, takes, status], retries=1)
+
+    with serving(tmp_path) as served:
+        submit(served.client, node(6), APP)
+    for _ in range(15):
+        with serving(tmp_path) as served:
+            before = decisions(served.client)[-1]["seq"]
+            submit(served.client, *(more() for _ in range(4)))
+            # At least so many come.
+            pass_by(served, before, chance.randrange(9))
+            served.kill()
+    with serving(tmp_path) as served:
+        while left(found := decisions(served.client)):
+            until(served.client, len(ended(found)) + 1, kind="released")
+    assert_as_told(found, (tmp_path / "trace").read_text().splitlines())
+
+
+def pass_by(served: Served, after: int, many: int) -> None:
+    """Wait for so many binds and ends after a decision."""
+    found = following(served.client, after)
+    while many:
+        many -= next(found)["kind"] in {"bound", "released"}
+
+
+def ended(found: list[Decision]) -> list[Decision]:
+    return [one for one in found if one["kind"] == "released"]
+
+
+def left(found: list[Decision]) -> set[str]:
+    """Give the asks that are not over."""
+    last = {one["ask"]: one for one in found if one["kind"] in {"assigned", "bound", "released"}}
+    failures = Counter(one["ask"] for one in ended(found) if one["reason"] == "failed")
+    return {
+        ask
+        for ask, one in last.items()
+        if one["kind"] != "released" or (one["reason"] != "completed" and failures[ask] < 2)
+    }
+
+
+def assert_as_told(found: list[Decision], trace: list[str]) -> None:
+    """Check that what the jobs did is what the decisions say."""
+    messages = {one.get("message") for one in ended(found)}
+    assert messages <= {None, "exit status 5"}, "two of one ask ran at the same time"
+    starts = Counter(line.split()[1] for line in trace if line.startswith("start"))
+    ends = Counter(line.split()[1] for line in trace if line.startswith("end"))
+    jobs = Counter(line.split()[2] for line in trace if line.startswith("start"))
+    assert set(jobs.values()) == {1}, "an allocation ran twice"
+    wanted = Counter(one["ask"] for one in ended(found) if one["reason"] in {"completed", "failed"})
+    assert starts == ends == wanted

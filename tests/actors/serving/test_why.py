@@ -1,0 +1,161 @@
+"""Why asks are not running, and what would help, from a service.
+
+LISTS-10, LISTS-11.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from muster.explain import explain
+from muster.explain._maps import explanation_map, remedy_map
+from muster.feeds import read_feed
+from tests.actors.serving.here import PATIENCE_S, Here
+from tests.actors.serving.truth import Truth, fill
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: web, resources: {max: {vcore: 4}}}
+          - {name: jobs}
+"""
+FEEDS = Path(__file__).parents[2] / "feeds" / "reasons"
+
+
+def ask(name: str, vcore: float, app: str = "shop", **more: object) -> dict[str, object]:
+    return {"op": "add_ask", "app": app, "ask": name, "resources": {"vcore": vcore}, **more}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Here]:
+    config = tmp_path / "queues.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    with Here(config=config) as running:
+        running.post(
+            {"op": "add_node", "node": "n", "capacity": {"vcore": 16}},
+            {"op": "add_app", "app": "shop", "queue": "root.web"},
+            ask("web", 3),
+            ask("more", 2, priority=3),
+        )
+        running.post({"op": "add_app", "app": "job", "queue": "root.jobs"})
+        running.post(ask("big", 15, "job"), ask("later", 15, "job"))
+        yield running
+
+
+def why(here: Here, name: str, app: str = "shop", /, **parameters: object) -> dict[str, Any]:
+    found: dict[str, Any] = here.get(f"/api/v1/asks/{app}/{name}/why", **parameters)["item"]
+    return found
+
+
+def test_all_reasons_are_told(here: Here) -> None:
+    item = why(here, "web")
+
+    assert item["reasons"][0]["code"] == "QueueMax"
+    assert item["reasons"][0]["rules"] == ["ORDER-2", "ORDER-4"]
+    assert item["reasons"][0]["facts"] == {"left": {"root.web vcore": 2000}}
+    assert item["place"] == "pending"
+    assert item["queue"] == "root.web"
+    assert item["remedies"] is item["trials"] is item["exhausted"] is None
+    later = why(here, "later", "job")
+    assert later["first"] == "job/big"
+    assert [level["at"] for level in later["levels"]] == ["root", "root.jobs", "job"]
+    assert [key["name"] for key in later["levels"][-1]["keys"] if key["decides"]] == ["creation"]
+
+
+def test_an_ask_that_runs_has_no_reason(here: Here) -> None:
+    item = why(here, "more", remedies="true")
+
+    assert item["place"] == "bound"
+    assert item["node"] == "n"
+    assert item["reasons"] == item["levels"] == []
+    assert item["first"] is item["since"] is item["remedies"] is None
+
+
+def test_a_remedy_does_what_it_says(here: Here) -> None:
+    found = why(here, "web", remedies="true")
+    by_kind = {one["kind"]: one for one in found["remedies"]}
+
+    assert found["trials"] > 0
+    assert found["exhausted"] is False
+    assert found["searched"] == here.get("/api/v1/nodes")["batch"]
+    assert by_kind["max"]["smallest"] == {"root.web/vcore": 5000}
+    assert all(one["op"] != "settle" for each in found["remedies"] for one in each["events"])
+    # The very events do it.
+    here.post(*by_kind["max"]["events"])
+    assert why(here, "web")["place"] == "bound"
+
+
+def test_remedies_are_those_of_the_command(tmp_path: Path) -> None:
+    """What a service finds is what ``muster explain`` finds in the same feed."""
+    compared = 0
+    for feed in sorted(FEEDS.glob("*.yaml"))[::6]:
+        keeper = fill(tmp_path / feed.stem, feed)
+        truth = Truth.of(keeper.scheduler)
+        waiting = [one for one in truth.asks() if one["reason"] is not None][:1]
+        if not waiting:
+            continue
+        (one,) = waiting
+        answer = explain(read_feed(feed), one["app"], one["ask"])
+        wanted = [remedy_map(remedy) for remedy in answer.remedies]
+        for remedy in wanted:
+            remedy["events"] = [
+                each for each in as_list(remedy["events"]) if each["op"] != "settle"
+            ]
+        with Here(tmp_path / feed.stem) as here:
+            path = f"/api/v1/asks/{one['app']}/{one['ask']}/why"
+            found = here.get(path, remedies="true")["item"]
+
+            assert found["reasons"][0]["code"] == one["reason"]
+            assert len(explanation_map(answer.explanation)["levels"]) == len(found["levels"])  # type: ignore[arg-type]
+            assert found["remedies"] == wanted, feed.stem
+            compared += len(wanted)
+    assert compared > 5
+
+
+def as_list(value: object) -> list[dict[str, Any]]:
+    assert isinstance(value, list)
+    return value
+
+
+def test_other_requests_go_on_during_a_search(here: Here) -> None:
+    here.post({"op": "add_app", "app": "many", "queue": "root.jobs"})
+    here.post(ask("x", 1, "many", count=20_000))
+    found: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: found.append(why(here, "web", remedies="true")))
+    thread.start()
+    waits: list[float] = []
+    until = monotonic() + PATIENCE_S
+    while thread.is_alive() and monotonic() < until:
+        began = monotonic()
+        here.get("/healthz")
+        waits.append(monotonic() - began)
+    thread.join(PATIENCE_S)
+
+    # A copy of this state takes longer than that, and the search makes many.
+    assert len(waits) > 10
+    assert sorted(waits)[len(waits) // 2] < 0.5
+    assert {one["kind"] for one in found[0]["remedies"]}
+
+
+def test_searches_come_one_after_the_other(here: Here) -> None:
+    found: list[dict[str, Any]] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(why(here, "web", remedies="true")))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+
+    assert [one["remedies"] for one in found] == [found[0]["remedies"]] * 3
