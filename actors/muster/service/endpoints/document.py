@@ -55,7 +55,7 @@ _TAGS: Final[Mapping[str, str]] = {
     "decisions": "What the scheduler decides.",
     "asks": "The work of asks.",
     "state": "What is there now: queues, applications, asks, gangs, nodes.",
-    "config": "The configuration in force, and a new one.",
+    "configuration": "The configuration in force, and a new one.",
     "service": "The service itself.",
 }
 
