@@ -23,6 +23,9 @@ PATIENCE_S: Final = 120.0
 """How long anything is waited for, in seconds; it is never reached on a machine that works."""
 
 _LISTENING: Final = "listening on http://"
+_GOOD: Final = (b"HTTP/1.1 200", b"HTTP/1.1 503")
+"""How a good answer begins; 503 is what health may say."""
+
 _CPU_CLOCK: Final = 2
 """What makes the clock of the processor time of a process out of its number, as Linux has it."""
 
@@ -145,7 +148,7 @@ class Connection:
         got += piece
         if not self._end and (end := got.find(b"\r\n\r\n")) >= 0:
             self.head = bytes(got[:end]).lower() + b"\r\n"
-            if not got.startswith(b"HTTP/1.1 200"):
+            if not got.startswith(_GOOD):
                 raise RuntimeError(bytes(got).decode(errors="replace"))
             self._begin = end + 4
             self._end = self._begin + int(header(self.head, b"content-length"))

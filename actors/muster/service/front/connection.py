@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 import h11
 import trio
 from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.events import Event as StreamEvent, Response
 from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.task_group import TaskGroup
 from hypercorn.typing import ConnectionState
 from typing_extensions import override
 
 from muster.service.encoding import as_json
+from muster.service.front.tasks import Tasks
 from muster.service.problems import PROBLEM_JSON, Problem
 
 if TYPE_CHECKING:
@@ -58,9 +59,20 @@ class _Protocol(H11Protocol):
 
     Args:
         refused: Called with the status when a request is refused before it is one.
+
+    Attributes:
+        is_head: Whether what is sent is the head of an answer whose length is known.
     """
 
+    is_head = False
+
     refused: Callable[[int], None]
+
+    @override
+    async def stream_send(self, event: StreamEvent) -> None:
+        """Send a part of an answer; the head goes with what follows, if that comes at once."""
+        self.is_head = isinstance(event, Response) and _has_length(event)
+        await super().stream_send(event)
 
     @override
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -132,6 +144,8 @@ class Connection:
         #: Whether the last answer was sent, and nothing that comes matters any more.
         self._is_finished = False
         self._is_cut = False
+        #: The head of an answer, until what follows it is sent.
+        self._held = b""
 
     async def run(self) -> None:
         """Answer the requests of the client, until one of the two ends the connection."""
@@ -151,7 +165,7 @@ class Connection:
         is_tls = isinstance(self._stream, trio.SSLStream)
         below = self._transport.socket
         client, server = _place(below.getpeername()), _place(below.getsockname())
-        async with TaskGroup() as group:
+        async with Tasks() as group:
             self._protocol = _Protocol(
                 self._app,
                 self._config,
@@ -235,7 +249,11 @@ class Connection:
         """Do what the protocol says."""
         match event:
             case RawData(data):
-                await self._write(data)
+                if self._protocol.is_head:
+                    self._held += data
+                elif data or self._held:
+                    data, self._held = self._held + data, b""
+                    await self._write(data)
             case Updated(idle=True):
                 self._expect_head()
                 if self._context.terminated.is_set():
@@ -251,25 +269,34 @@ class Connection:
     # ACCESS-13
     async def _write(self, data: bytes) -> None:
         """Send something; a client that reads nothing for too long is cut off."""
-        async with self._writing:
-            if self._is_cut:
-                return
-            try:
-                for at in range(0, len(data), _PIECE_BYTES):
-                    with trio.fail_after(self._limits.write_s):
-                        await self._stream.send_all(data[at : at + _PIECE_BYTES])
-                return
-            except trio.TooSlowError:
-                self._usage.refusals.count("write_s")
-                _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass
-            except trio.Cancelled:
-                # Something may be sent in part, so nothing can follow.
-                self._is_cut = True
-                self._reading.cancel()
-                raise
-            await self._cut()
+        try:
+            self._writing.acquire_nowait()
+        except trio.WouldBlock:
+            await self._writing.acquire()
+        try:
+            await self._write_alone(data)
+        finally:
+            self._writing.release()
+
+    async def _write_alone(self, data: bytes) -> None:
+        if self._is_cut:
+            return
+        try:
+            for at in range(0, len(data), _PIECE_BYTES):
+                with trio.fail_after(self._limits.write_s):
+                    await self._stream.send_all(data[at : at + _PIECE_BYTES])
+            return
+        except trio.TooSlowError:
+            self._usage.refusals.count("write_s")
+            _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except trio.Cancelled:
+            # Something may be sent in part, so nothing can follow.
+            self._is_cut = True
+            self._reading.cancel()
+            raise
+        await self._cut()
 
     async def _cut(self) -> None:
         """End the connection at once, with what was not sent."""
@@ -314,6 +341,10 @@ _GONE: Final = (
 
 _AT_ONCE: Final = b"\x01\x00\x00\x00\x00\x00\x00\x00"
 """For SO_LINGER: on, and for 0 seconds."""
+
+
+def _has_length(head: Response) -> bool:
+    return any(name == b"content-length" for name, _ in head.headers)
 
 
 def _place(name: object) -> tuple[str, int] | None:
