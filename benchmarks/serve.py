@@ -297,7 +297,7 @@ def _lists(served: Served, scale: float) -> list[Figure]:
             "of a queue": "&queue=root.parent-1.leaf-1",
             "of a queue and a state": "&queue=root.parent-1&state=pending",
             "of an application": "&app=app-77",
-            "with a reason": "&reason=NoNodeFits",
+            "with a reason": "&reason=NeverFits",
             "of a state that has none": "&state=bound",
         }
         return [

@@ -57,7 +57,7 @@ class Tasks(TaskGroup):
                 if group.split(trio.Cancelled)[1] is None:
                     raise
                 _LOG.exception("an answer has ended by a bug")
-            except Exception:  # a bug in one answer must not end the others
+            except Exception:  # noqa: BLE001 - a bug in one answer must not end the others
                 _LOG.exception("an answer has ended by a bug")
             finally:
                 await send(None)
