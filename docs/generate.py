@@ -47,6 +47,7 @@ PAGES = (
     DOCS / "explain.md",
     DOCS / "compare.md",
     DOCS / "embedding.md",
+    DOCS / "one-machine.md",
     DOCS / "reference" / "cli.md",
     DOCS / "reference" / "config.md",
     DOCS / "reference" / "feeds.md",

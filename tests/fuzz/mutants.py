@@ -251,13 +251,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the refusals of many events are answered in reverse",
-        "muster._runtime.live_coordinator:LiveCoordinator._entered",
+        "muster._runtime.clients.answering:Answers._entered",
         "tuple(refusals)",
         "tuple(refusals[::-1])",
     ),
     Mutant(
         "the handles of many asks are answered in reverse",
-        "muster._runtime.live_coordinator:LiveCoordinator._entered",
+        "muster._runtime.clients.answering:Answers._entered",
         "tuple(asks)",
         "tuple(reversed(asks))",
     ),

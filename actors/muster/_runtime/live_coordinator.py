@@ -6,10 +6,10 @@ a call reads is what was announced: such a call waits until the batches before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, assert_never, final
+from typing import TYPE_CHECKING, Final, final
 
 import trio
 
@@ -17,6 +17,7 @@ from muster._errors import ClosedSchedulerError
 from muster._runtime.announcing.announcer import Announcement, Announcer, Outside
 from muster._runtime.announcing.journal import Blame, JournalWriter, Record
 from muster._runtime.batches import Batches, Decided, KeptRequest
+from muster._runtime.clients.answering import NOWHERE, Answers
 from muster._runtime.clients.binding import Bindings
 from muster._runtime.clients.calls import (
     READINGS,
@@ -24,17 +25,13 @@ from muster._runtime.clients.calls import (
     Changing,
     EndAllocation,
     Enter,
-    Entered,
     Guard,
     Note,
     Reading,
-    SettleNow,
     StartFailed,
     TakeCheckpoint,
-    TimeIsUp,
     WithdrawAsk,
     WorkEnded,
-    WorkStarted,
     refuse,
 )
 from muster._runtime.clients.observers import Observers
@@ -47,14 +44,12 @@ from muster._runtime.pace import Pace
 from muster._runtime.timekeeper import Timekeeper
 from muster_core.errors import MusterError, RefusedError
 from muster_core.events import (
-    AddAsk,
     BindFailed,
     Configure,
     Event,
     Release,
     RemoveAsk,
 )
-from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster._runtime.announcing.companion import Companion
@@ -67,9 +62,6 @@ if TYPE_CHECKING:
     from muster_core.facts import Facts
     from muster_core.snapshots import Statistics
     from muster_core.structures.steps import Steps
-
-_NOWHERE: Final = -1
-"""The position of an event that was not let in."""
 
 _TOGETHER: Final = 256
 """How many batches of the start are written in one transaction at most."""
@@ -161,20 +153,14 @@ class LiveCoordinator:
         self._tracker = Tracker(
             machine, self._staged or Immediate(), all_bound=bindings is not None
         )
+        self._answers = Answers(machine, self._tracker)
         self._readings = Readings(self._batches, self._tracker, pace)
         #: The calls and notes that were taken from the entry and are not answered.
         self._serving: list[Call | Note] = []
         #: How many events were accepted; the index of the next event.
         self._index = machine.requests
-        #: The positions of the events of each call in this batch.
-        self._positions: dict[Call | Note, list[int]] = {}
-        #: The index of the first event of this batch, and of each call in it.
+        #: The index of the first event of this batch.
         self._first_index = self._index
-        self._firsts: dict[Call | Note, int] = {}
-        #: The messages of the events of each call that its guard did not let in, by their index.
-        self._denied: dict[Enter, dict[int, str]] = {}
-        #: The numbers of the first and the last decision of this batch.
-        self._seqs: tuple[int, int] | None = None
         #: The requests of clients in this batch that have a key.
         self._requests: list[KeptRequest] = []
         #: The allocations that events of this batch end.
@@ -350,9 +336,7 @@ class LiveCoordinator:
         for call in reading:
             await self._show(call)
         self._serving = []
-        self._positions.clear()
-        self._firsts.clear()
-        self._denied.clear()
+        self._answers.forget()
         self._ended.clear()
         self._is_view_current = True
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
@@ -399,7 +383,7 @@ class LiveCoordinator:
         events = await self._events_of(call)
         if events is None:
             return
-        positions = self._positions[call] = list[int]()
+        positions = list[int]()
         denied: dict[int, str] = {}
         first, guard = self._index, call.guard if isinstance(call, Enter) else None
         for event in events:
@@ -407,11 +391,13 @@ class LiveCoordinator:
                 await self._pace.rest()
             if guard is not None and (message := await self._judge(event, guard)) is not None:
                 denied[len(positions)] = message
-                positions.append(_NOWHERE)
+                positions.append(NOWHERE)
             else:
                 positions.append(await self._let_in(event, now_us))
-        if isinstance(call, Enter):
-            self._note(call, first, denied)
+        self._answers.note(call, positions, first, denied)
+        count = self._index - first
+        if isinstance(call, Enter) and call.request is not None and count:
+            self._requests.append(KeptRequest(call.request, first, count, denied))
 
     async def _events_of(self, call: Call | Note) -> Sequence[Event] | None:
         """Return the events of a call; None if it never has any."""
@@ -447,15 +433,6 @@ class LiveCoordinator:
             self._is_view_current = False
             await self._update_view()
         return guard.refusal(event, self._batches.machine)
-
-    def _note(self, call: Enter, first: int, denied: dict[int, str]) -> None:
-        """Note where the events of a call are, and which of them were not let in."""
-        count = self._index - first
-        self._firsts[call] = first
-        if denied:
-            self._denied[call] = denied
-        if call.request is not None and count:
-            self._requests.append(KeptRequest(call.request, first, count, denied))
 
     async def _end(self, ask: TrackedAsk, held: Held, event: Event) -> Sequence[Event]:
         """Return the event that ends an allocation; nothing if the allocation has ended already.
@@ -495,7 +472,7 @@ class LiveCoordinator:
         """
         pace = self._pace
         if decided is not None:
-            self._seqs = decided.seqs()
+            self._answers.seqs = decided.seqs()
             decided.first = self._first_index
             decided.requests, self._requests = self._requests, []
         if self._announcer is None or self._staged is None:
@@ -503,12 +480,12 @@ class LiveCoordinator:
                 await self._outside.before(decided)
                 bound = await pace.take(self._update(decided), shield=True)
                 await pace.take(self._outside.after(decided, bound), shield=True)
-            await pace.take(self._answer_now(calls), shield=True)
+            await pace.take(self._answers.give(calls), shield=True)
             if decided is not None:
                 await decided.let_go(pace)
             return
         new = () if decided is None else await pace.take(self._update(decided), shield=True)
-        answers = await pace.take(self._answers(calls), shield=True)
+        answers = await pace.take(self._answers.prepare(calls), shield=True)
         publish = self._staged.take()
         if decided is not None:
             publish.append(partial(self._count, self._batches.machine.statistics()))
@@ -542,42 +519,6 @@ class LiveCoordinator:
         assert self._bindings is not None, "work without a binder"
         self._bindings.start(self._nursery, ask, held)
 
-    def _answer_now(self, calls: Sequence[Changing | Note]) -> Steps[None]:
-        for call in calls:
-            yield
-            answer = yield from self._answer(call)
-            if answer is not None:
-                answer()
-
-    def _answers(self, calls: Sequence[Changing | Note]) -> Steps[list[Callable[[], None]]]:
-        answers: list[Callable[[], None]] = []
-        for call in calls:
-            yield
-            answer = yield from self._answer(call)
-            if answer is not None:
-                answers.append(answer)
-        return answers
-
-    def _answer(self, call: Changing | Note) -> Steps[Callable[[], None] | None]:
-        """Return the function that answers a call; None for a note, which gets no answer."""
-        match call:
-            case Enter():
-                return partial(call.answer.give, (yield from self._entered(call)))
-            case EndAllocation():
-                ended = any(one is None for one in self._refusals(call))
-                return partial(call.answer.give, ended)
-            case WithdrawAsk():
-                return self._answer_withdrawal(call)
-            case SettleNow():
-                return partial(call.answer.give, None)
-            case WorkStarted():
-                self._tracker.started(call.ask, call.held)
-            case TimeIsUp() | WorkEnded() | StartFailed():
-                pass
-            case _:
-                assert_never(call)
-        return None
-
     async def _show(self, call: Reading) -> None:
         """Answer a call that reads the state and changes nothing."""
         if self._announcer is not None:
@@ -586,40 +527,6 @@ class LiveCoordinator:
             await self._take_checkpoint(call)
         else:
             await self._readings.answer(call)
-
-    def _answer_withdrawal(self, call: WithdrawAsk) -> Callable[[], None]:
-        ask = call.ask
-        gone = RefusedError(f"ask: {ask.name!r} of application {ask.app!r} is gone")
-        refusal = next(self._refusals(call), gone)
-        if refusal is None:
-            return partial(call.answer.give, None)
-        return partial(call.answer.fail, refusal)
-
-    def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
-        """Yield, for each event of a call, the error with which it was refused, or None."""
-        denied = self._denied.get(call, {}) if isinstance(call, Enter) else {}
-        for index, position in enumerate(self._positions[call]):
-            if position == _NOWHERE:
-                yield RefusedError(denied[index])
-                continue
-            message = self._batches.machine.refusal_of(position)
-            yield None if message is None else RefusedError(message)
-
-    def _entered(self, call: Enter) -> Steps[Entered]:
-        refusals: list[RefusedError | None] = []
-        for piece in in_pieces(self._refusals(call)):
-            refusals.extend(piece)
-            yield
-        asks: list[TrackedAsk] = []
-        if call.track:
-            for event, seq, refusal in zip(
-                call.events, self._positions[call], refusals, strict=True
-            ):
-                if isinstance(event, AddAsk) and refusal is None:
-                    asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
-        is_in = any(position != _NOWHERE for position in self._positions[call])
-        batch, seqs = (self._batches.machine.batches, self._seqs) if is_in else (0, None)
-        return Entered(tuple(refusals), tuple(asks), self._firsts[call], batch, seqs)
 
 
 def _take(call: Call | Note) -> bool:

@@ -24,12 +24,13 @@ from muster.service.front.tls import Certificate
 from muster.service.health import Health
 from muster.service.hearers import Hearers
 from muster.service.input.intake import open_intake
+from muster.service.input.leases import Leases
 from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
-from muster.service.local.opening import open_local, running_local, serve_jobs
 from muster.service.metrics.metrics import Metrics
 from muster.service.roll import Roll
+from muster.service.running.commands import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -90,7 +91,11 @@ async def serve(
     bound = bind_all([*own, *others], protected=bool(options.tokens))
     async with trio.open_nursery() as nursery:
         # REST-25
-        fronts = [(one, running.door if one.address in own else running.site) for one in bound]
+        is_own = [any(one.address is address for address in own) for one in bound]
+        fronts = [
+            (one, running.door if own_door else running.site)
+            for one, own_door in zip(bound, is_own, strict=True)
+        ]
         await nursery.start(running.server.run, fronts, tls)
         running.urls = [one.url(scheme) for one in bound]
         listening(running.urls)
@@ -129,8 +134,9 @@ class _Running:
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.roll = Roll()
         self.health = Health()
+        self.leases = Leases()
         self.server = Server(self.usage)
-        hosts = Hosts([*options.hosts, *_names(options.listen)])
+        hosts = Hosts([*options.hosts, *_names(options)])
         self.door = self._door(make_app(self._service_now), hosts)
         self.site = self._door(make_site(self._service_now, options.yunikorn_ui), hosts)
         self._ends = ends
@@ -196,7 +202,9 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(ledger, metrics.counting, self.broadcast.tail, self.roll),
+                companion=Hearers(
+                    ledger, metrics.counting, self.broadcast.tail, self.leases, self.roll
+                ),
                 meter=metrics.meter,
             ) as parts,
         ):
@@ -236,7 +244,7 @@ class _Running:
             metrics=metrics,
             local=local,
             origin_us=parts.origin_us,
-            intake=open_intake(self.options.state),
+            intake=open_intake(self.options.state, self.leases),
             started_us=started_us,
         )
 
@@ -248,6 +256,7 @@ class _Running:
         reloader = Reloader(service, self.access, self.certificate, self._end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
+            nursery.start_soon(self.leases.run, service)
             nursery.start_soon(
                 service.metrics.run, service.look, service.scheduler.statistics, self._waiting
             )
@@ -278,7 +287,9 @@ def _alone(error: Exception) -> Exception:
     return error
 
 
-def _names(listen: Sequence[str]) -> list[str]:
+def _names(options: ServeOptions) -> list[str]:
     """Return the hosts of the addresses that are listened on."""
+    other = options.yunikorn_listen
+    listen = [*options.listen, *([] if other is None else [other])]
     hosts = [Address.read(one).host for one in listen]
     return [host for host in hosts if host and host not in _ANY]

@@ -127,6 +127,7 @@ def _answered(
     return json_response(results, headers=headers)
 
 
+# INPUT-9
 ENDPOINTS: Final = (
     Endpoint(
         "POST",

@@ -1,0 +1,149 @@
+"""Answering the calls of a batch: what became of the events that each of them had."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, assert_never, final
+
+from muster._runtime.clients.calls import (
+    EndAllocation,
+    Enter,
+    Entered,
+    SettleNow,
+    StartFailed,
+    TimeIsUp,
+    WithdrawAsk,
+    WorkEnded,
+    WorkStarted,
+)
+from muster_core.errors import RefusedError
+from muster_core.events import AddAsk
+from muster_core.structures.steps import in_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from muster._runtime.clients.calls import Call, Changing, Note
+    from muster._runtime.clients.tracking import TrackedAsk, Tracker
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
+
+NOWHERE: Final = -1
+"""The position of an event that was not let in."""
+
+
+@final
+class Answers:
+    """The answers to the calls of one batch after the other.
+
+    Args:
+        machine: Knows which events were refused.
+        tracker: Tracks the asks that calls want to track.
+
+    Attributes:
+        seqs: The numbers of the first and the last decision of the batch; None without any.
+    """
+
+    def __init__(self, machine: CoordinatorMachine, tracker: Tracker) -> None:
+        self._machine = machine
+        self._tracker = tracker
+        #: The positions of the events of each call in this batch.
+        self._positions: dict[Call | Note, Sequence[int]] = {}
+        #: The index of the first event of each call.
+        self._firsts: dict[Call | Note, int] = {}
+        #: Why events of a call were not let in, by their place in the call.
+        self._denied: dict[Call | Note, Mapping[int, str]] = {}
+        self.seqs: tuple[int, int] | None = None
+
+    def note(
+        self, call: Call | Note, positions: Sequence[int], first: int, denied: Mapping[int, str]
+    ) -> None:
+        """Note where the events of a call are.
+
+        Args:
+            call: The call.
+            positions: The position of each event, or :data:`NOWHERE`.
+            first: The index of the first one.
+            denied: Why some were not let in, by their place in the call.
+        """
+        self._positions[call] = positions
+        self._firsts[call] = first
+        if denied:
+            self._denied[call] = denied
+
+    def forget(self) -> None:
+        """Forget the calls of the batch, which are answered."""
+        self._positions.clear()
+        self._firsts.clear()
+        self._denied.clear()
+
+    def give(self, calls: Sequence[Changing | Note]) -> Steps[None]:
+        """Answer calls."""
+        for call in calls:
+            yield
+            answer = yield from self._answer(call)
+            if answer is not None:
+                answer()
+
+    def prepare(self, calls: Sequence[Changing | Note]) -> Steps[list[Callable[[], None]]]:
+        """Return the functions that answer calls."""
+        answers: list[Callable[[], None]] = []
+        for call in calls:
+            yield
+            answer = yield from self._answer(call)
+            if answer is not None:
+                answers.append(answer)
+        return answers
+
+    def _answer(self, call: Changing | Note) -> Steps[Callable[[], None] | None]:
+        """Return the function that answers a call; None for a note, which gets no answer."""
+        match call:
+            case Enter():
+                return partial(call.answer.give, (yield from self._entered(call)))
+            case EndAllocation():
+                ended = any(one is None for one in self._refusals(call))
+                return partial(call.answer.give, ended)
+            case WithdrawAsk():
+                return self._answer_withdrawal(call)
+            case SettleNow():
+                return partial(call.answer.give, None)
+            case WorkStarted():
+                self._tracker.started(call.ask, call.held)
+            case TimeIsUp() | WorkEnded() | StartFailed():
+                pass
+            case _:
+                assert_never(call)
+        return None
+
+    def _answer_withdrawal(self, call: WithdrawAsk) -> Callable[[], None]:
+        ask = call.ask
+        gone = RefusedError(f"ask: {ask.name!r} of application {ask.app!r} is gone")
+        refusal = next(self._refusals(call), gone)
+        if refusal is None:
+            return partial(call.answer.give, None)
+        return partial(call.answer.fail, refusal)
+
+    def _refusals(self, call: Call | Note) -> Iterator[RefusedError | None]:
+        """Yield, for each event of a call, the error with which it was refused, or None."""
+        denied = self._denied.get(call, {})
+        for index, position in enumerate(self._positions[call]):
+            if position == NOWHERE:
+                yield RefusedError(denied[index])
+                continue
+            message = self._machine.refusal_of(position)
+            yield None if message is None else RefusedError(message)
+
+    def _entered(self, call: Enter) -> Steps[Entered]:
+        refusals: list[RefusedError | None] = []
+        for piece in in_pieces(self._refusals(call)):
+            refusals.extend(piece)
+            yield
+        asks: list[TrackedAsk] = []
+        positions = self._positions[call]
+        if call.track:
+            for event, seq, refusal in zip(call.events, positions, refusals, strict=True):
+                if isinstance(event, AddAsk) and refusal is None:
+                    asks.extend((yield from self._tracker.track_new(event.app, event.names(), seq)))
+        is_in = any(position != NOWHERE for position in positions)
+        batch, seqs = (self._machine.batches, self.seqs) if is_in else (0, None)
+        return Entered(tuple(refusals), tuple(asks), self._firsts[call], batch, seqs)
