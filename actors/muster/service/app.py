@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from muster.service.api import config, decisions, description, events, health, lists, logs, why
+from muster.service.api import (
+    config,
+    decisions,
+    description,
+    events,
+    health,
+    leases,
+    lists,
+    logs,
+    metrics,
+    why,
+)
 from muster.service.endpoints.routing import routes_of
 from muster.service.problems import Problem
 from muster.service.yunikorn.site import routes as yunikorn_routes
@@ -24,9 +35,11 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.ENDPOINTS,
     *config.ENDPOINTS,
     *lists.ENDPOINTS,
+    *leases.ENDPOINTS,
     *why.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
+    *metrics.ENDPOINTS,
     *health.ENDPOINTS,
     description.endpoint_of(lambda: ENDPOINTS),
 )

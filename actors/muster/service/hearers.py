@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 if TYPE_CHECKING:
+    from muster.service.input.leases import Leases
     from muster.service.ledger.ledger import Ledger
+    from muster.service.metrics.counting import Counting
     from muster.service.roll import Roll
     from muster.service.streaming.tail import Tail
     from muster_core.decisions import Announced
@@ -19,16 +21,20 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Hearers:
-    """Hears of every batch, and tells the others; only the ledger is kept with the store.
+    """Hears of every batch, and tells the others; the ledger and the leases are kept.
 
     Attributes:
         ledger: What was let in and decided, as far as lists need it.
+        counting: What is counted for the metrics.
         tail: The latest decisions.
+        leases: The leases of nodes.
         roll: All asks in the order in which they were added.
     """
 
     ledger: Ledger
+    counting: Counting
     tail: Tail
+    leases: Leases
     roll: Roll
 
     def hear(
@@ -42,17 +48,21 @@ class Hearers:
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
         yield from self.ledger.hear(number, at_us, first, events, announced)
+        yield from self.counting.hear(at_us, announced)
         self.roll.hear(events)
         yield from self.tail.hear(number, announced)
+        yield from self.leases.hear(first, events, announced)
 
     def save(self) -> Steps[Sequence[bytes]]:
-        """Return the state of the ledger."""
-        return (yield from self.ledger.save())
+        """Return the leases, and the state of the ledger."""
+        leases = self.leases.save()
+        return [leases, *(yield from self.ledger.save())]
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
-        """Load the ledger.
+        """Load the leases and the ledger.
 
         Raises:
             ValueError: If another version wrote it.
         """
-        yield from self.ledger.load(parts)
+        self.leases.load(parts[0] if parts else None)
+        yield from self.ledger.load(parts[1:])

@@ -107,7 +107,7 @@ def _read(config: str) -> bytes:
     if text is None:
         msg = f"{name_of(config)}: is closed"
         raise Unusable(msg)
-    return text if isinstance(text, bytes) else text.encode()
+    return text
 
 
 def _print_difference(difference: Mapping[str, Any]) -> None:

@@ -196,6 +196,7 @@ async def _tried(asked: Asked, new: Configuration) -> dict[str, Any]:
     return found | {"compared": await service.intake.comparisons.run(compare)}
 
 
+# INPUT-9
 ENDPOINTS: Final = (
     Endpoint(
         "GET",

@@ -7,6 +7,7 @@ from typing import final
 
 import attrs
 
+from muster.service.input.leases import Leases
 from muster.service.input.repeats import Repeats
 from muster.service.input.trying import OneAtATime
 
@@ -20,17 +21,20 @@ class Intake:
         repeats: The requests that may be repeated.
         dry_runs: Lets one dry run after the other go on.
         comparisons: Likewise, for comparisons with the kept history.
+        leases: The leases of nodes.
     """
 
     repeats: Repeats
     dry_runs: OneAtATime
     comparisons: OneAtATime
+    leases: Leases
 
 
-def open_intake(state: Path | None) -> Intake:
+def open_intake(state: Path | None, leases: Leases) -> Intake:
     """Return what a service remembers at its start.
 
     Args:
         state: The state directory, or None without one.
+        leases: The leases of nodes.
     """
-    return Intake(Repeats(state), OneAtATime("a dry run"), OneAtATime("a comparison"))
+    return Intake(Repeats(state), OneAtATime("a dry run"), OneAtATime("a comparison"), leases)

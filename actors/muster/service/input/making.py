@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from muster._runtime.pace import A_FEW
 from muster.feeds import Expect, RawEvent, Refused, Settle, parse
 from muster.service.access.who import Who
+from muster.service.input.plain import PlainEvents
 from muster.service.input.rights import as_user
 from muster_core.events import Event
 from muster_core.structures.steps import Steps
@@ -23,9 +25,15 @@ def made_events(raws: Sequence[RawEvent], who: Who) -> Steps[list[Event | str]]:
         who: Who sends them.
     """
     made: list[Event | str] = []
-    for raw in raws:
-        yield
-        made.append(as_user(made_event(raw), who))
+    plain = PlainEvents()
+    for number, raw in enumerate(raws):
+        if not number % A_FEW:
+            yield
+        value = raw.value
+        event = None
+        if type(value) is dict and raw.problem is None and "op" in value:
+            event = plain.made(value)
+        made.append(as_user(made_event(raw), who) if event is None else event)
     return made
 
 

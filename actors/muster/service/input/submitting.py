@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from muster._runtime.clients.calls import Enter
-from muster_core.events import AddAsk, Event
+from muster_core.events import AddAsk, Apply, Event, PodObject
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Entered, Guard, RequestKey
@@ -68,6 +68,17 @@ async def submit(
     return Outcome(entered.batch or None, entered.seqs, errors)
 
 
+# INPUT-5
+def _asks_of(event: Event) -> list[str]:
+    """Return the names of the asks that an event has added; of objects, those of its Pods."""
+    if isinstance(event, AddAsk):
+        return [event.ask] if event.count is None else event.names()
+    if isinstance(event, Apply):
+        contents = (one.content for one in event.objects)
+        return [one.name for one in contents if isinstance(one, PodObject) and one.ask is not None]
+    return []
+
+
 def results_of(
     made: Sequence[Event | str], errors: Mapping[int, str]
 ) -> Steps[list[dict[str, object]]]:
@@ -88,7 +99,7 @@ def results_of(
         else:
             error = errors.get(valid)
             valid += 1
-            if error is None and isinstance(one, AddAsk):
-                asks = one.names()
+            if error is None:
+                asks = _asks_of(one)
         results.append({"index": index, "ok": error is None, "error": error, "asks": asks})
     return results

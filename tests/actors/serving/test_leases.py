@@ -1,0 +1,118 @@
+"""Leases: a node that nobody renews goes away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from httpx import Response
+
+from muster.store import StateReader
+from muster_core.events import RemoveNode
+from tests.actors.serving.served import PATIENCE_S, Served
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, "--state", str(tmp_path / "state")) as running:
+        yield running
+
+
+def add(served: Served, node: str, lease: str | None) -> None:
+    event = {"op": "add_node", "node": node, "capacity": {"vcore": 1}}
+    more = {} if lease is None else {"lease": lease}
+    (answer,) = served.client.post("/api/v1/events", json=[event | more]).json()
+    assert answer["ok"], answer
+
+
+def renew(served: Served, node: str) -> Response:
+    return served.client.put(f"/api/v1/nodes/{node}/lease")
+
+
+def is_there(served: Served, node: str) -> bool:
+    return served.client.get(f"/api/v1/nodes/{node}").status_code == 200
+
+
+def wait_until_gone(served: Served, node: str) -> float:
+    """Wait until a node is gone; return how long that was, in seconds."""
+    began = time.monotonic()
+    while is_there(served, node):
+        assert time.monotonic() < began + PATIENCE_S
+    return time.monotonic() - began
+
+
+def test_a_node_goes_when_its_lease_runs_out(served: Served, tmp_path: Path) -> None:
+    # INPUT-16
+    add(served, "leased", "500ms")
+    add(served, "lasting", None)
+
+    assert wait_until_gone(served, "leased") < 30
+    assert is_there(served, "lasting")
+    served.line("node leased is removed: its lease ran out")
+    with StateReader(tmp_path / "state") as reader:
+        events = [event for batch in reader.batches() for event in batch.events]
+    assert RemoveNode("leased") in events
+
+
+def test_a_renewal_keeps_it(served: Served) -> None:
+    # INPUT-17
+    add(served, "n/1", "1500ms")
+    until = time.monotonic() + 3
+
+    answer = renew(served, "n/1")
+    while time.monotonic() < until:
+        answer = renew(served, "n/1")
+        assert answer.status_code == 200, answer.text
+
+    found = answer.json()
+    left = (datetime.fromisoformat(found["until"]) - datetime.now(UTC)).total_seconds()
+    assert 0 < left <= 1.5
+    assert (found["node"], found["lease"]) == ("n/1", 1.5)
+    wait_until_gone(served, "n/1")
+
+
+def test_a_renewal_needs_a_node_with_a_lease(served: Served) -> None:
+    # INPUT-17
+    add(served, "lasting", None)
+
+    unknown, without = renew(served, "lastin"), renew(served, "lasting")
+
+    assert unknown.status_code == 404
+    assert unknown.json()["detail"] == "node: 'lastin' is unknown; did you mean lasting?"
+    assert without.status_code == 409
+
+
+def test_what_is_added_again_has_only_its_own_lease(served: Served) -> None:
+    # INPUT-16
+    add(served, "n", "1s")
+    served.client.post("/api/v1/events", json=[{"op": "remove_node", "node": "n"}])
+    add(served, "n", None)
+    add(served, "other", "1500ms")
+
+    wait_until_gone(served, "other")
+
+    assert is_there(served, "n")
+    assert renew(served, "n").status_code == 409
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_after_a_start_the_whole_lease_begins_again(tmp_path: Path, killed: bool) -> None:
+    # INPUT-18
+    state = str(tmp_path / "state")
+    with Served(tmp_path, "--state", state) as served:
+        add(served, "long", "1h")
+        add(served, "short", "1500ms")
+        over = time.monotonic() + 1.5
+        if killed:
+            served.kill()
+    while time.monotonic() < over:
+        pass  # nobody runs, and the lease would have run out
+
+    with Served(tmp_path, "--state", state) as served:
+        assert renew(served, "short").status_code == 200
+        assert renew(served, "long").json()["lease"] == 3600
+        wait_until_gone(served, "short")
+        assert is_there(served, "long")

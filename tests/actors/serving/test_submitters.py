@@ -1,0 +1,200 @@
+"""What a submitter may do: applications and asks, as the user of the token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from muster.service.access.minting import mint
+from muster.service.access.who import Role, Who
+from tests.actors.serving.served import Served
+
+PATH = "/api/v1/events"
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: open, submitacl: "*"}
+          - {name: team, submitacl: "ann,bob", adminacl: "eve heads"}
+"""
+WHO = {
+    "root": Who("root", Role.ADMIN),
+    "ann": Who("ann-laptop", Role.SUBMITTER, "ann", ("staff", "dev")),
+    "bob": Who("bob", Role.SUBMITTER, "bob"),
+    "eve": Who("eve", Role.SUBMITTER, "eve"),
+    "hal": Who("hal", Role.SUBMITTER, "hal", ("heads",)),
+    "zoe": Who("zoe", Role.SUBMITTER, "zoe"),
+    "reader": Who("reader", Role.READER),
+}
+Event = dict[str, object]
+
+
+class People:
+    """A server, and the tokens of some people."""
+
+    def __init__(self, served: Served, secrets: Mapping[str, str]) -> None:
+        self.served = served
+        self.secrets = secrets
+
+    def headers(self, who: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.secrets[who]}"}
+
+    def send(self, who: str, *events: Event, **parameters: str) -> list[str | None]:
+        """Send events as somebody; return the error of each, or None."""
+        answer = self.served.client.post(
+            PATH, json=events, headers=self.headers(who), params=parameters
+        )
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        return [one["error"] for one in (found["results"] if parameters else found)]
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+    folder = tmp_path_factory.mktemp("served")
+    minted = {name: mint(who) for name, who in WHO.items()}
+    tokens = folder / "tokens"
+    tokens.write_text("".join(f"{token.line()}\n" for _, token in minted.values()), "utf-8")
+    tokens.chmod(0o600)
+    secrets = {name: secret for name, (secret, _) in minted.items()}
+    with Served(folder, "--tokens", str(tokens), config=CONFIG) as served:
+        yield People(served, secrets)
+
+
+def app(name: str, queue: str = "root.open", **more: object) -> Event:
+    return {"op": "add_app", "app": name, "queue": queue, **more}
+
+
+def ask(name: str, ask: str = "x") -> Event:
+    return {"op": "add_ask", "app": name, "ask": ask, "resources": {"vcore": 1}}
+
+
+def test_applications_belong_to_the_user_of_the_token(people: People) -> None:
+    # INPUT-10
+    errors = people.send(
+        "ann", app("mine"), app("mine-too", user="ann"), app("not-mine", user="bob")
+    )
+
+    assert errors == [None, None, "user: 'bob': this token adds applications as 'ann'"]
+    found = people.served.client.get("/api/v1/apps/mine", headers=people.headers("ann")).json()
+    assert found["item"]["user"] == "ann"
+
+
+def test_groups_are_those_of_the_token(people: People) -> None:
+    # INPUT-10
+    errors = people.send(
+        "ann", app("grouped", groups=["dev"]), app("promoted", groups=["dev", "heads"])
+    )
+
+    assert errors == [None, "groups: 'heads': 'ann' is not in this group"]
+
+
+def test_the_acl_of_the_queue_counts(people: People) -> None:
+    # INPUT-10
+    assert people.send("bob", app("in-team", "root.team")) == [None]
+    (error,) = people.send("zoe", app("too-much", "root.team"))
+    assert error is not None
+    assert "does not admit 'zoe'" in error
+
+
+def test_others_do_not_touch_what_somebody_has_submitted(people: People) -> None:
+    # INPUT-11
+    assert people.send("ann", app("anns"), ask("anns")) == [None, None]
+    wanted = "app: 'anns' belongs to 'ann', and no adminacl on the path of its queue names 'bob'"
+
+    touching: list[Event] = [
+        ask("anns", "y"),
+        {"op": "remove_ask", "app": "anns", "ask": "x"},
+        {"op": "release", "app": "anns", "ask": "x"},
+        {"op": "bind_failed", "app": "anns", "ask": "x"},
+        {"op": "remove_app", "app": "anns"},
+    ]
+    assert people.send("bob", *touching) == [wanted] * len(touching)
+    assert people.send("bob", *touching, dry_run="true") == [wanted] * len(touching)
+    assert people.send("ann", touching[1], touching[4]) == [None, None]
+
+
+@pytest.mark.parametrize("who", ["eve", "hal", "root"])
+def test_who_administers_the_queue_may(people: People, who: str) -> None:
+    # INPUT-11
+    name = f"for-{who}"
+    assert people.send("bob", app(name, "root.team"), ask(name)) == [None, None]
+
+    assert people.send(who, ask(name, "y"), {"op": "remove_app", "app": name}) == [None, None]
+
+
+def test_what_is_unknown_is_refused_by_the_scheduler(people: People) -> None:
+    # INPUT-11
+    (error,) = people.send("bob", ask("nobody-has-this"))
+
+    assert error is not None
+    assert error.startswith("app: 'nobody-has-this' is unknown")
+
+
+def test_a_name_that_somebody_has_is_not_taken_over(people: People) -> None:
+    # INPUT-11
+    assert people.send("ann", app("taken")) == [None]
+
+    errors = people.send("bob", app("taken"), ask("taken"))
+
+    assert errors[0] == "app: 'taken' is already an application"
+    assert errors[1] is not None
+    assert "belongs to 'ann'" in errors[1]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"op": "add_node", "node": "n", "capacity": {"vcore": 1}},
+        {"op": "remove_node", "node": "n"},
+        {"op": "configure", "config": {"partitions": [{"name": "default", "queues": []}]}},
+        {"op": "add_priority_class", "name": "c", "value": 1},
+        {"op": "add_gang", "gang": "g", "min_member": 1},
+        {"op": "remove_gang", "gang": "g"},
+        {"op": "fail_bind", "app": "a", "ask": "x"},
+        {
+            "op": "apply",
+            "manifest": {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": "n"},
+                "status": {"allocatable": {"cpu": 1}},
+            },
+        },
+    ],
+    ids=lambda event: str(event["op"]),
+)
+def test_everything_else_needs_an_admin(people: People, event: Event) -> None:
+    # INPUT-11
+    (error,) = people.send("ann", event)
+
+    assert error is not None
+    if event["op"] != "configure":  # this one is wrong by itself
+        assert error.startswith("op: this needs the role admin")
+
+
+def test_a_reader_sends_nothing(people: People) -> None:
+    # INPUT-9
+    for path, method in ((PATH, "POST"), ("/api/v1/config", "PUT")):
+        answer = people.served.client.request(
+            method, path, json=[], headers=people.headers("reader")
+        )
+        assert answer.status_code == 403
+    answer = people.served.client.put("/api/v1/config", content="", headers=people.headers("ann"))
+    assert answer.status_code == 403
+    answer = people.served.client.put("/api/v1/nodes/n/lease", headers=people.headers("ann"))
+    assert answer.status_code == 403
+
+
+def test_a_repeat_of_somebody_else_is_another_request(people: People) -> None:
+    # INPUT-6
+    def once(who: str, name: str) -> int:
+        answer = people.served.client.post(
+            PATH, json=[app(name)], headers={**people.headers(who), "Idempotency-Key": "same"}
+        )
+        return answer.status_code
+
+    assert [once("ann", "one"), once("bob", "two"), once("ann", "three")] == [200, 200, 422]
