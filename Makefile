@@ -107,6 +107,14 @@ crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check wh
 	@$(PY) -m tests.crash --jobs $(JOBS) --seed $(SEED) \
 		$(if $(filter file,$(origin MINUTES)),--kills 10000,--minutes $(MINUTES))
 
+# make attack, for 100,000 requests; make attack MINUTES=60 SEED=7
+REQUESTS ?= 100000
+
+.PHONY: attack
+attack: $(VENV)/.test ## Send requests that make no sense to a service, and check that it stands them
+	@$(PY) -m tests.attack --seed $(SEED) \
+		$(if $(filter file,$(origin MINUTES)),--requests $(REQUESTS),--minutes $(MINUTES))
+
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
