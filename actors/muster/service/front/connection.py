@@ -28,7 +28,7 @@ from muster.service.problems import PROBLEM_JSON, Problem
 if TYPE_CHECKING:
     from hypercorn.config import Config
     from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import AppWrapper
+    from hypercorn.typing import AppWrapper, H11SendableEvent
 
     from muster.service.limits.counting import Usage
 
@@ -62,6 +62,24 @@ class _Protocol(H11Protocol):
     """
 
     refused: Callable[[int], None]
+    #: The head of an answer, which is sent with what follows it.
+    _head = b""
+
+    @override
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        """Send a part of an answer; its head goes with the next part, in one piece."""
+        try:
+            data = self.connection.send(event) or b""
+        except h11.LocalProtocolError:
+            if self.connection.their_state != h11.ERROR:
+                raise
+            return
+        if isinstance(event, h11.Response):
+            self._head = data
+            return
+        data, self._head = self._head + data, b""
+        if data:
+            await self.send(RawData(data))
 
     @override
     async def _check_protocol(self, event: h11.Request) -> None:
