@@ -28,7 +28,7 @@ from muster.service.problems import PROBLEM_JSON, Problem
 if TYPE_CHECKING:
     from hypercorn.config import Config
     from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import AppWrapper
+    from hypercorn.typing import AppWrapper, H11SendableEvent
 
     from muster.service.limits.counting import Usage
 
@@ -62,6 +62,24 @@ class _Protocol(H11Protocol):
 
     refused: Callable[[int], None]
 
+    #: The head of an answer that has a body of a known length: both go out together.
+    _held: bytes = b""
+
+    @override
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        try:
+            data = self.connection.send(event)
+        except h11.LocalProtocolError:
+            if self.connection.their_state != h11.ERROR:
+                raise
+            return
+        data = self._held + (data or b"")
+        self._held = b""
+        if isinstance(event, h11.Response) and any(name == _LENGTH for name, _ in event.headers):
+            self._held = data
+        elif data:
+            await self.send(RawData(data=data))
+
     @override
     async def _check_protocol(self, event: h11.Request) -> None:
         """Change to no other protocol; who asks for one is answered in this one."""
@@ -90,6 +108,9 @@ class _Protocol(H11Protocol):
         connection = self.connection
         if connection.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             await self._send_error_response(status)
+
+
+_LENGTH: Final = b"content-length"
 
 
 @final
