@@ -30,6 +30,10 @@ help: ## List the targets
 demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with the published figures
 	@$(PY) examples/philly/demo.py --reports build/demo
 
+.PHONY: serve
+serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few jobs, until Ctrl-C
+	@$(PY) examples/serve/serve.py --state build/serve
+
 .PHONY: test
 test: $(VENV)/.test ## Run the tests, on all cores
 	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal
@@ -126,6 +130,11 @@ $(VENV)/.made:
 $(VENV)/.runtime: $(VENV)/.made pyproject.toml constraints.txt
 	@echo "Installing Muster and what it stands on" >&2
 	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.serve: $(VENV)/.runtime
+	@echo "Installing what the service stands on" >&2
+	@$(INSTALL) --editable '.[serve]'
 	@touch $@
 
 # `pip install --group` is newer than the pip that a fresh environment may bring.

@@ -29,6 +29,7 @@ from click.testing import CliRunner
 
 from muster.cli._main import muster
 from muster.feeds import OPS
+from muster.service.metrics.table import METRICS
 from muster_core.gangs.states import GANG_TRANSITIONS, GangState, GangTrigger
 from muster_core.values.application_states import TIMERS_US, TRANSITIONS, AppState
 
@@ -46,12 +47,15 @@ PAGES = (
     DOCS / "explain.md",
     DOCS / "compare.md",
     DOCS / "embedding.md",
+    DOCS / "one-machine.md",
     DOCS / "reference" / "cli.md",
     DOCS / "reference" / "config.md",
     DOCS / "reference" / "feeds.md",
+    DOCS / "reference" / "metrics.md",
     DOCS / "reference" / "python.md",
 )
 SPEED = re.compile(r"in [\d.]+ s \([\d,]+ a second\)")
+METRIC_ROWS = re.compile(r"(<!-- metrics -->\n)(?:\|[^\n]*\n)*")
 FIELDS = re.compile(r"(<!-- fields of (\w+) -->\n)(?:\|[^\n]*\n)*")
 QUOTED_FILE = re.compile(r"(<!-- ([\w./-]+) -->\n```\w*\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(
@@ -334,6 +338,15 @@ ENVIRONMENT = {"COLUMNS": f"{COLUMNS}", "NO_COLOR": "1", "PYTHONUTF8": "1"}
 FOR_SHELL = set("|<>&;$`'\"*")
 
 
+def metric_rows() -> str:
+    """Return the rows about all metrics of the service."""
+    rows = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.about} |")
+    return "\n".join([*rows, ""])
+
+
 @cache
 def output(command: str) -> str:
     """Give what a command says where it belongs, run by this Python."""
@@ -400,6 +413,7 @@ def rerun(found: re.Match[str]) -> str:
 
 def refreshed(page: str) -> str:
     """Give a page with its tables, quoted files and outputs of commands as they are now."""
+    page = METRIC_ROWS.sub(lambda found: found[1] + metric_rows(), page)
     page = FIELDS.sub(lambda found: found[1] + fields_of(found[2]), page)
     page = QUOTED_FILE.sub(
         lambda found: found[1] + (PROJECT / found[2]).read_text(encoding="utf-8"), page

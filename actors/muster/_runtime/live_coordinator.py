@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, final
 
 import trio
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from muster._runtime.announcing.companion import Companion
     from muster._runtime.announcing.journal import Journal
     from muster._runtime.mailbox import Interleave
+    from muster._runtime.meter import Meter
     from muster._runtime.storing.storage import Storage
     from muster_core.config.model import Configuration
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -83,6 +85,7 @@ class LiveCoordinator:
         storage: Keeps what is let in and decided, or None.
         first: The configuration to begin with; None for that of the machine.
         companion: Hears of every batch, or None.
+        meter: Measures batches, or None.
 
     Attributes:
         ready: Set when what is in the store was loaded, and the first batch is announced.
@@ -104,6 +107,7 @@ class LiveCoordinator:
         storage: Storage | None = None,
         first: Configuration | None = None,
         companion: Companion | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._blame = Blame()
         self._batches = Batches(
@@ -114,6 +118,7 @@ class LiveCoordinator:
             keeps=storage is not None or companion is not None,
         )
         self._companion = companion
+        self._meter = meter
         self._pace = pace
         self._entry = entry
         self._timekeeper = timekeeper
@@ -139,7 +144,9 @@ class LiveCoordinator:
         #: The values of a batch that is not on disk yet; None without a store.
         self._staged = None if storage is None else Staged()
         self._announcer = (
-            None if storage is None else Announcer(storage.write, self._outside, self._blame, pace)
+            None
+            if storage is None
+            else Announcer(storage.write, self._outside, self._blame, pace, meter)
         )
         #: The batches of the start that are not handed to the announcer; None after the start.
         self._gathered: list[Announcement] | None = None
@@ -307,6 +314,7 @@ class LiveCoordinator:
     async def _serve(self, calls: list[Call | Note]) -> None:
         """Run a batch for calls, then answer them."""
         self._serving = [call for call in calls if _take(call)]
+        began = perf_counter()
         self._pace.start()
         # Timers run first, in batches of their own: a call about something that a timer ends now
         # comes too late.
@@ -319,6 +327,8 @@ class LiveCoordinator:
         if self._index != before:
             self._batches.begin()
             decided = await self._batches.end()
+            if self._meter is not None:
+                self._meter.decide.note(perf_counter() - began)
         reading = [call for call in self._serving if isinstance(call, READINGS)]
         await self._announce(
             decided, [call for call in self._serving if not isinstance(call, READINGS)]

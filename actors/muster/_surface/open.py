@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from muster._runtime.announcing.companion import Companion
     from muster._runtime.announcing.journal import Journal, Record
     from muster._runtime.mailbox import Interleave
+    from muster._runtime.meter import Meter
     from muster._runtime.storing.storage import Storage
     from muster_core.snapshots import Statistics
 
@@ -136,12 +137,14 @@ class Parts:
         client: Sends calls to the coordinator.
         observers: The observers.
         origin_us: Where its time begins, in microseconds of its clock.
+        waiting: Returns how many calls wait at the entry.
     """
 
     statistics: Callable[[], Statistics]
     client: Client
     observers: Observers
     origin_us: int
+    waiting: Callable[[], int]
 
 
 @asynccontextmanager
@@ -158,10 +161,12 @@ async def open_parts(
     store: StoreOptions | None,
     interleave: Interleave | None,
     companion: Companion | None = None,
+    meter: Meter | None = None,
 ) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
-    The companion, if there is one, hears of every batch before callers and observers do.
+    The companion, if there is one, hears of every batch before callers and observers do. The
+    meter, if there is one, measures batches.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
@@ -210,10 +215,11 @@ async def open_parts(
             storage=storage,
             first=None if storage is None or config is None else configuration,
             companion=companion,
+            meter=meter,
         )
         ready = None if storage is None else coordinator.ready
         async with run_for_block(coordinator.run, entry.close, ready):
-            yield Parts(coordinator.statistics, client, observers, start_us)
+            yield Parts(coordinator.statistics, client, observers, start_us, entry.__len__)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ class MissingPackageError(click.ClickException):
     exit_code = UNUSABLE
 
 
-# COMMAND-12
+# ACCESS-22
 @contextmanager
 def needing(extra: str) -> Iterator[None]:
     """Import what an extra installs, or say how to install it.

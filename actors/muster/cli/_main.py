@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "logs": ("muster.cli._clients.logs", "command"),
     "cancel": ("muster.cli._clients.changes", "cancel"),
     "drain": ("muster.cli._clients.changes", "drain"),
+    "config": ("muster.cli._clients.config", "command"),
     "decisions": ("muster.cli._clients.decisions", "command"),
 }
 """For each command its module, and its name there."""

@@ -80,15 +80,15 @@ def _made(make: Callable[..., Content]) -> Callable[[Values, Origin], Content]:
     return lambda values, _origin: make(**values)
 
 
+_WORK: Final = frozenset(WORK_FIELDS)
 _ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
 """The fields of ``add_ask`` that are parts of a field of the event."""
 
 
 def _add_ask(values: Values, origin: Origin) -> Content:
     kept = {name: value for name, value in values.items() if name not in _ASIDE}
-    work = work_of(values)
-    if work is not None:
-        kept["work"] = work
+    if not _WORK.isdisjoint(values):
+        kept["work"] = work_of(values)
     marks, gang = values.get("annotations"), values.get("gang")
     if isinstance(marks, Marks) and marks.sayings:
         member = membership(spoken({"annotations": marks}), cast("str | None", gang))

@@ -17,6 +17,7 @@ from muster.service.api import (
     leases,
     lists,
     logs,
+    metrics,
     why,
 )
 from muster.service.endpoints.routing import routes_of
@@ -38,6 +39,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *why.ENDPOINTS,
     *decisions.ENDPOINTS,
     *logs.ENDPOINTS,
+    *metrics.ENDPOINTS,
     *health.ENDPOINTS,
     description.endpoint_of(lambda: ENDPOINTS),
 )

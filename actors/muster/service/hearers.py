@@ -10,6 +10,7 @@ import attrs
 if TYPE_CHECKING:
     from muster.service.input.leases import Leases
     from muster.service.ledger.ledger import Ledger
+    from muster.service.metrics.counting import Counting
     from muster.service.roll import Roll
     from muster.service.streaming.tail import Tail
     from muster_core.decisions import Announced
@@ -24,12 +25,14 @@ class Hearers:
 
     Attributes:
         ledger: What was let in and decided, as far as lists need it.
+        counting: What is counted for the metrics.
         tail: The latest decisions.
         leases: The leases of nodes.
         roll: All asks in the order in which they were added.
     """
 
     ledger: Ledger
+    counting: Counting
     tail: Tail
     leases: Leases
     roll: Roll
@@ -45,6 +48,7 @@ class Hearers:
     ) -> Steps[None]:
         """Hear of a batch. The lists know of a decision before a stream has it."""
         yield from self.ledger.hear(number, at_us, first, events, announced)
+        yield from self.counting.hear(at_us, announced)
         self.roll.hear(events)
         yield from self.tail.hear(number, announced)
         yield from self.leases.hear(first, events, announced)

@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias, final
 
 import attrs
 
-from muster.service.local.options import LocalOptions
-
 Run: TypeAlias = Literal["none", "local"]
 """What does the work of asks: whoever reads the decisions, or subprocesses on this machine."""
 
@@ -46,6 +44,25 @@ class Limits:
     body_s: float = 120.0
     idle_s: float = 75.0
     calls: int = 1_024
+
+
+@final
+@attrs.frozen
+class LocalOptions:
+    """How commands run on this machine.
+
+    Attributes:
+        log_bytes: How much of the output of each start is kept, in bytes.
+        grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
+        end_jobs: Whether commands are ended when the service ends; without a state directory they
+            always are.
+        adds_node: Whether this machine becomes a node at the first start, if there is none.
+    """
+
+    log_bytes: int = 64 * 1024 * 1024
+    grace_s: float = 10.0
+    end_jobs: bool = False
+    adds_node: bool = True
 
 
 @final

@@ -28,8 +28,9 @@ from muster.service.input.leases import Leases
 from muster.service.ledger.following import following
 from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
-from muster.service.local.opening import open_local, running_local, serve_jobs
+from muster.service.metrics.metrics import Metrics
 from muster.service.roll import Roll
+from muster.service.running.commands import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
@@ -90,7 +91,11 @@ async def serve(
     bound = bind_all([*own, *others], protected=bool(options.tokens))
     async with trio.open_nursery() as nursery:
         # REST-25
-        fronts = [(one, running.door if one.address in own else running.site) for one in bound]
+        is_own = [any(one.address is address for address in own) for one in bound]
+        fronts = [
+            (one, running.door if own_door else running.site)
+            for one, own_door in zip(bound, is_own, strict=True)
+        ]
         await nursery.start(running.server.run, fronts, tls)
         running.urls = [one.url(scheme) for one in bound]
         listening(running.urls)
@@ -131,12 +136,13 @@ class _Running:
         self.health = Health()
         self.leases = Leases()
         self.server = Server(self.usage)
-        hosts = Hosts([*options.hosts, *_names(options.listen)])
+        hosts = Hosts([*options.hosts, *_names(options)])
         self.door = self._door(make_app(self._service_now), hosts)
         self.site = self._door(make_site(self._service_now, options.yunikorn_ui), hosts)
         self._ends = ends
         self._rereads = rereads
         self._service: Service | None = None
+        self._waiting: Callable[[], int]
         #: The addresses that are listened on.
         self.urls: Sequence[str] = ()
 
@@ -180,6 +186,7 @@ class _Running:
     async def _run_scheduler(self) -> None:
         options = self.options
         clock, ledger = WallClock(), Ledger()
+        metrics = Metrics(ledger, self.usage, self.broadcast, options.state)
         async with (
             open_local(options) as local,
             open_parts(
@@ -195,12 +202,18 @@ class _Running:
                     options.state, options.durability, options.checkpoint_every, options.keep
                 ),
                 interleave=None,
-                companion=Hearers(ledger, self.broadcast.tail, self.leases, self.roll),
+                companion=Hearers(
+                    ledger, metrics.counting, self.broadcast.tail, self.leases, self.roll
+                ),
+                meter=metrics.meter,
             ) as parts,
         ):
             statistics = parts.statistics()
             self.broadcast.tail.begin(statistics.batches, statistics.decisions)
-            service = self._service = self._service_of(parts, ledger, local, clock.now_us())
+            self._waiting = parts.waiting
+            service = self._service = self._service_of(
+                parts, ledger, local, metrics, clock.now_us()
+            )
             if local is not None:
                 serve_jobs(local, service, self.urls[0])
             async with (
@@ -211,7 +224,12 @@ class _Running:
                 await self._work(service)
 
     def _service_of(
-        self, parts: Parts, ledger: Ledger, local: LocalBinder | None, started_us: int
+        self,
+        parts: Parts,
+        ledger: Ledger,
+        local: LocalBinder | None,
+        metrics: Metrics,
+        started_us: int,
     ) -> Service:
         return Service(
             scheduler=Scheduler(parts.statistics, parts.client, parts.observers.admit),
@@ -223,6 +241,7 @@ class _Running:
             usage=self.usage,
             health=self.health,
             broadcast=self.broadcast,
+            metrics=metrics,
             local=local,
             origin_us=parts.origin_us,
             intake=open_intake(self.options.state, self.leases),
@@ -238,6 +257,9 @@ class _Running:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beat, service)
             nursery.start_soon(self.leases.run, service)
+            nursery.start_soon(
+                service.metrics.run, service.look, service.scheduler.statistics, self._waiting
+            )
             if self._rereads is not None:
                 nursery.start_soon(reloader.run, self._rereads)
             if self.options.watch:
@@ -265,7 +287,9 @@ def _alone(error: Exception) -> Exception:
     return error
 
 
-def _names(listen: Sequence[str]) -> list[str]:
+def _names(options: ServeOptions) -> list[str]:
     """Return the hosts of the addresses that are listened on."""
+    other = options.yunikorn_listen
+    listen = [*options.listen, *([] if other is None else [other])]
     hosts = [Address.read(one).host for one in listen]
     return [host for host in hosts if host and host not in _ANY]

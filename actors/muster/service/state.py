@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits.counting import Usage
     from muster.service.local.binder import LocalBinder
+    from muster.service.metrics.metrics import Metrics
     from muster.service.options import ServeOptions
     from muster.service.roll import Roll
     from muster.service.streaming.broadcast import Broadcast
@@ -45,6 +46,7 @@ class Service:
         usage: All limits, with what is in use and what was refused.
         health: Whether it works.
         broadcast: The latest decisions, and those who follow them.
+        metrics: What is measured of it.
         local: Runs the commands of asks; None if the service runs nothing.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         intake: What it remembers of what came in.
@@ -60,6 +62,7 @@ class Service:
     usage: Usage
     health: Health
     broadcast: Broadcast
+    metrics: Metrics
     local: LocalBinder | None
     origin_us: int
     intake: Intake

@@ -210,6 +210,10 @@ class DecisionView:
         """
         return self._explained.explain(self.apps[key], name, now_us, notes)
 
+    def prepare_to_explain(self) -> Steps[None]:
+        """Find in steps what the first explanation after a batch would find at once."""
+        return self._explained.prepare()
+
     def dominant(self, app: ViewApp, ask: str, now_us: int) -> Code:
         """Return the code of the dominant reason of an ask that is not bound.
 

@@ -1,6 +1,6 @@
 """Pages of asks while asks come and go, filters together, fields, and what is refused.
 
-LISTS-1, LISTS-2, LISTS-3, LISTS-4, LISTS-7.
+LISTS-1, LISTS-2, LISTS-3, LISTS-4, LISTS-5, LISTS-6, LISTS-7, LISTS-8, LISTS-9, LISTS-12.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The lists of the service say what a scheduler has that got the same events.
 
-LISTS-1 to LISTS-9.
+LISTS-1, LISTS-2, LISTS-3, LISTS-4, LISTS-5, LISTS-6, LISTS-7, LISTS-8, LISTS-9, LISTS-10.
 """
 
 from __future__ import annotations

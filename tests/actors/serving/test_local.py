@@ -142,7 +142,10 @@ def runs(pid: int) -> bool:
         return False
 
 
-STUBBORN = "trap '' TERM; echo $$ > {0}/pid; echo began; while :; do sleep 0.1; done"
+STUBBORN = (
+    "trap '' TERM; echo $$ > {0}/pid; echo began;"
+    " i=0; while test $i -lt 1200; do sleep 0.1; i=$((i + 1)); done"
+)
 
 
 @pytest.mark.parametrize("way", ["run_for", "remove", "node"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.serving.served import Served
+from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.test_local import runs
 from tests.actors.serving.working import (
     APP,
@@ -29,9 +30,11 @@ from tests.actors.serving.working import (
     until,
 )
 
-# Waits for a file, and ends with the status in it.
+# Waits for a file, for two minutes at most, and ends with the status in it.
 UNTIL = (
-    "echo $$ > {0}/pid; echo began; until test -f {0}/go; do sleep 0.05; done; exit $(cat {0}/go)"
+    "echo $$ > {0}/pid; echo began; i=0;"
+    " until test -f {0}/go || test $i = 2400; do sleep 0.05; i=$((i + 1)); done;"
+    " exit $(cat {0}/go)"
 )
 
 
@@ -117,6 +120,21 @@ def test_output_goes_on_where_it_was(tmp_path: Path) -> None:
     assert ends_of(found, "k") == [("completed", None)]
 
 
+def test_following_ends_with_the_service(tmp_path: Path) -> None:
+    # LOCAL-10: and does not hold it up.
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        with served.client.stream("GET", "/api/v1/asks/a/k/logs?follow=true") as response:
+            lines = response.iter_lines()
+            assert next(lines) == "began"
+            served.process.send_signal(signal.SIGTERM)
+            assert list(lines) == []
+        assert served.process.wait(PATIENCE_S) == 0
+        assert runs(pid_of(tmp_path))
+    go(tmp_path, 0)
+
+
 def test_jobs_end_with_the_service_if_that_is_wanted(tmp_path: Path) -> None:
     # LOCAL-9
     with serving(tmp_path, "--end-jobs") as served:
@@ -174,6 +192,25 @@ def test_a_keeper_that_was_killed_while_there_was_no_service(tmp_path: Path) -> 
         until(served.client, 2, ask="k", kind="bound")
         assert not runs(first)
         go(tmp_path, 0)
+        found = until(served.client, ask="k", kind="released", reason="completed")
+
+    assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
+
+
+def test_a_command_that_could_not_be_started_while_the_service_went(tmp_path: Path) -> None:
+    # LOCAL-3: the keeper has written it down, and nobody was there to hear of it.
+    with serving(tmp_path) as served:
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
+        began(served, "k")
+        served.kill()
+    keeper, first = keeper_of(tmp_path), pid_of(tmp_path)
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(first, signal.SIGKILL)
+    patiently(lambda: not runs(keeper) and not runs(first))
+    (record,) = (tmp_path / "state" / "jobs").iterdir()
+    (record / "result.json").write_text(json.dumps({"error": "no such program"}))
+    go(tmp_path, 0)
+    with serving(tmp_path) as served:
         found = until(served.client, ask="k", kind="released", reason="completed")
 
     assert ends_of(found, "k") == [("bind_failed", None), ("completed", None)]
@@ -242,6 +279,37 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         while left(found := decisions(served.client)):
             until(served.client, len(ended(found)) + 1, kind="released")
     assert_as_told(found, (tmp_path / "trace").read_text().splitlines())
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
+def test_killed_while_many_end(tmp_path: Path) -> None:
+    # LOCAL-8: what was not let in when the service was killed is let in at the next start.
+    gate, found = tmp_path / "gate", list[Decision]()
+    script = f"flock -s {gate} true; echo $MUSTER_ASK >> {tmp_path}/trace; exit 5"
+    for part in range(3):
+        with gate.open("w") as lock, serving(tmp_path) as served:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            many = [job(f"k{part}-{number}", script) for number in range(30)]
+            first = [node(30), APP] if part == 0 else []
+            submit(served.client, *first, *many)
+            until(served.client, 30 * (part + 1), kind="bound")
+            patiently(lambda: len(list((tmp_path / "state" / "jobs").glob("*/child.json"))) == 30)
+            last = decisions(served.client)[-1]["seq"]
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            pass_by(served, last, 5 * part + 1)
+            served.kill()
+        with serving(tmp_path) as served:
+            found = until(served.client, 30 * (part + 1), kind="released")
+
+    assert Counter(how for one in range(3) for how in all_ends(found, f"k{one}-")) == {
+        ("failed", "exit status 5"): 90
+    }
+    assert Counter((tmp_path / "trace").read_text().split()).most_common(1)[0][1] == 1
+
+
+def all_ends(found: list[Decision], beginning: str) -> list[tuple[str, str | None]]:
+    asks = {one["ask"] for one in ended(found) if one["ask"].startswith(beginning)}
+    return [how for ask in asks for how in ends_of(found, ask)]
 
 
 def pass_by(served: Served, after: int, many: int) -> None:

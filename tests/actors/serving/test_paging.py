@@ -5,6 +5,7 @@ LISTS-2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -70,7 +71,7 @@ class World:
         self.remove()
 
 
-NAMES: dict[str, Any] = {
+NAMES: dict[str, Callable[[dict[str, Any]], str]] = {
     "queues": lambda item: item["queue"],
     "apps": lambda item: item["app"],
     "asks": lambda item: f"{item['app']}/{item['ask']}",

@@ -273,9 +273,13 @@ def test_a_method_that_is_not_for_a_path(guarded: Served) -> None:
     assert "GET" in response.headers["allow"]
 
 
+# ACCESS-1: without a file of tokens everybody may do everything
+
+
 def test_nobody_needs_a_token_where_there_are_none(tmp_path: Path) -> None:
     with Served(tmp_path, config=CONFIG) as served:
         assert served.client.get(PATH).status_code == 200
+        assert served.client.post("/api/v1/events", json=[]).status_code == 200
 
 
 def test_a_wrong_file_ends_the_start(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -124,7 +124,7 @@ def test_remedies_are_those_of_the_command(tmp_path: Path) -> None:
 
 def as_list(value: object) -> list[dict[str, Any]]:
     assert isinstance(value, list)
-    return value
+    return cast("list[dict[str, Any]]", value)
 
 
 def test_other_requests_go_on_during_a_search(here: Here) -> None:

@@ -8,6 +8,7 @@ several batches are written together, since nobody waits for the first of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from muster._runtime.clients.calls import Call, Note
     from muster._runtime.clients.observers import Observers
     from muster._runtime.clients.tracking import Held, TrackedAsk
+    from muster._runtime.meter import Meter
     from muster._runtime.pace import Pace
     from muster_core.structures.steps import Steps
 
@@ -125,6 +127,7 @@ class Announcer:
         outside: Whoever hears of a batch besides its callers.
         blame: Tells errors from outside from errors of Muster.
         pace: The pace of all tasks of the scheduler.
+        meter: Measures how long it takes to write, or None.
     """
 
     def __init__(
@@ -133,11 +136,13 @@ class Announcer:
         outside: Ears,
         blame: Blame,
         pace: Pace,
+        meter: Meter | None = None,
     ) -> None:
         self._write = write
         self._outside = outside
         self._blame = blame
         self._pace = pace
+        self._meter = meter
         # Without a buffer: whoever puts something waits until all before it is announced.
         self._in, self._out = trio.open_memory_channel[Sequence[Announcement]](0)
         self._drained = trio.Event()
@@ -201,8 +206,11 @@ class Announcer:
         try:
             decided = [one.decided for one in announcements if one.decided is not None]
             if decided:
+                began = perf_counter()
                 with self._blame.taken():
                     await self._write(decided)
+                if self._meter is not None:
+                    self._meter.commit.note(perf_counter() - began)
                 self._pace.start()
             for announcement in announcements:
                 await self._announce_one(announcement)

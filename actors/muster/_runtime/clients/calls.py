@@ -278,10 +278,10 @@ READINGS: Final = (
     TakeCheckpoint,
 )
 
-Reading: TypeAlias = (
-    "TrackAsk | TrackGang | ListAsks | Survey | Why | LookInto | Inspect[Any] | TakeFacts "
-    "| TakeCheckpoint"
-)
+Inspecting: TypeAlias = "LookInto | Inspect[Any] | TakeFacts"
+"""The calls that read all of the state."""
+
+Reading: TypeAlias = "TrackAsk | TrackGang | ListAsks | Survey | Why | Inspecting | TakeCheckpoint"
 """The calls that read the state when everything before them is announced."""
 
 Call: TypeAlias = "Changing | Reading"

@@ -132,10 +132,14 @@ def table_text(items: Sequence[Item], fields: Sequence[Field], form: Form) -> st
         Column(field.title, [field.text(item) for item in items], folds=field.folds)
         for field in used
     ]
-    names = columns[:1]
+    return rendered(columns)
+
+
+def rendered(columns: Sequence[Column]) -> str:
+    """Return a table, whose first column has the names of the rows."""
     console = console_of()
     with console.capture() as capture:
-        for table in tables_of(console, names, [[column] for column in columns[1:]]):
+        for table in tables_of(console, columns[:1], [[column] for column in columns[1:]]):
             console.print(table, crop=False)
     lines = [line.rstrip() for line in capture.get().splitlines()]
     return "".join(f"{line}\n" for line in lines if line)

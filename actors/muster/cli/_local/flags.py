@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import click
 
-from muster.service.local.options import LocalOptions
+from muster.service.options import LocalOptions
 from muster_core.errors import QuantityError
 from muster_core.values.quantities import parse_duration
 

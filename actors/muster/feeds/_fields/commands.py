@@ -70,9 +70,7 @@ WORKDIR: Final = _given(NAME)
 
 
 def work_of(values: Mapping[str, object]) -> Work | None:
-    """Return what the fields of an event say is to run, or None if none of them is there."""
-    if not any(name in values for name in WORK_FIELDS):
-        return None
+    """Return what the fields of an event say is to run, or None if they are all empty."""
     command = cast("tuple[str, ...] | str | None", values.get("command"))
     env = cast("Mapping[str, str]", values.get("env", {}))
     workdir = cast("str | None", values.get("workdir"))

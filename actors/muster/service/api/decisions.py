@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from muster._runtime.clients.observers import Filter, filter_of
+from muster._runtime.clients.observers import Filter, path_of
 from muster.service.access.who import Role
 from muster.service.endpoints.kinds import TEXT, Kind as KindOf, header, integer, listed, query
 from muster.service.endpoints.table import Answer, Asked, Endpoint
@@ -28,9 +29,22 @@ _HIGHEST: Final = 2**63 - 1
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAME: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_GANG_NAME: Final = rf"({_LABEL}/)?{_NAME}(\.{_NAME})*"
+_LONGEST_GANG: Final = 317
+
+
+def _gang(written: str) -> str:
+    if len(written) > _LONGEST_GANG or re.fullmatch(_GANG_NAME, written) is None:
+        msg = "must be the name of a gang: `name` or `namespace/name`, each as RFC 1123 has it"
+        raise ValueError(msg)
+    try:
+        return canonical_gang(written)
+    except ValueError:
+        return written  # No gang has a name that is so long.
+
+
 _GANG: Final = KindOf(
-    {"type": "string", "pattern": rf"^({_LABEL}/)?{_NAME}(\.{_NAME})*$", "maxLength": 317},
-    canonical_gang,
+    {"type": "string", "pattern": f"^{_GANG_NAME}$", "maxLength": _LONGEST_GANG}, _gang
 )
 
 _SEQ: Final = integer(0, _HIGHEST)
@@ -83,7 +97,12 @@ def _filter(asked: Asked) -> Filter | None:
     app, queue, gang = (asked.maybe(name, str) for name in ("app", "queue", "gang"))
     if kinds is None and app is None and queue is None and gang is None:
         return None
-    return filter_of(kinds, app, queue, gang, None)
+    return Filter(
+        None if kinds is None else frozenset(map(Kind, kinds)),
+        app,
+        None if queue is None else path_of(queue),
+        gang,
+    )
 
 
 _ABOUT_AFTER: Final = (

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from muster_core.events import Event
     from muster_core.structures.steps import Steps
 
-_EVENT: Final[Schema] = {
-    "type": "object",
-    "properties": {"op": {"type": "string"}},
-    "required": ["op"],
+# What is wrong with an event is said of this event, so that nothing else is refused.
+_EVENTS: Final[Schema] = {
+    "description": "an array of events, or one event; each is a map with `op` and other fields"
 }
 
 _RESULT: Final[Schema] = {
@@ -168,9 +167,15 @@ ENDPOINTS: Final = (
         body=Body(
             "Events of a feed, without `at`, `settle` and `expect`.",
             {
-                JSON: {"oneOf": [{"type": "array", "items": _EVENT}, _EVENT]},
+                JSON: _EVENTS,
                 **{media: {"type": "string"} for media in sorted(LINES)},
                 **{media: {"type": "string", "format": "binary"} for media in sorted(MSGPACK)},
+            },
+            examples={
+                JSON: [
+                    {"op": "add_app", "app": "etl", "queue": "root.dev"},
+                    {"op": "add_ask", "app": "etl", "ask": "load", "resources": {"vcore": 1}},
+                ]
             },
         ),
         answers={

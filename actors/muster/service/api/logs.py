@@ -51,6 +51,6 @@ ENDPOINTS: Final = (
             200: Answer("What it has written, as it is.", {"type": "string"}, TEXT),
             404: Answer("There is no output of this ask, or of this start."),
         },
-        tag="asks",
+        tag="state",
     ),
 )

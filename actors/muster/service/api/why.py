@@ -8,7 +8,8 @@ import attrs
 
 from muster.explain._maps import explanation_map
 from muster.service.access.who import Role
-from muster.service.api.lists import app_of, single_answer, what_ask
+from muster.service.api.answering import Unknown, single_answer
+from muster.service.api.lists import app_of, what_ask
 from muster.service.endpoints.columns import (
     BOOLEAN,
     NUMBER,
@@ -22,7 +23,7 @@ from muster.service.endpoints.columns import (
     word,
 )
 from muster.service.endpoints.kinds import FLAG, in_path, query
-from muster.service.endpoints.table import Answer, Asked, Endpoint, json_response, not_found
+from muster.service.endpoints.table import Answer, Asked, Endpoint, json_response
 from muster.service.reading.asks import AskRow, row_of_ask
 from muster.service.reading.looking import Looking, in_seconds, seen
 from muster.service.reading.remedies import search
@@ -159,18 +160,19 @@ WHY: Final = Table[WhyRow](
 async def _why(asked: Asked) -> Response:
     app_name, name = asked.value("app", str), asked.value("ask", str)
 
-    def read(looking: Looking) -> Steps[tuple[bool, dict[str, Any]] | str]:
+    def read(looking: Looking) -> Steps[tuple[bool, dict[str, Any]] | Unknown]:
         yield
         app = app_of(looking, app_name)
         row = None if app is None else row_of_ask(looking, app, name)
         if row is None:
             return what_ask(looking, app_name, name)
+        yield from looking.view.prepare_to_explain()
         explanation = looking.machine.explain(app_name, name)
         return explanation is not None, dict(row_of(WHY.columns, WhyRow(row, explanation)))
 
     found = await seen(asked.service, read)
-    if isinstance(found.value, str):
-        raise not_found("ask", f"{app_name}/{name}", found.value)
+    if isinstance(found.value, Unknown):
+        raise await found.value.problem("ask", f"{app_name}/{name}")
     waits, item = found.value
     if waits and asked.value("remedies", bool):
         item |= attrs.asdict(await search(asked.service, app_name, name), recurse=False)

@@ -71,6 +71,7 @@ class Table(Generic[R]):
 
     columns: tuple[Column[R], ...]
 
+    # LISTS-12
     def fields(self, *, single: bool) -> Kind:
         """Return the kind of the parameter ``fields``.
 

@@ -53,13 +53,13 @@ _REFUSALS: Final[Mapping[int, str]] = {
 _TAGS: Final[Mapping[str, str]] = {
     "events": "What clients tell the scheduler.",
     "decisions": "What the scheduler decides.",
+    "asks": "The work of asks.",
     "state": "What is there now: queues, applications, asks, gangs, nodes.",
-    "config": "The configuration in force, and a new one.",
+    "configuration": "The configuration in force, and a new one.",
     "service": "The service itself.",
 }
 
 _EXAMPLES: Final[Mapping[str, object]] = {
-    "after": 0,
     "app": "etl",
     "ask": "load-0",
     "gang": "default/train",
@@ -69,6 +69,11 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "node": "node-1",
     "path": "root.dev",
     "queue": "root.dev",
+}
+
+_EXAMPLES_BELOW: Final[Mapping[tuple[str, str], object]] = {
+    ("/api/v1/decisions", "after"): 0,
+    ("/api/v1/gangs", "name"): "default/train",
 }
 
 
@@ -104,7 +109,10 @@ def document_of(endpoints: Iterable[Endpoint], *, secured: bool) -> Json:
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": _TAGS[name]} for name in dict.fromkeys(used)],
+        "tags": [
+            {"name": name, "description": _TAGS.get(name, f"About {name}.")}
+            for name in dict.fromkeys(used)
+        ],
         "paths": paths,
         "components": components,
     }
@@ -131,7 +139,7 @@ def _operation(endpoint: Endpoint, *, secured: bool) -> Json:
         "x-muster-role": endpoint.role.name.lower(),
     }
     if endpoint.parameters:
-        made["parameters"] = [_parameter(one) for one in endpoint.parameters]
+        made["parameters"] = [_parameter(one, endpoint.path) for one in endpoint.parameters]
     if endpoint.body is not None:
         made["requestBody"] = _body(endpoint.body)
     made["responses"] = _responses(endpoint, secured=secured)
@@ -140,7 +148,7 @@ def _operation(endpoint: Endpoint, *, secured: bool) -> Json:
     return made
 
 
-def _parameter(parameter: Parameter) -> Json:
+def _parameter(parameter: Parameter, path: str) -> Json:
     schema = dict(parameter.kind.schema)
     if parameter.default is not None:
         default = parameter.default
@@ -154,7 +162,8 @@ def _parameter(parameter: Parameter) -> Json:
     }
     if schema.get("type") == "array":
         made["style"], made["explode"] = "form", False
-    example = _EXAMPLES.get(parameter.name)
+    top = path.partition("/{")[0]
+    example = _EXAMPLES_BELOW.get((top, parameter.name), _EXAMPLES.get(parameter.name))
     if example is not None and _fits(schema, example):
         made["example"] = example
     return made

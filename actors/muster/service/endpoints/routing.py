@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.access.who import NOBODY, WHO, Role
 from muster.service.endpoints.table import Asked, Endpoint
+from muster.service.limits.requests import ROUTE
 from muster.service.problems import Problem
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 
@@ -52,7 +53,9 @@ class _Resource:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         method = "GET" if request.method == "HEAD" else request.method
-        response = await answered(self.service(), self.by_method[method], request)
+        endpoint = self.by_method[method]
+        scope[ROUTE] = endpoint.path
+        response = await answered(self.service(), endpoint, request)
         await response(scope, receive, send)
 
 

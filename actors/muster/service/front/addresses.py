@@ -30,9 +30,9 @@ class ListenError(MusterError):
 
 
 @final
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Address:
-    """Where to listen.
+    """Where to listen; the same port 0 twice is two ports.
 
     Attributes:
         written: As it was written.

@@ -227,7 +227,10 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         """Send a piece of the answer."""
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            status: int = message["status"]
+            self._status = status
+            took_s = perf_counter() - self._began
+            self._door.usage.requests.note(self._scope, status, took_s)
             headers = MutableHeaders(scope=message)
             headers.setdefault("cache-control", "no-store")
             headers.setdefault("x-content-type-options", "nosniff")

@@ -16,6 +16,7 @@ class CertificateError(MusterError):
     """A certificate or its key cannot be used."""
 
 
+# ACCESS-14
 @final
 class Certificate:
     """The certificate that the service shows; it can be read again.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _REJECTED: Final = Kind.REJECTED
 
 
+# REST-26
 @final
 class Ledger:
     """Hears of every batch before callers do; see :class:`Companion` in the runtime.

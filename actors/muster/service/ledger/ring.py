@@ -38,7 +38,7 @@ class What(IntEnum):
     TIMED_OUT = 2_03_502
     NODE_LOST = 2_03_504
     NODE_CAME = 3_02_000
-    NODE_GONE = 3_03_000
+    NODE_GONE = 3_03_300
     NODE_READY = 3_01_302
     NODE_TAKEN = 3_02_303
     NODE_FREED = 3_03_303

@@ -8,6 +8,7 @@ from typing import Final, final
 
 import attrs
 
+from muster.service.limits.requests import Requests
 from muster.service.options import Limits
 from muster.service.problems import Problem
 
@@ -118,6 +119,7 @@ class Usage:
         connections: The open connections.
         streams: The open streams.
         calls: The calls that wait for an answer of the scheduler.
+        requests: What is counted of requests.
     """
 
     limits: Limits
@@ -125,6 +127,7 @@ class Usage:
     connections: Slots
     streams: Slots
     calls: Slots
+    requests: Requests
 
     @classmethod
     def of(cls, limits: Limits) -> Usage:
@@ -135,4 +138,5 @@ class Usage:
             Slots("connections", limits.connections),
             Slots("streams", limits.streams),
             Slots("calls", limits.calls),
+            Requests(),
         )

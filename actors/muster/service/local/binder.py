@@ -13,14 +13,14 @@ import trio
 
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.local import jobs
-from muster.service.local.environment import environment, identity_for
+from muster.service.local.environment import environment, home_of, identity_for
 from muster.service.local.jobs import Identity, Job, Order
 from muster.service.local.logs import Logs
 from muster_core.events import Outcome
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
-    from muster.service.local.options import LocalOptions
+    from muster.service.options import LocalOptions
     from muster_core.events import Work
 
 _COMPLETED: Final = Outcome.COMPLETED
@@ -120,8 +120,10 @@ class LocalBinder:
         await self._ready.wait()
         await self._end_earlier(allocation)
         identity = await self._identity(allocation)
+        job: Job | None = None
         with trio.CancelScope(shield=True):  # short; otherwise a job could get lost
             job = await self._start(allocation, work, identity)
+        assert job is not None, "a shield catches nothing"
         started()
         await self._follow(allocation, job)
 
@@ -223,7 +225,7 @@ class LocalBinder:
             "user": None if identity is None else identity.name,
             "command": work.shell if work.shell is not None else list(work.argv),
         }
-        own = Path.cwd() if identity is None or identity.is_own else Path(identity.home)
+        own = Path.cwd() if identity is None or identity.is_own else home_of(identity)
         order = Order(
             command,
             environment(allocation, work.env, identity, more),
@@ -251,12 +253,13 @@ class LocalBinder:
                 with trio.CancelScope(shield=True):
                     await self._end(job, is_closing=allocation.ending == "closing")
             raise
-        result = await trio.to_thread.run_sync(job.result)
-        with trio.CancelScope(shield=True):
-            if result is None:
+        is_told = False
+        with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
+            result = await trio.to_thread.run_sync(job.result)
+            if result is None or result.error is not None:
                 await self._end(job)
-                msg = "its command was ended together with its keeper"
-                raise LostJobError(msg)
+                what = None if result is None else result.error
+                raise LostJobError(what or "its command was ended together with its keeper")
             is_told = await _report(allocation, result.failure)
             if is_told:
                 await self._forget(job)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from muster.service.local.jobs import Identity
@@ -27,7 +28,7 @@ class RunAsError(MusterError):
     """Commands cannot run as the users that were named."""
 
 
-# LOCAL-13
+# LOCAL-12
 def identities(run_as: tuple[tuple[str, str], ...]) -> dict[str, Identity]:
     """Return the users as whom commands run, by the submitter; ``*`` for all others.
 
@@ -76,6 +77,12 @@ def identity_for(known: Mapping[str, Identity], submitter: str | None) -> Identi
         msg = f"--run-as names no user for the submitter {submitter!r}"
         raise PermissionError(msg)
     return found
+
+
+def home_of(identity: Identity) -> Path:
+    """Return the folder where the commands of a user begin."""
+    home = Path(identity.home)
+    return home if home.is_dir() else Path("/")
 
 
 # LOCAL-4

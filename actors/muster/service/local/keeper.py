@@ -97,6 +97,7 @@ def running(group: int) -> bool:
     return False
 
 
+# LOCAL-5
 class _Output:
     """The file with the output of a command, up to so many bytes."""
 
@@ -287,6 +288,10 @@ def _ending(status: int | None) -> dict[str, Any]:
     return {"exit_status": os.WEXITSTATUS(status)}
 
 
+def _nothing(_number: int, _frame: object) -> None:
+    """Take a signal; that it came is read from the pipe."""
+
+
 def _signals() -> int:
     """Have signals written to a pipe; return the end from which they are read."""
     wakes, wake = os.pipe()
@@ -294,7 +299,7 @@ def _signals() -> int:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, _nothing)
     for number in _BACKGROUND:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -331,7 +336,7 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
     os._exit(127)
 
 
-# LOCAL-13
+# LOCAL-12
 def _take_identity(job: dict[str, Any]) -> None:
     """Become the user as whom the command runs."""
     identity = job["identity"]

@@ -10,6 +10,8 @@ from typing import Final
 _LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 """The file with the memory that a container may use; it has a number only in a container."""
 
+_MIB: Final = 1024 * 1024
+
 
 def node_name() -> str:
     """Return the name of this machine."""
@@ -28,4 +30,6 @@ def capacity() -> dict[str, int]:
         limit = _LIMIT.read_text(encoding="ascii").strip()
     except OSError:
         limit = ""
-    return {"vcore": cores, "memory": min(memory, int(limit)) if limit.isdecimal() else memory}
+    if limit.isdecimal():
+        memory = min(memory, int(limit))
+    return {"vcore": cores, "memory": memory // _MIB * _MIB}

@@ -51,9 +51,13 @@ def _opened(written: str) -> list[Any]:
     if len(written) > _LONGEST or not written.isascii():
         raise ValueError(_WRONG)
     try:
-        found = json.loads(urlsafe_b64decode(written + "=" * (-len(written) % 4)))
+        found: list[Any] = json.loads(urlsafe_b64decode(written + "=" * (-len(written) % 4)))
     except (ValueError, binascii.Error, RecursionError):
         raise ValueError(_WRONG) from None
-    if not isinstance(found, list) or not found:
+    if not _is_filled_list(found):
         raise ValueError(_WRONG)
     return found
+
+
+def _is_filled_list(value: object) -> bool:
+    return isinstance(value, list) and value != []

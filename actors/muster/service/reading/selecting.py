@@ -211,7 +211,7 @@ class _Selection:
         #: The cells of which no ask is wanted, as far as that is known.
         self._closed: set[Cell] = set()
         # Only pending asks can have several reasons.
-        self._closes = wanted.codes is not None and places == {_PENDING}
+        self._closes = wanted.codes is not None and places == frozenset({_PENDING})
         #: Whether no ask is wanted for sure.
         self.is_empty = False
         if self._closes and len(looking.roll.cells) <= _MOST_CELLS:

@@ -1,1 +1,1 @@
-"""What runs beside the scheduler: signals, the heartbeat, and reading files again."""
+"""What runs beside the scheduler: signals, the heartbeat, commands, and reading files again."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, final
 
+import trio
+
 from muster.service.streaming.history import Gone
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class Cursor:
         found = self._tail.after(self.position)
         if found is not None:
             self._is_live = True
+            await trio.lowlevel.checkpoint()  # To encode a block takes a moment.
             return found
         if self._is_live and self._lags:
             raise Lagged

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 from starlette.requests import Request
 
-from muster.service.access.who import Role
+from muster.service.access.who import WHO, Role
 from muster.service.problems import Problem
 from muster.service.yunikorn import configuring, endpoints, happening, names
 from muster.service.yunikorn.answers import answer_wrong, plain
@@ -169,15 +169,18 @@ async def _answered(asked: Asked, handler: Handler) -> Response:
     """Return the response of an end point, whatever happens."""
     request = asked.request
     try:
-        who = asked.service.access.who(request)
+        who = request.scope[WHO] = asked.service.access.who(request)
         if who.role < Role.READER:
             raise Wrong(403, "this needs a token of a reader")
         return await handler(asked)
     except Wrong as wrong:
+        if isinstance(wrong.__cause__, Problem):
+            asked.service.usage.refusals.note(wrong.__cause__)
         return await answer_wrong(request, wrong)
     except NoEndpoint:
         return plain(_NOT_THERE, 404)
     except Problem as problem:
+        asked.service.usage.refusals.note(problem)
         refused = Wrong(problem.status, problem.detail, headers=problem.headers)
         return await answer_wrong(request, refused)
     except MusterError as error:

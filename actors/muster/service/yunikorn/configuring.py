@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from muster.config_files import MAX_FILE_BYTES, parse_configuration
@@ -12,7 +13,7 @@ from muster.service.yunikorn.answers import TEXT, YAML, answer, answer_json
 from muster.service.yunikorn.objects import settings
 from muster.service.yunikorn.objects.dump import everything, stacks
 from muster.service.yunikorn.objects.forms import Made, Seen
-from muster_core.errors import ConfigError
+from muster_core.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -68,7 +69,8 @@ async def validation(asked: Asked) -> Response:
             if body.strip():
                 parse_configuration(body, partition=partition)
         except ConfigError as error:
-            return {"allowed": False, "reason": "\n".join(map(str, error.problems))}
+            reason = "\n".join(_told(problem) for problem in error.problems)
+            return {"allowed": False, "reason": reason}
         text = body.decode("utf-8", "surrogateescape")
         return {
             "allowed": True,
@@ -77,6 +79,12 @@ async def validation(asked: Asked) -> Response:
         }
 
     return await answer_json(asked.request, await trio.to_thread.run_sync(check))
+
+
+def _told(problem: Problem) -> str:
+    """Return what is wrong with a configuration, and in which line; it has no file."""
+    place = "" if problem.line is None else f"line {problem.line}: "
+    return place + str(attrs.evolve(problem, line=None))
 
 
 # REST-23

@@ -73,7 +73,7 @@ class Streams:
             self._slots.take()
         except Problem as problem:
             headers = problem.headers
-            raise Wrong(503, "Too many streaming connections", headers=headers) from None
+            raise Wrong(503, "Too many streaming connections", headers=headers) from problem
         self._last += 1
         self._open[self._last] = Opened(host, datetime.now(UTC))
         return self._last

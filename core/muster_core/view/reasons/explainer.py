@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from muster_core.owners.messages.asks import Ask, AskOrder
     from muster_core.structures.shapes import Shape
+    from muster_core.structures.steps import Steps
     from muster_core.values.reasons import Code, Level
     from muster_core.view.gangs.gang import ViewGang, ViewGroup
     from muster_core.view.permits.permits import Permits
@@ -114,6 +115,10 @@ class Explainer:
             first=None if first is None else first.name,
             levels=levels,
         )
+
+    def prepare(self) -> Steps[None]:
+        """Find in steps what the first explanation after a change would find at once."""
+        return self._turns.find_firsts()
 
     def dominant(self, app: ViewApp, name: str, now_us: int) -> Code:
         """Return the code of the dominant reason of an ask that is not bound.

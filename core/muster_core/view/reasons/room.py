@@ -68,7 +68,7 @@ class Survey:
             self.unmatched += 1
             return
         wanted, capacity = shape.resources, node.capacity
-        self.large += is_large(node, shape)
+        self.large += wanted.fits_in(capacity)
         for kind in wanted:
             self.largest[kind] = max(self.largest.get(kind, 0), capacity.get(kind, 0))
         if not node.schedulable:

@@ -15,6 +15,7 @@ from muster_core.view.tree.queue import first_leaf
 
 if TYPE_CHECKING:
     from muster_core.owners.messages.asks import Ask
+    from muster_core.structures.steps import Steps
     from muster_core.view.state.view_state import ViewState
     from muster_core.view.tree.application import ViewApp
 
@@ -74,6 +75,13 @@ class Turns:
         if leaf.key not in self._in_leaves:
             self._in_leaves[leaf.key] = self._first_in(leaf)
         return self._in_leaves[leaf.key]
+
+    def find_firsts(self) -> Steps[None]:
+        """Find the first ask of each leaf in steps, as there may be very many asks."""
+        for queue in list(self._state.queues.values()):
+            if isinstance(queue, LeafView) and queue.enters():
+                yield
+                self.first_in(queue)
 
     # LIMIT-10
     def first_to_block(self, leaf: LeafView) -> Turn | None:

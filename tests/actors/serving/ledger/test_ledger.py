@@ -1,4 +1,4 @@
-"""The ledger knows of everything that exists, and of nothing else."""
+"""The ledger knows of everything that exists, and of nothing else (REST-26)."""
 
 from __future__ import annotations
 

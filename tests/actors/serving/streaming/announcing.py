@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any, final
 
 import trio
@@ -13,6 +14,11 @@ from muster.service.streaming.event_stream import EventStream
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.structures.steps import all_at_once
 from tests.actors.serving.listening import EventReader, Sent
+
+
+def new_broadcast(directory: Path | None = None, most: int = 100) -> Broadcast:
+    """Return a broadcast for so many streams."""
+    return Broadcast(directory, Slots("streams", most), 30.0)
 
 
 def announced(first: int, count: int, message: str | None = None) -> list[Announced]:
@@ -73,8 +79,3 @@ class Following:
     def seqs(self) -> list[int]:
         """The numbers of the decisions that came."""
         return [one.value["seq"] for one in self.sent if one.kind == "decision"]
-
-
-def slots(most: int) -> Slots:
-    """Return a limit on streams."""
-    return Slots("streams", most)

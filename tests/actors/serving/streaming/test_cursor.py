@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from muster.service.limits.counting import RETRY_AFTER_S
 from muster.service.problems import Problem
 from muster.service.streaming.broadcast import Broadcast
 from muster.service.streaming.cursor import Cursor, Lagged
@@ -17,7 +18,7 @@ from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from tests.actors.kept import ONE, Keeper, S
-from tests.actors.serving.streaming.announcing import slots, tell
+from tests.actors.serving.streaming.announcing import new_broadcast, tell
 
 BATCHES = 60
 PRUNED = 20
@@ -39,7 +40,7 @@ def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
 
 def open_broadcast(directory: Path | None, batches: list[KeptBatch], most: int) -> Broadcast:
     """Return a broadcast that has heard of batches, of which memory has the latest decisions."""
-    broadcast = Broadcast(directory, slots(100), 30.0)
+    broadcast = new_broadcast(directory)
     broadcast.tail = Tail(most)
     for batch in batches:
         all_at_once(broadcast.tail.hear(batch.number, batch.decisions))
@@ -118,7 +119,7 @@ async def test_what_was_removed_from_the_store_is_gone(tmp_path: Path) -> None:
 
 
 async def test_without_a_store_only_memory_counts() -> None:
-    broadcast = Broadcast(None, slots(100), 30.0)
+    broadcast = new_broadcast()
     broadcast.tail = Tail(1000)
     tell(broadcast, 5_000)
     first = broadcast.tail.first
@@ -155,7 +156,7 @@ async def test_a_stream_that_fell_behind_does_not_go_back(tmp_path: Path, lags: 
 
 
 async def test_there_are_not_more_streams_than_may_be() -> None:
-    broadcast = Broadcast(None, slots(2), 30.0)
+    broadcast = new_broadcast(most=2)
     with broadcast.one_more():
         broadcast.check_room()
         with broadcast.one_more():
@@ -165,4 +166,4 @@ async def test_there_are_not_more_streams_than_may_be() -> None:
         broadcast.check_room()
 
     assert caught.value.status == 503
-    assert caught.value.headers == {"Retry-After": "1"}
+    assert caught.value.headers == {"Retry-After": str(RETRY_AFTER_S)}

@@ -13,12 +13,12 @@ from muster.service.streaming.broadcast import Broadcast
 from muster.service.streaming.event_stream import HEARTBEAT_S, EventStream
 from muster.service.streaming.tail import MOST
 from muster_core.decisions import Kind
-from tests.actors.serving.streaming.announcing import Following, slots, tell
+from tests.actors.serving.streaming.announcing import Following, new_broadcast, tell
 
 
 @pytest.fixture
 async def broadcast() -> AsyncGenerator[Broadcast]:
-    made = Broadcast(None, slots(100), 30.0)
+    made = new_broadcast()
     async with made.running(trio.Event()):
         yield made
 
@@ -179,7 +179,7 @@ async def test_who_reads_now_and_then_is_not_cut_off(
 
 
 async def test_all_streams_end_with_the_service(autojump_clock: MockClock) -> None:
-    broadcast, ends = Broadcast(None, slots(100), 30.0), trio.Event()
+    broadcast, ends = new_broadcast(), trio.Event()
     clients = [Following() for _ in range(5)]
     async with broadcast.running(ends), trio.open_nursery() as nursery:
         for client in clients:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Made = dict[str, Any]
 """An object, as it becomes JSON."""
 
+RM_ID: Final = "muster"
+"""What registers applications and nodes, as YuniKorn calls it; the UI knows partitions by it."""
+
 NOTHING_PENDING: Final = -(2**31)
 """The priority of what has no pending ask."""
 

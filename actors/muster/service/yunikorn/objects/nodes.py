@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from muster.service.yunikorn.objects.applications import allocation
-from muster.service.yunikorn.objects.forms import Made, Seen, percentages
+from muster.service.yunikorn.objects.forms import RM_ID, Made, Seen, percentages
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def utilizations(seen: Seen) -> Steps[list[Made]]:
         }
         for kind, buckets in sorted(found.items())
     ]
-    return [{"clusterId": seen.cluster, "partition": seen.partition, "utilizations": made}]
+    return [{"clusterId": RM_ID, "partition": seen.partition, "utilizations": made}]
 
 
 def bucket_of(percent: int) -> int:

@@ -6,16 +6,14 @@ from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from muster import _version
-from muster.service.yunikorn.objects.forms import Made, Seen, percentages, shown
+from muster.service.yunikorn.objects.forms import RM_ID, Made, Seen, percentages, shown
 from muster_core.structures.steps import in_pieces
 
 if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
-
-RM_ID: Final = "muster"
 
 
 @cache

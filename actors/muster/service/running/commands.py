@@ -1,4 +1,4 @@
-"""Opening of what runs commands, and what it does besides while the service runs."""
+"""What runs commands of asks: it is opened with the service, and has to do besides while it runs."""
 
 from __future__ import annotations
 

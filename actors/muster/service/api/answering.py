@@ -1,0 +1,258 @@
+"""What all lists have in common: parameters, answers with a page or an item, unknown names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+import attrs
+import trio
+
+from muster._runtime.clients.observers import path_of
+from muster.service.access.who import Role
+from muster.service.endpoints.columns import NUMBER, SECONDS, TEXT, Table, maybe, row_of
+from muster.service.endpoints.kinds import Parameter, integer, query
+from muster.service.endpoints.table import (
+    Answer,
+    Asked,
+    Endpoint,
+    Handler,
+    json_response,
+    not_found,
+)
+from muster.service.reading.cursors import cursor, cursors
+from muster.service.reading.looking import Looking, seen
+from muster.service.reading.pages import Page, names_behind, page_of
+from muster_core.values.nearest import MOST_COMPARED, did_you_mean
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from muster.service.problems import Problem
+    from muster_core.structures.steps import Steps
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_MOST: Final = 1_000
+_USUAL: Final = 100
+
+
+# Parameters
+
+_LIMIT: Final = query(
+    "limit", integer(1, _MOST), "How many items the page has at most.", default=_USUAL
+)
+
+
+def behind_cursor(name: str, *types: type) -> Parameter:
+    """Return the parameter with the cursor of a list, whose places have parts of these types."""
+    about = "Behind which item the page begins: the `next` of the page before."
+    return query("after", cursors(name, *types), about)
+
+
+def _fields(table: Table[Any], *, single: bool = False) -> Parameter:
+    about = "Which fields the items have, with commas between them; default: all."
+    return query("fields", table.fields(single=single), about)
+
+
+# Answers
+
+_HEADING: Final = {
+    "batch": {**NUMBER, "description": "the number of the batch after which this is the state"},
+    "at": {**SECONDS, "description": "its instant, in seconds since the origin"},
+    "time": {**TEXT, "format": "date-time", "description": "the same as a date, in UTC"},
+}
+
+
+def _list_answer(table: Table[Any]) -> Answer:
+    items = {"type": "array", "items": table.schema(single=False)}
+    after = {**maybe(TEXT), "description": "the cursor of the next page; null if this is the last"}
+    properties = {**_HEADING, "items": items, "next": after}
+    return Answer("A page.", _object(properties))
+
+
+def single_answer(table: Table[Any]) -> Answer:
+    """Return the answer with a single item."""
+    return Answer("The item.", _object({**_HEADING, "item": table.schema(single=True)}))
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+_UNKNOWN: Final = Answer("There is no such item.", media="application/problem+json")
+
+
+async def answer_page(asked: Asked, read: Callable[[Looking], Steps[Page]]) -> Response:
+    """Answer with a page."""
+    found = await seen(asked.service, read)
+    page = found.value
+    heading = found.heading(asked.service)
+    return json_response({**heading, "items": page.items, "next": page.next})
+
+
+@final
+@attrs.frozen
+class Unknown:
+    """There is no such item.
+
+    Attributes:
+        known: The names that may have been meant.
+        name: The name to compare them with.
+        said: What else there is to say.
+        before: What is written before each name that is offered.
+    """
+
+    known: tuple[str, ...] = ()
+    name: str = ""
+    said: str = ""
+    before: str = ""
+
+    @classmethod
+    def of(cls, name: str, known: Iterable[str], *, said: str = "", before: str = "") -> Unknown:
+        """Return that a name is none of those that are known."""
+        return cls(tuple(islice(known, MOST_COMPARED)), name, said, before)
+
+    async def problem(self, what: str, name: str) -> Problem:
+        """Return what the client is told.
+
+        Args:
+            what: What is unknown.
+            name: Its name in the request.
+        """
+        # To compare a thousand names takes some milliseconds, and anybody may ask for anything.
+        guess = await trio.to_thread.run_sync(
+            partial(did_you_mean, self.name, self.known, before=self.before)
+        )
+        return not_found(what, name, f"{self.said}{guess}")
+
+
+# LISTS-12
+async def answer_item(
+    asked: Asked, table: Table[R], what: str, name: str, find: Callable[[Looking], R | Unknown]
+) -> Response:
+    """Answer with a single item.
+
+    Args:
+        asked: The request.
+        table: The fields of such items.
+        what: What it is.
+        name: Its name in the request.
+        find: Returns it, or that it is unknown.
+    """
+    columns = table.picked(field_names(asked), single=True)
+
+    def read(looking: Looking) -> Steps[dict[str, object] | Unknown]:
+        yield
+        item = find(looking)
+        return item if isinstance(item, Unknown) else dict(row_of(columns, item))
+
+    found = await seen(asked.service, read)
+    if isinstance(found.value, Unknown):
+        raise await found.value.problem(what, name)
+    return json_response({**found.heading(asked.service), "item": found.value})
+
+
+def parts_of(asked: Asked, name: str) -> tuple[Any, ...] | None:
+    """Return the value of a parameter that has several parts, or None."""
+    found: tuple[Any, ...] | None = asked.values[name]
+    return found
+
+
+def field_names(asked: Asked) -> Sequence[str] | None:
+    """Return which fields are wanted; None for all."""
+    return parts_of(asked, "fields")
+
+
+def limit_of(asked: Asked) -> int:
+    """Return how many items are wanted at most."""
+    return asked.value("limit", int)
+
+
+def place_behind(asked: Asked, part: type[T]) -> T | None:
+    """Return the only part of the place in a cursor, or None."""
+    place = parts_of(asked, "after")
+    if place is None:
+        return None
+    (found,) = place
+    assert isinstance(found, part), "a cursor of another list"
+    return found
+
+
+def queue_of(asked: Asked) -> str | None:
+    """Return the full path of the queue that is asked for, or None."""
+    written = asked.maybe("queue", str)
+    return None if written is None else path_of(written)
+
+
+def words_of(asked: Asked, name: str) -> frozenset[str] | None:
+    """Return the values of a parameter that takes several, or None."""
+    found = parts_of(asked, name)
+    return None if found is None else frozenset(found)
+
+
+def page_by_name(
+    asked: Asked,
+    table: Table[R],
+    listed: str,
+    names: Callable[[Looking], Iterable[str]],
+    row: Callable[[Looking, str], R],
+) -> Callable[[Looking], Steps[Page]]:
+    """Return what reads a page of a list that is ordered by name."""
+    columns = table.picked(field_names(asked), single=False)
+
+    def read(looking: Looking) -> Steps[Page]:
+        yield
+        found = names_behind(names(looking), place_behind(asked, str), limit_of(asked) + 1)
+        return (
+            yield from page_of(
+                found,
+                limit_of(asked),
+                columns,
+                lambda name: row(looking, name),
+                lambda name: cursor(listed, name),
+            )
+        )
+
+    return read
+
+
+# End points
+
+
+def list_endpoint(
+    path: str, summary: str, handler: Handler, table: Table[Any], *parameters: Parameter
+) -> Endpoint:
+    """Return the end point of a list."""
+    return Endpoint(
+        "GET",
+        path,
+        summary,
+        Role.READER,
+        handler,
+        (*parameters, _LIMIT, _fields(table)),
+        answers={200: _list_answer(table)},
+    )
+
+
+def single_endpoint(
+    path: str, summary: str, handler: Handler, table: Table[Any], *parameters: Parameter
+) -> Endpoint:
+    """Return the end point of single items."""
+    return Endpoint(
+        "GET",
+        path,
+        summary,
+        Role.READER,
+        handler,
+        (*parameters, _fields(table, single=True)),
+        answers={200: single_answer(table), 404: _UNKNOWN},
+    )

@@ -1,0 +1,192 @@
+"""What is read from the state: queues, applications, asks by state, nodes.
+
+It is read in several short looks, so that batches are decided in between. So the figures of two
+queues may be some milliseconds apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, final
+
+import attrs
+import trio
+
+from muster_core.snapshots import AskPlace
+
+if TYPE_CHECKING:
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
+    from muster_core.view.tree.application import ViewApp
+    from muster_core.view.tree.queue import ViewQueue
+
+T = TypeVar("T")
+
+MOST_QUEUES: Final = 1_000
+"""How many queues have figures of their own; those of all others are summed up."""
+
+OTHER: Final = "other"
+"""What stands for all queues beyond the first ones; no path of a queue is like that."""
+
+_LOOK_QUEUES: Final = 64
+_LOOK_APPS: Final = 512
+
+_PENDING: Final = AskPlace.PENDING
+_PARKED: Final = AskPlace.PARKED
+_WAITING: Final = AskPlace.WAITING
+_BOUND: Final = AskPlace.BOUND
+
+
+class Looks(Protocol):
+    """Reads the state between two batches."""
+
+    async def __call__(self, read: Callable[[CoordinatorMachine], Steps[T]], /) -> T:
+        """Return what was read."""
+        ...
+
+
+@final
+@attrs.frozen
+class QueueFigures:
+    """The figures of a queue, by resource in base units.
+
+    Attributes:
+        path: Its path.
+        pending: What its pending asks ask for.
+        allocated: What its waiting and bound asks hold.
+        guaranteed: Its ``guaranteed``.
+        most: Its ``max``.
+        priority: Its ``currentPriority``, or None.
+    """
+
+    path: str
+    pending: Mapping[str, int]
+    allocated: Mapping[str, int]
+    guaranteed: Mapping[str, int]
+    most: Mapping[str, int]
+    priority: int | None
+
+
+@final
+@attrs.frozen
+class Figures:
+    """What the state is.
+
+    Attributes:
+        at: When it was read, as ``trio.current_time`` says.
+        queues: The figures of queues; those beyond the most are summed up in one.
+        summed: How many queues are summed up.
+        apps: How many applications there are, by state.
+        asks: How many asks there are, by place.
+        gangs: How many gangs there are.
+        nodes: How many nodes there are.
+        capacity: What they have, by resource in base units.
+    """
+
+    at: float
+    queues: Sequence[QueueFigures]
+    summed: int
+    apps: Mapping[str, int]
+    asks: Mapping[AskPlace, int]
+    gangs: int
+    nodes: int
+    capacity: Mapping[str, int]
+
+
+async def read_figures(look: Looks) -> Figures:
+    """Read the figures in short looks.
+
+    Args:
+        look: Reads the state between two batches.
+
+    Raises:
+        MusterError: If the scheduler is closed, or there are too many calls.
+    """
+    at = trio.current_time()
+    queue_keys, app_keys, gangs, nodes, capacity = await look(_survey)
+    queues: list[QueueFigures] = []
+    for keys in _pieces(queue_keys, _LOOK_QUEUES):
+        queues += await look(lambda machine, keys=keys: _queues(machine, keys))  # type: ignore[misc]
+    apps: Counter[str] = Counter()
+    asks: Counter[AskPlace] = Counter()
+    for keys in _pieces(app_keys, _LOOK_APPS):
+        some = await look(lambda machine, keys=keys: _apps(machine, keys))  # type: ignore[misc]
+        apps.update(some[0])
+        asks.update(some[1])
+    summed = queues[MOST_QUEUES:]
+    if summed:
+        queues = [*queues[:MOST_QUEUES], _sum(summed)]
+    return Figures(at, queues, len(summed), apps, asks, gangs, nodes, capacity)
+
+
+def _pieces(keys: Iterable[int], size: int) -> Iterable[list[int]]:
+    left = iter(keys)
+    while piece := list(islice(left, size)):
+        yield piece
+
+
+def _survey(
+    machine: CoordinatorMachine,
+) -> Steps[tuple[list[int], list[int], int, int, dict[str, int]]]:
+    yield
+    view = machine.view
+    # Queues of the configuration were created before dynamic ones, unless it was changed.
+    return (
+        list(view.queues),
+        list(view.apps),
+        len(view.gangs),
+        len(view.nodes.nodes),
+        {**view.nodes.total},
+    )
+
+
+def _queues(machine: CoordinatorMachine, keys: Sequence[int]) -> Steps[list[QueueFigures]]:
+    yield
+    known = machine.view.queues
+    return [_figures_of(known[key]) for key in keys if key in known]
+
+
+def _figures_of(queue: ViewQueue) -> QueueFigures:
+    config = queue.config
+    return QueueFigures(
+        config.path,
+        queue.types.amounts(queue.pending),
+        queue.usage(),
+        dict(config.guaranteed.amounts),
+        dict(config.max.amounts),
+        queue.priority,
+    )
+
+
+def _apps(
+    machine: CoordinatorMachine, keys: Sequence[int]
+) -> Steps[tuple[Counter[str], Counter[AskPlace]]]:
+    yield
+    apps: Counter[str] = Counter()
+    asks: Counter[AskPlace] = Counter()
+    known = machine.view.apps
+    for key in keys:
+        app = known.get(key)
+        if app is not None:
+            apps[app.state.value] += 1
+            _count(app, asks)
+    return apps, asks
+
+
+def _count(app: ViewApp, asks: Counter[AskPlace]) -> None:
+    asks[_PENDING] += len(app.pending) + len(app.backing_off)
+    asks[_PARKED] += len(app.parked)
+    asks[_WAITING] += len(app.waiting)
+    asks[_BOUND] += len(app.bound)
+
+
+def _sum(queues: Iterable[QueueFigures]) -> QueueFigures:
+    pending, allocated, guaranteed, most = (Counter[str]() for _ in range(4))
+    for one in queues:
+        pending.update(one.pending)
+        allocated.update(one.allocated)
+        guaranteed.update(one.guaranteed)
+        most.update(one.most)
+    return QueueFigures(OTHER, pending, allocated, guaranteed, most, None)

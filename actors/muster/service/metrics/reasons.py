@@ -1,0 +1,158 @@
+"""How many asks are not running for which reason; counted beside everything else, in short looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+
+from muster._errors import ClosedSchedulerError
+from muster.service.problems import Problem
+from muster_core.reasons import Code
+
+if TYPE_CHECKING:
+    from muster.service.metrics.figures import Looks
+    from muster_core.coordinator.coordinator import CoordinatorMachine
+    from muster_core.structures.steps import Steps
+
+EVERY_S: Final = 10.0
+"""How long it waits at least before it counts anew, in seconds."""
+
+WANTED_S: Final = 300.0
+"""How long it goes on after somebody wanted to know, in seconds."""
+
+_LOOK_S: Final = 0.002
+"""How long a look takes at most, about, in seconds."""
+
+_REST: Final = 9
+"""How much longer than a look it then waits."""
+
+_PIECE: Final = 32
+
+
+@final
+@attrs.frozen
+class ReasonCounts:
+    """How many asks are not running for which dominant reason.
+
+    Attributes:
+        at: When they were counted, as ``trio.current_time`` says.
+        took_s: How long it took, in seconds.
+        counts: The counts.
+    """
+
+    at: float
+    took_s: float
+    counts: Mapping[Code, int]
+
+
+# STREAM-11
+@final
+class ReasonCensus:
+    """Counts reasons again and again while somebody wants to know them.
+
+    Args:
+        look: Reads the state between two batches.
+
+    Attributes:
+        latest: What was counted last; None before the first time.
+    """
+
+    def __init__(self, look: Looks) -> None:
+        self._look = look
+        self._wanted_at = -WANTED_S
+        self._wanted = trio.Event()
+        self._wanted.set()  # The first time nobody has to ask.
+        self.latest: ReasonCounts | None = None
+
+    def want(self) -> None:
+        """Say that somebody wants to know."""
+        self._wanted_at = trio.current_time()
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Count until the scheduler is closed."""
+        try:
+            while True:
+                await self._wanted.wait()
+                with suppress(Problem):  # There may be too many calls now.
+                    await self.count()
+                if trio.current_time() > self._wanted_at + WANTED_S:
+                    self._wanted = trio.Event()
+                await trio.sleep(EVERY_S)
+        except ClosedSchedulerError:
+            pass
+
+    async def count(self) -> None:
+        """Count once.
+
+        Raises:
+            Problem: If there are too many calls.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        began = trio.current_time()
+        counting = _Counting(await self._look(_keys))
+        while not counting.is_done:
+            before = trio.current_time()
+            await self._look(counting.go_on)
+            took_s = trio.current_time() - before
+            await trio.sleep(min(_REST * took_s, 1.0))
+        now = trio.current_time()
+        self.latest = ReasonCounts(now, now - began, counting.counts)
+
+
+def _keys(machine: CoordinatorMachine) -> Steps[list[int]]:
+    yield
+    return list(machine.view.apps)
+
+
+@final
+class _Counting:
+    """One count, in several looks.
+
+    Args:
+        keys: The keys of the applications.
+    """
+
+    def __init__(self, keys: Sequence[int]) -> None:
+        self._keys = list(reversed(keys))
+        #: The application that is counted, and the names of its asks that are left.
+        self._key = -1
+        self._names: list[str] = []
+        self.counts: Counter[Code] = Counter()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every application was counted."""
+        return not self._keys and not self._names
+
+    def go_on(self, machine: CoordinatorMachine) -> Steps[None]:
+        """Count for a moment."""
+        until = perf_counter() + _LOOK_S
+        apps = machine.view.apps
+        while not self.is_done:
+            if not self._names:
+                self._begin_app(machine, self._keys.pop())
+            piece = self._names[-_PIECE:]
+            del self._names[-_PIECE:]
+            app = apps.get(self._key)
+            if app is not None:
+                for name in piece:
+                    if name in app.pending or name in app.backing_off:
+                        self.counts[machine.view.dominant(app, name, machine.now_us)] += 1
+            if perf_counter() >= until:
+                return
+            yield
+
+    def _begin_app(self, machine: CoordinatorMachine, key: int) -> None:
+        app = machine.view.apps.get(key)
+        if app is not None:
+            self._key = key
+            self._names = [*app.pending, *app.backing_off]
+            self.counts[Code.GANG_TIMED_OUT] += len(app.parked)
+            self.counts[Code.PERMIT_WAITING] += len(app.waiting)

@@ -1,0 +1,417 @@
+"""All metrics: their names, kinds, labels and meanings, and where their values come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+
+import attrs
+import trio
+
+from muster._version import __version__
+from muster.store._format import NAME
+from muster_core.decisions import Kind, Reason
+from muster_core.reasons import Code
+from muster_core.snapshots import AskPlace, Statistics
+from muster_core.values.application_states import AppState
+
+if TYPE_CHECKING:
+    from muster._runtime.meter import Meter, Timings
+    from muster.service.limits.counting import Usage
+    from muster.service.limits.requests import Requests
+    from muster.service.metrics.counting import Counting
+    from muster.service.metrics.figures import Figures, QueueFigures
+    from muster.service.metrics.reasons import ReasonCounts
+    from muster.service.streaming.broadcast import Broadcast
+
+MetricKind: TypeAlias = Literal["gauge", "counter", "histogram"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Reading:
+    """All that a scrape reads.
+
+    Attributes:
+        figures: What the state is, or None if it was never read.
+        reasons: The reasons of asks, or None if they were never counted.
+        counting: What is counted of batches.
+        statistics: What the scheduler has done.
+        meter: What the scheduler measures of itself.
+        lag: The lag of the loop.
+        waiting: How many calls wait at the entry of the scheduler.
+        requests: What is counted of requests.
+        usage: The limits, with what is in use and what was refused.
+        broadcast: The streams.
+        directory: The state directory, or None.
+        now: The present instant, as ``trio.current_time`` says.
+    """
+
+    figures: Figures | None
+    reasons: ReasonCounts | None
+    counting: Counting
+    statistics: Statistics
+    meter: Meter
+    lag: Timings
+    waiting: int
+    requests: Requests
+    usage: Usage
+    broadcast: Broadcast
+    directory: Path | None
+    now: float = attrs.field(factory=trio.current_time)
+
+
+Values: TypeAlias = "Iterable[tuple[tuple[str, ...], float | Timings]]"
+"""The values of a metric, each with the values of its labels."""
+
+
+@final
+@attrs.frozen
+class Metric:
+    """A metric.
+
+    Attributes:
+        name: Its name; that of a counter ends in ``_total``.
+        kind: Its kind.
+        about: What it means.
+        read: Returns its values.
+        labels: Its labels, all of them with a bound on how many values they have.
+    """
+
+    name: str
+    kind: MetricKind
+    about: str
+    read: Callable[[Reading], Values]
+    labels: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """Its unit, which is at the end of its name, or nothing."""
+        last = self.name.removesuffix("_total").rpartition("_")[2]
+        return last if last in {"seconds", "bytes"} else ""
+
+
+def _one(read: Callable[[Reading], float | Timings | None]) -> Callable[[Reading], Values]:
+    """Return how a metric without labels is read; without a value it is left out."""
+
+    def values(reading: Reading) -> Values:
+        value = read(reading)
+        return () if value is None else (((), value),)
+
+    return values
+
+
+def _amounts(
+    of: Callable[[QueueFigures], Mapping[str, int]],
+) -> Callable[[Reading], Values]:
+    """Return how amounts of queues by resource are read."""
+
+    def values(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+        if reading.figures is not None:
+            for queue in reading.figures.queues:
+                for resource, amount in of(queue).items():
+                    yield (queue.path, resource), amount
+
+    return values
+
+
+def _priorities(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for queue in reading.figures.queues:
+            if queue.priority is not None:
+                yield (queue.path,), queue.priority
+
+
+def _asks(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for place in AskPlace:
+            yield (place.value,), reading.figures.asks.get(place, 0)
+
+
+def _reasons(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.reasons is not None:
+        for code in Code:
+            yield (code.value,), reading.reasons.counts.get(code, 0)
+
+
+def _apps(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for state in AppState:
+            if state is not AppState.COMPLETED:
+                yield (state.value,), reading.figures.apps.get(state.value, 0)
+
+
+def _capacity(reading: Reading) -> Iterator[tuple[tuple[str, ...], float]]:
+    if reading.figures is not None:
+        for resource, amount in reading.figures.capacity.items():
+            yield (resource,), amount
+
+
+def _decisions(reading: Reading) -> Values:
+    return [((kind.value,), reading.counting.decisions[kind]) for kind in Kind]
+
+
+def _released(reading: Reading) -> Values:
+    return [((reason.value,), reading.counting.released[reason]) for reason in Reason]
+
+
+def _requests(reading: Reading) -> Values:
+    counts = sorted(reading.requests.counts.items())
+    return [((route, method, str(status)), number) for (route, method, status), number in counts]
+
+
+def _request_times(reading: Reading) -> Values:
+    return [(key, times) for key, times in sorted(reading.requests.times.items())]
+
+
+def _refusals(reading: Reading) -> Values:
+    return [((limit,), number) for limit, number in reading.usage.refusals.by_limit.items()]
+
+
+def _store_bytes(reading: Reading) -> float | None:
+    if reading.directory is None:
+        return None
+    size = 0
+    for name in (NAME, f"{NAME}-wal"):
+        with suppress(OSError):  # There is no WAL after the file was closed.
+            size += os.stat(reading.directory / name).st_size
+    return size
+
+
+def _commits(reading: Reading) -> Timings | None:
+    return None if reading.directory is None else reading.meter.commit
+
+
+# STREAM-10
+METRICS: Final = (
+    # Queues
+    Metric(
+        "muster_queue_pending",
+        "gauge",
+        "What the pending asks of a queue and the queues below it ask for, in base units.",
+        _amounts(lambda queue: queue.pending),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_allocated",
+        "gauge",
+        "What the waiting and bound asks of a queue and the queues below it hold, in base units.",
+        _amounts(lambda queue: queue.allocated),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_guaranteed",
+        "gauge",
+        "The `guaranteed` of a queue, in base units.",
+        _amounts(lambda queue: queue.guaranteed),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_max",
+        "gauge",
+        "The `max` of a queue, in base units; without a value there is no limit.",
+        _amounts(lambda queue: queue.most),
+        ("queue", "resource"),
+    ),
+    Metric(
+        "muster_queue_priority",
+        "gauge",
+        "The `currentPriority` of a queue; without a value it has none.",
+        _priorities,
+        ("queue",),
+    ),
+    Metric(
+        "muster_queues_summed",
+        "gauge",
+        "How many queues have no figures of their own and are summed up in the queue `other`.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.summed),
+    ),
+    # Asks, applications, nodes
+    Metric("muster_asks", "gauge", "How many asks there are, by place.", _asks, ("state",)),
+    Metric(
+        "muster_asks_not_running",
+        "gauge",
+        "How many asks are not running, by their dominant reason.",
+        _reasons,
+        ("reason",),
+    ),
+    Metric(
+        "muster_asks_not_running_age_seconds",
+        "gauge",
+        "How long ago the asks that are not running were counted.",
+        _one(lambda reading: None if reading.reasons is None else reading.now - reading.reasons.at),
+    ),
+    Metric(
+        "muster_asks_not_running_count_seconds",
+        "gauge",
+        "How long it took to count them, beside everything else.",
+        _one(lambda reading: None if reading.reasons is None else reading.reasons.took_s),
+    ),
+    Metric(
+        "muster_ask_wait_seconds",
+        "histogram",
+        "How long asks waited until they were bound, since they came or lost their node.",
+        _one(lambda reading: reading.counting.waits),
+    ),
+    Metric(
+        "muster_applications",
+        "gauge",
+        "How many applications there are, by state.",
+        _apps,
+        ("state",),
+    ),
+    Metric(
+        "muster_gangs",
+        "gauge",
+        "How many gangs there are.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.gangs),
+    ),
+    Metric(
+        "muster_nodes",
+        "gauge",
+        "How many nodes there are.",
+        _one(lambda reading: None if reading.figures is None else reading.figures.nodes),
+    ),
+    Metric(
+        "muster_nodes_capacity",
+        "gauge",
+        "What all nodes have together, in base units.",
+        _capacity,
+        ("resource",),
+    ),
+    Metric(
+        "muster_state_age_seconds",
+        "gauge",
+        "How long ago the figures of queues, asks, applications and nodes were read.",
+        _one(lambda reading: None if reading.figures is None else reading.now - reading.figures.at),
+    ),
+    # Decisions
+    Metric(
+        "muster_decisions_total", "counter", "Decisions since the start.", _decisions, ("kind",)
+    ),
+    Metric(
+        "muster_asks_released_total",
+        "counter",
+        "Asks that were released since the start.",
+        _released,
+        ("reason",),
+    ),
+    # The scheduler
+    Metric(
+        "muster_batches_total",
+        "counter",
+        "Batches, since the state began.",
+        _one(lambda reading: reading.statistics.batches),
+    ),
+    Metric(
+        "muster_events_total",
+        "counter",
+        "Events that came in, also refused ones, since the state began.",
+        _one(lambda reading: reading.statistics.requests),
+    ),
+    Metric(
+        "muster_events_refused_total",
+        "counter",
+        "Events that were refused, since the state began.",
+        _one(lambda reading: reading.statistics.refused),
+    ),
+    Metric(
+        "muster_batch_decide_seconds",
+        "histogram",
+        "How long batches of callers took until they were decided.",
+        _one(lambda reading: reading.meter.decide),
+    ),
+    Metric(
+        "muster_batch_commit_seconds",
+        "histogram",
+        "How long it took until decided batches were in the store.",
+        _one(_commits),
+    ),
+    Metric(
+        "muster_store_size_bytes",
+        "gauge",
+        "The size of the store, with its write-ahead log.",
+        _one(_store_bytes),
+    ),
+    Metric(
+        "muster_entry_calls",
+        "gauge",
+        "How many calls wait at the entry of the scheduler.",
+        _one(lambda reading: reading.waiting),
+    ),
+    Metric(
+        "muster_loop_lag_seconds",
+        "histogram",
+        "How much later than it should a task has run, measured four times a second.",
+        _one(lambda reading: reading.lag),
+    ),
+    # Requests
+    Metric(
+        "muster_http_requests_total",
+        "counter",
+        "Requests whose answer has begun.",
+        _requests,
+        ("route", "method", "status"),
+    ),
+    Metric(
+        "muster_http_request_seconds",
+        "histogram",
+        "How long it took from the head of a request until its answer began.",
+        _request_times,
+        ("route", "method"),
+    ),
+    Metric(
+        "muster_refusals_total",
+        "counter",
+        "What was refused or cut off because of a limit.",
+        _refusals,
+        ("limit",),
+    ),
+    Metric(
+        "muster_connections",
+        "gauge",
+        "Open connections.",
+        _one(lambda reading: reading.usage.connections.in_use),
+    ),
+    Metric(
+        "muster_connections_max",
+        "gauge",
+        "How many connections may be open.",
+        _one(lambda reading: reading.usage.connections.most),
+    ),
+    Metric(
+        "muster_streams",
+        "gauge",
+        "Open streams of decisions.",
+        _one(lambda reading: reading.usage.streams.in_use),
+    ),
+    Metric(
+        "muster_streams_max",
+        "gauge",
+        "How many streams may be open.",
+        _one(lambda reading: reading.usage.streams.most),
+    ),
+    Metric(
+        "muster_streams_opened_total",
+        "counter",
+        "Streams of decisions since the start.",
+        _one(lambda reading: reading.broadcast.opened),
+    ),
+    Metric(
+        "muster_streams_lagged_total",
+        "counter",
+        "Streams that were cut off because they read too slowly.",
+        _one(lambda reading: reading.broadcast.lagged),
+    ),
+    Metric(
+        "muster_info",
+        "gauge",
+        "Always 1; the label is the version of Muster.",
+        lambda _: (((__version__,), 1.0),),
+        ("version",),
+    ),
+)
+"""All metrics of Muster, in the order of the page about them."""

@@ -1,0 +1,64 @@
+"""``muster why`` against a real server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.actors.cli.helpers import run
+from tests.actors.serving.served import Served
+
+FEED = """
+- {op: add_node, node: n1, capacity: {vcore: 4}}
+- {op: add_app, app: etl, queue: root.prod}
+- {op: add_ask, app: etl, ask: load, resources: {vcore: 3}, count: 2}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def filled(served: Served, tmp_path_factory: pytest.TempPathFactory) -> None:
+    feed = tmp_path_factory.mktemp("feed") / "feed.yaml"
+    feed.write_text(FEED)
+    assert run("submit", feed, "--server", served.urls[0]).exit_code == 0
+
+
+def test_all_reasons() -> None:
+    result = run("why", "etl/load-1")
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
+
+
+def test_what_would_help(tmp_path: Path) -> None:
+    result = run("why", "etl/load-1", "--remedies")
+
+    assert "Each of these alone would get it bound at once:" in result.stdout
+    event = "{op: update_node, node: n1, capacity: {vcore: 6}}"
+    assert f"    - {event}\n" in result.stdout
+    feed = tmp_path / "remedy.yaml"
+    feed.write_text(f"- {event}\n")
+    assert run("submit", feed).exit_code == 0
+    assert run("why", "etl/load-1").stdout == "etl/load-1 is bound on n1\n"
+
+
+def test_as_json() -> None:
+    found = json.loads(run("why", "etl/load-0", "-o", "json").stdout)
+
+    assert found["item"]["reasons"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "told"),
+    [
+        ("etl/load-9", 1, "ask: 'etl/load-9' is unknown"),
+        ("etl", 2, "'etl': write an ask as APP/ASK"),
+    ],
+)
+def test_what_is_not_there(name: str, status: int, told: str) -> None:
+    # CLIENT-2
+    result = run("why", name)
+
+    assert result.exit_code == status
+    assert told in result.output

@@ -1,0 +1,59 @@
+"""What `make serve` starts: a service with a few jobs, which run for real."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import httpx
+
+from tests.actors.serving.served import PATIENCE_S
+from tests.actors.serving.working import decisions, until
+
+PROJECT = Path(__file__).parents[3]
+
+
+def test_the_example(tmp_path: Path) -> None:
+    state = tmp_path / "build" / "serve"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+    command = [sys.executable, "examples/serve/serve.py", "--state", str(state)]
+    with subprocess.Popen(
+        [*command, "--listen", listen],
+        cwd=PROJECT,
+        env={**os.environ, "STEP": "0.02"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = next(line for line in process.stdout if line.startswith("Muster runs at"))
+            assert line.startswith(f"Muster runs at http://{listen}, ")
+            url = f"http://{listen}"
+            with httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False) as client:
+                until(client, 11, kind="released", reason="completed")
+                found = decisions(client)
+                told = client.get("/api/v1/asks/flaky/download/logs?attempt=1").text
+            process.send_signal(signal.SIGINT)
+            rest = process.stdout.read()
+            status = process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+
+    ends = Counter((one["app"], one["reason"]) for one in found if one["kind"] == "released")
+    assert ends == {
+        ("array", "completed"): 7,
+        ("flaky", "completed"): 2,
+        ("flaky", "failed"): 1,
+        ("together", "completed"): 2,
+    }
+    assert told == "attempt 1 of a download from mirror-2\nconnection reset\n"
+    assert (status, rest.splitlines()[-1]) == (0, "The service has ended. Jobs that ran go on.")
+    shown = re.findall(r"^ +\S*muster (\w+)", rest, re.MULTILINE)
+    assert {"get", "why", "logs", "decisions"} == set(shown)

@@ -1,0 +1,217 @@
+"""Events: numbers, bounds, what is told of what, and streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from muster.service.yunikorn.streams import PER_HOST
+from tests.actors.serving.served import Served
+from tests.actors.serving.yunikorn.fields import wrong_in
+
+_LEAF = "root.prod"
+_CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        properties: {queue.create: enabled}
+        queues: [{name: prod}, {name: dev}]
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("events"), config=_CONFIG) as served:
+        yield served
+
+
+def _batch(served: Served, query: str = "") -> Any:  # noqa: ANN401 - JSON
+    answer = served.client.get(f"/ws/v1/events/batch{query}")
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def _short(one: dict[str, Any]) -> str:
+    kind = f"{one['type']}/{one['eventChangeType']}/{one['eventChangeDetail']}"
+    other = f" ({one['referenceID']})" if "referenceID" in one else ""
+    return f"{kind} {one['objectID']}{other}"
+
+
+def _after(served: Served, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    """Let in events; give what the ring has of them, without what queues tell later."""
+    before = _batch(served)["HighestID"]
+    answer = served.client.post("/api/v1/events", json=list(events))
+    assert [one["error"] for one in answer.json()] == [None] * len(events)
+    found = _batch(served, f"?start={before}")["EventRecords"][1:]
+    return [
+        one for one in found if _short(one)[:6] not in {"4/2/40", "4/3/40"} or "405" in _short(one)
+    ]
+
+
+def _ask(app: str, ask: str, vcore: int = 1, **more: object) -> dict[str, Any]:
+    return {"op": "add_ask", "app": app, "ask": ask, "resources": {"vcore": vcore}, **more}
+
+
+# REST-15
+def test_nodes_tell_of_themselves(served: Served) -> None:
+    add = {"op": "add_node", "node": "n1", "capacity": {"vcore": 4, "memory": 0}}
+    came, ready = _after(served, add)
+    assert (_short(came), _short(ready)) == ("3/2/0 n1", "3/1/302 n1")
+    assert came["resource"]["resources"]["vcore"] == {"value": 4000}
+    assert (ready["message"], ready["resource"]) == ("schedulable: true", {})
+    (grown,) = _after(served, {"op": "update_node", "node": "n1", "capacity": {"vcore": 5}})
+    assert _short(grown) == "3/1/304 n1"
+    assert grown["resource"] == {"resources": {"vcore": {"value": 5000}}}
+    (closed,) = _after(served, {"op": "update_node", "node": "n1", "schedulable": False})
+    assert (_short(closed), closed["message"]) == ("3/1/302 n1", "schedulable: false")
+    (gone,) = _after(served, {"op": "remove_node", "node": "n1"})
+    assert _short(gone) == "3/3/300 n1"
+
+
+# REST-15
+def test_a_life_of_an_application(served: Served) -> None:
+    _after(served, {"op": "add_node", "node": "big", "capacity": {"vcore": 8}})
+    came = _after(served, {"op": "add_app", "app": "a", "queue": _LEAF})
+    assert [_short(one) for one in came] == ["2/2/203 a", f"4/2/405 {_LEAF} (a)"]
+    bound = _after(served, _ask("a", "x", 2))
+    assert [_short(one) for one in bound] == [
+        "2/2/201 a (x)",
+        "2/1/204 a",
+        "2/2/200 a (x)",
+        "3/2/303 big (x)",
+    ]
+    assert bound[2]["resource"] == {"resources": {"vcore": {"value": 2000}}}
+    second = _after(served, _ask("a", "y"), _ask("a", "z", 40))
+    assert "2/1/206 a" in [_short(one) for one in second]
+    pending = _after(served, {"op": "remove_ask", "app": "a", "ask": "z"})
+    assert [_short(one) for one in pending] == ["2/3/100 a (z)"]
+    done = _after(served, {"op": "release", "app": "a", "ask": "x"})
+    assert [_short(one) for one in done] == ["2/3/500 a (x)", "3/3/303 big (x)"]
+    gone = _after(served, {"op": "remove_app", "app": "a"})
+    assert [_short(one) for one in gone] == [
+        "2/3/500 a (y)",
+        "3/3/303 big (y)",
+        "2/3/0 a",
+        f"4/3/405 {_LEAF} (a)",
+    ]
+    for one in (*came, *bound, *gone):
+        assert wrong_in("{event}", one) == []
+    _after(served, {"op": "remove_node", "node": "big"})
+
+
+# REST-15
+def test_a_lost_node_and_a_victim(served: Served) -> None:
+    _after(served, {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}})
+    high = {
+        "op": "add_priority_class",
+        "name": "high",
+        "value": 9,
+        "preemption_policy": "PreemptLowerPriority",
+    }
+    _after(served, high, {"op": "add_app", "app": "b", "queue": "root.dev"}, _ask("b", "low"))
+    config = {"op": "remove_node", "node": "n2"}
+    lost = [_short(one) for one in _after(served, config)]
+    assert lost == ["3/3/300 n2", "2/3/504 b (low)", "3/3/303 n2 (low)"]
+    _after(served, {"op": "remove_app", "app": "b"})
+
+
+# REST-15
+def test_queues_tell_of_themselves(served: Served) -> None:
+    first = [_short(one) for one in _batch(served, "?count=3")["EventRecords"]]
+    assert first == ["4/2/0 root", "4/2/0 root.prod", "4/2/0 root.dev"]
+    before = _batch(served)["HighestID"]
+    served.client.post(
+        "/api/v1/events", json=[{"op": "add_app", "app": "d", "queue": "root.new.q"}]
+    )
+    with served.client.stream("GET", "/ws/v1/events/stream?count=0") as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        found = [_short(one) for one in _batch(served, f"?start={before}")["EventRecords"]]
+        while "4/2/401 root.new.q" not in found:
+            found.append(_short(json.loads(next(lines))))
+        served.client.post("/api/v1/events", json=[{"op": "remove_app", "app": "d"}])
+        told: list[str] = []
+        while "4/3/401 root.new.q" not in told:
+            told.append(_short(json.loads(next(lines))))
+
+
+# REST-16
+def test_numbers_and_bounds(served: Served) -> None:
+    whole = _batch(served)
+    lowest, highest, records = whole["LowestID"], whole["HighestID"], whole["EventRecords"]
+    assert (lowest, highest) == (0, len(records) - 1)
+    assert _batch(served, "?start=2&count=2")["EventRecords"] == records[2:4]
+    assert _batch(served, f"?start={highest}")["EventRecords"] == records[-1:]
+    beyond = _batch(served, f"?start={highest + 1}")
+    assert beyond["EventRecords"] is None
+    assert (beyond["LowestID"], beyond["HighestID"]) == (lowest, highest)
+    assert _batch(served, "?count=100000")["EventRecords"] == records
+    assert beyond["InstanceUUID"] == whole["InstanceUUID"]
+
+
+# REST-16
+def test_another_start_is_another_instance(
+    served: Served, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("again")
+    instances = {_batch(served)["InstanceUUID"]}
+    with Served(folder, "--state", str(folder / "state")) as first:
+        first.client.post("/api/v1/events", json=[{"op": "add_app", "app": "a", "queue": _LEAF}])
+        assert _batch(first)["EventRecords"]
+        instances.add(_batch(first)["InstanceUUID"])
+    with Served(folder, "--state", str(folder / "state")) as second:
+        empty = _batch(second)
+        assert (empty["LowestID"], empty["HighestID"], empty["EventRecords"]) == (0, 0, [])
+        instances.add(empty["InstanceUUID"])
+    assert len(instances) == 3
+
+
+# REST-17
+def test_a_stream_begins_with_the_latest(served: Served) -> None:
+    with served.client.stream("GET", "/ws/v1/events/stream?count=2") as answer:
+        assert "content-encoding" not in answer.headers
+        lines = answer.iter_lines()
+        whole = _batch(served)
+        assert json.loads(next(lines)) == {"InstanceUUID": whole["InstanceUUID"]}
+        assert [json.loads(next(lines)) for _ in range(2)] == whole["EventRecords"][-2:]
+        add = {"op": "add_node", "node": "n9", "capacity": {"vcore": 1}}
+        served.client.post("/api/v1/events", json=[add])
+        assert _short(json.loads(next(lines))) == "3/2/0 n9"
+        assert _short(json.loads(next(lines))) == "3/1/302 n9"
+
+
+# REST-17
+def test_there_are_only_so_many_streams(served: Served) -> None:
+    path = "/ws/v1/events/stream"
+    readers: list[Iterator[str]] = []  # A reader that nobody has ends its stream.
+    with ExitStack() as stack:
+        for _ in range(PER_HOST):
+            answer = stack.enter_context(served.client.stream("GET", path))
+            readers.append(answer.iter_lines())
+            next(readers[-1])
+        refused = served.client.get(path)
+        assert refused.status_code == 503
+        assert refused.json()["message"] == "Too many streaming connections"
+        other = {"Host": "localhost"}
+        answer = stack.enter_context(served.client.stream("GET", path, headers=other))
+        readers.append(answer.iter_lines())
+        next(readers[-1])
+        dump = served.client.get("/debug/fullstatedump").json()
+        assert len(dump["eventStreams"]) == PER_HOST + 1
+
+
+# REST-17
+def test_a_stream_ends_with_the_service(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Served(tmp_path_factory.mktemp("ends")) as served:
+        with served.client.stream("GET", "/ws/v1/events/stream") as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            served.process.terminate()
+            assert list(lines) == []
+        assert served.process.wait(60) == 0

@@ -1,0 +1,243 @@
+"""Over all feeds: what is told agrees with itself, with the snapshot, and with the decisions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from muster.feeds import FeedError, read_feed
+from muster.service.yunikorn.objects.applications import application
+from muster.service.yunikorn.objects.dump import everything
+from muster.service.yunikorn.objects.forms import Made, Seen
+from muster.service.yunikorn.objects.happenings import event
+from muster.service.yunikorn.objects.health import health
+from muster.service.yunikorn.objects.metrics import metrics
+from muster.service.yunikorn.objects.nodes import utilizations
+from muster.service.yunikorn.objects.users import groups, users
+from muster_core.decisions import Kind
+from muster_core.events import Event
+from muster_core.snapshots import AskPlace, Snapshot
+from muster_core.structures.steps import all_at_once
+from tests.actors.serving.ledger.heard import HeardScheduler, in_ledger, in_state
+from tests.actors.serving.yunikorn.fields import wrong_in
+
+FEEDS: Final = Path(__file__).parents[3] / "feeds"
+ORIGIN_US: Final = 1_795_300_000_000_000
+
+_HOLDING: Final = (AskPlace.BOUND, AskPlace.WAITING)
+
+
+def _feeds() -> Iterator[str]:
+    for path in sorted(FEEDS.glob("*/*.yaml")):
+        yield str(path.relative_to(FEEDS))
+
+
+def _played(feed: str) -> HeardScheduler:
+    """Play the events of a feed, those of one instant in one batch; what cannot be read is left."""
+    heard = HeardScheduler()
+    events: list[Event] = []
+    now_us = 0
+    for item in read_feed(FEEDS / feed):
+        if item.at_us > now_us and events:
+            heard.batch(now_us, events)
+            events = []
+        now_us = max(now_us, item.at_us)
+        if isinstance(item.content, Event):
+            events.append(item.content)
+    heard.batch(now_us, events)
+    return heard
+
+
+@pytest.mark.parametrize("folder", sorted({Path(feed).parent.name for feed in _feeds()}))
+def test_what_is_told_agrees(folder: str) -> None:
+    feeds = [feed for feed in _feeds() if Path(feed).parent.name == folder]
+    played = 0
+    for feed in feeds:
+        try:
+            heard = _played(feed)
+        except FeedError:
+            continue  # It is not a feed as a whole, and that is what it shows.
+        played += 1
+        _agrees(heard, feed)
+    assert played > len(feeds) // 2
+
+
+def _agrees(heard: HeardScheduler, feed: str) -> None:
+    snapshot = heard.plain.snapshot()
+    assert in_ledger(heard.ledger) == in_state(snapshot), feed
+    seen = Seen(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    now_us = heard.plain.machine.now_us
+    dump = all_at_once(everything(seen, now_us))
+    dump |= {"logLevel": "INFO", "config": {}, "eventStreams": []}
+    assert wrong_in("{dump}", dump, feed) == []
+    _check_partition(dump, snapshot, feed)
+    _check_nodes(dump, snapshot, feed)
+    for root in dump["queues"]:
+        _check_queue(root, snapshot, feed)
+    _check_applications(dump, snapshot, feed)
+    _check_rest(seen, snapshot, feed)
+    _check_events(heard, feed)
+
+
+# REST-6
+def _check_partition(dump: Made, snapshot: Snapshot, feed: str) -> None:
+    (partition,) = dump["partitions"]
+    states = Counter(str(app.state) for app in snapshot.apps.values())
+    completed = len(snapshot.completed)
+    total = states.total() + completed
+    expected = {**states, **({"Completed": completed} if completed else {}), "total": total}
+    assert partition["applications"] == expected, feed
+    assert partition["totalNodes"] == len(snapshot.nodes)
+    held = [ask for app in snapshot.apps.values() for ask in app.asks if ask.place in _HOLDING]
+    assert partition["totalContainers"] == len(held), feed
+    whole: Counter[str] = Counter()
+    for node in snapshot.nodes.values():
+        whole.update(node.capacity)
+    capacity = partition["capacity"]["capacity"]
+    assert {kind: amount for kind, amount in capacity.items() if amount} == +whole
+
+
+# REST-13
+def _check_nodes(dump: Made, snapshot: Snapshot, feed: str) -> None:
+    ((_, nodes),) = [one.values() for one in dump["nodes"]]
+    assert [node["nodeID"] for node in nodes] == sorted(snapshot.nodes)
+    for node in nodes:
+        known = snapshot.nodes[node["nodeID"]]
+        assert node["schedulable"] == known.schedulable
+        assert _bare(node["allocated"]) == _bare(known.used), feed
+        on_it: Counter[str] = Counter()
+        for one in node["allocations"]:
+            on_it.update(one["resource"])
+            assert one["nodeId"] == node["nodeID"]
+        assert on_it == _bare(known.used), feed
+        for kind, amount in node["capacity"].items():
+            assert node["available"][kind] == amount - node["allocated"][kind]
+            assert node["utilized"][kind] == int(node["allocated"][kind] / amount * 100)
+
+
+# REST-7
+def _check_queue(queue: Made, snapshot: Snapshot, feed: str) -> None:
+    known = snapshot.queues[queue["queuename"]]
+    lowest = -(2**31)
+    assert queue["currentPriority"] == (lowest if known.priority is None else known.priority)
+    assert queue["status"] == ("Draining" if known.draining else "Active")
+    assert _bare(queue["allocatedResource"]) == known.allocated
+    assert _bare(queue["pendingResource"]) == known.pending
+    running = [
+        name
+        for name, app in snapshot.apps.items()
+        if _is_below(app.queue, queue["queuename"])
+        and (
+            app.state in {"Starting", "Running"}
+            or any(ask.place is AskPlace.WAITING for ask in app.asks)
+        )
+    ]
+    assert queue["runningApps"] == len(running), feed
+    accepted = {name for name in running if snapshot.apps[name].state == "Accepted"}
+    assert set(queue.get("allocatingAcceptedApps", ())) == accepted
+    assert [child["queuename"] for child in queue["children"]] == queue["childNames"]
+    for child in queue["children"]:
+        assert child["parent"] == queue["queuename"]
+        _check_queue(child, snapshot, feed)
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith(f"{above}.")
+
+
+# REST-9, REST-10, REST-11
+def _check_applications(dump: Made, snapshot: Snapshot, feed: str) -> None:
+    live = [app for app in dump["applications"] if app["applicationState"] != "Completed"]
+    assert {app["applicationID"] for app in live} == snapshot.apps.keys()
+    done = {app["applicationID"] for app in dump["applications"]} - snapshot.apps.keys()
+    assert done == snapshot.completed, feed
+    for app in live:
+        known = snapshot.apps[app["applicationID"]]
+        assert (app["applicationState"], app["queueName"]) == (str(known.state), known.queue)
+        assert app["stateLog"][-1]["applicationState"] == str(known.state), feed
+        assert app["stateLog"][0] == {
+            "time": app["submissionTime"],
+            "applicationState": "New",
+        }
+        places: dict[str, str] = {ask.name: str(ask.place) for ask in known.asks}
+        told = {one["allocationKey"]: "requests" for one in app["requests"]}
+        for one in app["allocations"]:
+            told[one["allocationKey"]] = "waiting" if one.get("placeholder") else "bound"
+            assert one["allocationTime"] - one["requestTime"] == one["allocationDelay"] >= 0
+        assert told.keys() == places.keys()
+        for name, place in told.items():
+            wanted = {places[name]} if place != "requests" else {"pending", "parked"}
+            assert places[name] in (wanted if place == "requests" else {place}), feed
+        for one in app["requests"]:
+            assert one["allocationLog"], feed
+            assert one["priority"] == str(
+                next(ask.priority for ask in known.asks if ask.name == one["allocationKey"])
+            )
+        for kind, amount in app["usedResource"].items():
+            assert app["maxUsedResource"][kind] >= amount
+
+
+# REST-14, REST-19, REST-21, REST-24
+def _check_rest(seen: Seen, snapshot: Snapshot, feed: str) -> None:
+    checks = all_at_once(health(seen))
+    assert wrong_in("{health}", checks) == []
+    assert checks["Healthy"], (feed, checks)
+    (told,) = all_at_once(utilizations(seen))
+    for one in told["utilizations"]:
+        with_it = [node for node in snapshot.nodes.values() if one["type"] in node.capacity]
+        assert sum(bucket.get("numOfNodes", 0) for bucket in one["utilization"]) == len(with_it)
+    names = {app.user for app in snapshot.apps.values()} - {None}
+    of_users = all_at_once(users(seen))
+    assert wrong_in("[{user}]", of_users) == []
+    assert {one["userName"] for one in of_users} == names
+    of_groups = all_at_once(groups(seen))
+    assert wrong_in("[{group}]", of_groups) == []
+    groups_there = {limit.group for limit in snapshot.limits} - {None}
+    assert {one["groupName"] for one in of_groups} == groups_there, feed
+    assert all_at_once(metrics(seen)).endswith("\n")
+
+
+# REST-15
+def _check_events(heard: HeardScheduler, feed: str) -> None:
+    ring = heard.ledger.ring
+    told = [event(one, ORIGIN_US) for one in ring.since(0, 10**6)]
+    assert wrong_in("[{event}]", told) == []
+    said = Counter((one["type"], one["eventChangeType"]) for one in told)
+    states = Counter(one.decision.state for one in heard.plain.announced)
+    changes = [one for one in told if one["type"] == 2 and one["eventChangeType"] == 1]
+    names = {204: "Accepted", 206: "Running", 207: "Completing", 208: "Completed"}
+    by_state = Counter(names[one["eventChangeDetail"]] for one in changes)
+    assert by_state == Counter({name: states[name] for name in names.values() if states[name]})
+    released = [
+        one.decision
+        for one in heard.plain.announced
+        if one.decision.kind is Kind.RELEASED and one.decision.node is not None
+    ]
+    freed = [one for one in told if one["eventChangeDetail"] == 303 and one["eventChangeType"] == 3]
+    assert Counter((one["objectID"], one["referenceID"]) for one in freed) == Counter(
+        (one.node, one.ask) for one in released
+    ), feed
+    assert said[3, 2] >= len(_bound(heard)), feed
+
+
+def _bound(heard: HeardScheduler) -> set[tuple[str | None, str | None]]:
+    found = (one.decision for one in heard.plain.announced if one.decision.kind is Kind.BOUND)
+    return {(one.app, one.ask) for one in found}
+
+
+def _bare(amounts: Mapping[str, Any]) -> dict[str, int]:
+    return {kind: amount for kind, amount in amounts.items() if amount}
+
+
+# REST-10
+def test_only_a_few_asks_have_all_their_reasons() -> None:
+    heard = _played("reasons/never_fits.yaml")
+    view = heard.plain.machine.view
+    seen = Seen(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    apps = [all_at_once(application(seen, app)) for app in view.apps.values()]
+    logs = [one["allocationLog"] for app in apps for one in app["requests"]]
+    assert any(": " in log[0]["message"] for log in logs)
