@@ -62,24 +62,24 @@ class _Protocol(H11Protocol):
     """
 
     refused: Callable[[int], None]
-    #: The head of an answer, which is sent with what follows it.
-    _head = b""
+    #: The head of an answer that has a body of a known length: both go out together.
+    _held: bytes = b""
 
     @override
     async def _send_h11_event(self, event: H11SendableEvent) -> None:
-        """Send a part of an answer; its head goes with the next part, in one piece."""
+        """Send a part of an answer; a head goes with the body that it announces, in one piece."""
         try:
-            data = self.connection.send(event) or b""
+            data = self.connection.send(event)
         except h11.LocalProtocolError:
             if self.connection.their_state != h11.ERROR:
                 raise
             return
-        if isinstance(event, h11.Response):
-            self._head = data
-            return
-        data, self._head = self._head + data, b""
-        if data:
-            await self.send(RawData(data))
+        data = self._held + (data or b"")
+        self._held = b""
+        if isinstance(event, h11.Response) and any(name == _LENGTH for name, _ in event.headers):
+            self._held = data
+        elif data:
+            await self.send(RawData(data=data))
 
     @override
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -125,6 +125,9 @@ def _asks_for_web_socket(request: h11.Request) -> bool:
     tokens = headers.get(b"connection", b"").lower().split(b",")
     is_web_socket = headers.get(b"upgrade", b"").strip().lower() == b"websocket"
     return is_web_socket and b"upgrade" in map(bytes.strip, tokens)
+
+
+_LENGTH: Final = b"content-length"
 
 
 @final
