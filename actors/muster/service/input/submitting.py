@@ -50,7 +50,7 @@ async def submit(
     """Let events in together, without those that are invalid.
 
     Args:
-        service: The service.
+        service: Sends them to the scheduler.
         made: The events, or why they are none.
         guard: Judges which of them are let in, or None.
         request: The key of the request, or None.
