@@ -194,7 +194,7 @@ def _nested(random: Random) -> bytes:
 
 def _configured(content: bytes, random: Random) -> bytes:
     media = random.choice((YAML, JSON))
-    dry = random.choice((b"?dry_run=true", b"?dry_run=true", b"?dry_run=1", b""))
+    dry = random.choice((b"?dry_run=true&since=0", b"?dry_run=1", b""))
     headers = b"content-type: " + media.encode() + b"\r\n"
     return request("PUT", b"/api/v1/config" + dry, headers, content)
 
