@@ -34,9 +34,16 @@ demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with
 serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few jobs, until Ctrl-C
 	@$(PY) examples/serve/serve.py --state build/serve
 
+# The tests of the service start real servers, and take minutes by themselves.
+SERVICE := tests/actors/serving
+
 .PHONY: test
-test: $(VENV)/.test ## Run the tests, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal
+test: $(VENV)/.test ## Run the tests but for those of the service, on all cores
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal --ignore=$(SERVICE)
+
+.PHONY: test-service
+test-service: $(VENV)/.test ## Run the tests of the service, with real servers
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(SERVICE)
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches

@@ -28,7 +28,7 @@ from muster.service.problems import PROBLEM_JSON, Problem
 if TYPE_CHECKING:
     from hypercorn.config import Config
     from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import AppWrapper
+    from hypercorn.typing import AppWrapper, H11SendableEvent
 
     from muster.service.limits.counting import Usage
 
@@ -62,6 +62,24 @@ class _Protocol(H11Protocol):
     """
 
     refused: Callable[[int], None]
+    #: The head of an answer that has a body of a known length: both go out together.
+    _held: bytes = b""
+
+    @override
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        """Send a part of an answer; a head goes with the body that it announces, in one piece."""
+        try:
+            data = self.connection.send(event)
+        except h11.LocalProtocolError:
+            if self.connection.their_state != h11.ERROR:
+                raise
+            return
+        data = self._held + (data or b"")
+        self._held = b""
+        if isinstance(event, h11.Response) and any(name == _LENGTH for name, _ in event.headers):
+            self._held = data
+        elif data:
+            await self.send(RawData(data=data))
 
     @override
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -107,6 +125,9 @@ def _asks_for_web_socket(request: h11.Request) -> bool:
     tokens = headers.get(b"connection", b"").lower().split(b",")
     is_web_socket = headers.get(b"upgrade", b"").strip().lower() == b"websocket"
     return is_web_socket and b"upgrade" in map(bytes.strip, tokens)
+
+
+_LENGTH: Final = b"content-length"
 
 
 @final

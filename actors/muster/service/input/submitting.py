@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
 
@@ -11,9 +11,16 @@ from muster._runtime.clients.calls import Enter
 from muster_core.events import AddAsk, Apply, Event, PodObject
 
 if TYPE_CHECKING:
-    from muster._runtime.clients.calls import Entered, Guard, RequestKey
-    from muster.service.state import Service
+    from muster._runtime.clients.calls import Answer, Entered, Guard, RequestKey
     from muster_core.structures.steps import Steps
+
+
+class Caller(Protocol):
+    """Sends calls of clients to the scheduler, as far as there is room."""
+
+    async def call(self, call: Enter, answer: Answer[Entered]) -> Entered:
+        """Send a call, and return its answer."""
+        ...
 
 
 @final
@@ -40,7 +47,7 @@ class Outcome:
 
 # INPUT-4
 async def submit(
-    service: Service,
+    caller: Caller,
     made: Sequence[Event | str],
     *,
     guard: Guard | None = None,
@@ -49,7 +56,7 @@ async def submit(
     """Let events in together, without those that are invalid.
 
     Args:
-        service: The service.
+        caller: Sends them to the scheduler.
         made: The events, or why they are none.
         guard: Judges which of them are let in, or None.
         request: The key of the request, or None.
@@ -62,7 +69,7 @@ async def submit(
     if not events:
         return Outcome()
     call = Enter(events, request=request, guard=guard)
-    entered: Entered = await service.call(call, call.answer)
+    entered: Entered = await caller.call(call, call.answer)
     # Nothing is awaited from here on, so that a request that was let in is remembered.
     errors = {index: str(one) for index, one in enumerate(entered.refusals) if one is not None}
     return Outcome(entered.batch or None, entered.seqs, errors)

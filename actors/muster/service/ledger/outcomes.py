@@ -48,7 +48,6 @@ _FREED: Final = {
     "gang_rollback": What.TIMED_OUT,
     "gang_timeout": What.TIMED_OUT,
     "deadlock": What.TIMED_OUT,
-    "run_limit": What.TIMED_OUT,
     "node_lost": What.NODE_LOST,
 }
 """What a release from a node is, by its reason; any other is ``CANCELLED``."""
@@ -144,11 +143,9 @@ class Outcomes:
         if found is None:
             return
         app, entry = found
-        book, reason, node = self._book, decision.reason, decision.node
-        if node is None:
-            expired = reason == "expired"
-            what = What.ASK_EXPIRED if expired else What.ASK_REMOVED
-            self._say(what, decision, entry, at_us)
+        book = self._book
+        if decision.node is None:
+            self._say(What.ASK_REMOVED, decision, entry, at_us)
         else:
             self._freed(decision, app, entry, at_us)
             if entry.node is not None:
