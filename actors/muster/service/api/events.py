@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from muster._runtime.clients.calls import RequestKey
 from muster._runtime.pace import A_FEW
+from muster._runtime.requests import RequestKey
 from muster.service.access.who import Role
 from muster.service.encoding import as_json
 from muster.service.endpoints.kinds import FLAG, Kind, header, query
@@ -106,7 +106,7 @@ async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
     """Return what events would lead to; nothing changes, and no key is kept."""
     service = asked.service
     events = [one for one in made if not isinstance(one, str)]
-    tried = await try_events(service, events, guard_of(asked.who))
+    tried = await try_events(service, service.intake.dry_runs, events, guard_of(asked.who))
     results = await _results(asked, made, tried.errors)
     return json_response({"results": results, "decisions": tried.decisions})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
@@ -11,16 +11,10 @@ from muster._runtime.clients.calls import Enter
 from muster_core.events import AddAsk, Apply, Event, PodObject
 
 if TYPE_CHECKING:
-    from muster._runtime.clients.calls import Answer, Entered, Guard, RequestKey
+    from muster._runtime.clients.calls import Entered, Guard
+    from muster._runtime.requests import RequestKey
+    from muster.service.input.running import Running
     from muster_core.structures.steps import Steps
-
-
-class Caller(Protocol):
-    """Sends calls of clients to the scheduler, as far as there is room."""
-
-    async def call(self, call: Enter, answer: Answer[Entered]) -> Entered:
-        """Send a call, and return its answer."""
-        ...
 
 
 @final
@@ -47,7 +41,7 @@ class Outcome:
 
 # INPUT-4
 async def submit(
-    caller: Caller,
+    service: Running,
     made: Sequence[Event | str],
     *,
     guard: Guard | None = None,
@@ -56,7 +50,7 @@ async def submit(
     """Let events in together, without those that are invalid.
 
     Args:
-        caller: Sends them to the scheduler.
+        service: Sends them to the scheduler.
         made: The events, or why they are none.
         guard: Judges which of them are let in, or None.
         request: The key of the request, or None.
@@ -69,7 +63,7 @@ async def submit(
     if not events:
         return Outcome()
     call = Enter(events, request=request, guard=guard)
-    entered: Entered = await caller.call(call, call.answer)
+    entered: Entered = await service.call(call, call.answer)
     # Nothing is awaited from here on, so that a request that was let in is remembered.
     errors = {index: str(one) for index, one in enumerate(entered.refusals) if one is not None}
     return Outcome(entered.batch or None, entered.seqs, errors)
