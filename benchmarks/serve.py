@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
 from statistics import median, quantiles
@@ -22,7 +21,6 @@ from typing import Final, final
 from benchmarks.figures import Better, Figure, cells, with_unit
 from benchmarks.served import (
     EVENTS,
-    PATIENCE_S,
     Connection,
     Served,
     asked,
@@ -56,16 +54,20 @@ TIMES: Final = 20
 
 def measure(scale: float) -> list[Figure]:
     """Measure everything once."""
-    figures: list[Figure] = []
-    wanted = sys.argv[2:] if __name__ == "__main__" else []
-    for case in (_bulk, _singles, _streams, _lists, _health, _yunikorn):
-        if wanted and case.__name__ not in wanted:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder)
-            with Served(place, place / "log") as served:
-                figures += case(served, scale)
-    return figures
+    return [figure for name in CASES for figure in measure_case(name, scale)]
+
+
+def measure_case(name: str, scale: float) -> list[Figure]:
+    """Measure one case, with a service of its own.
+
+    Args:
+        name: Its name in :data:`CASES`.
+        scale: The share of the full size.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        with Served(place, place / "log") as served:
+            return CASES[name](served, scale)
 
 
 def cluster(nodes: int = 100, apps: int = APPS) -> Events:
@@ -205,21 +207,15 @@ def _p99(latencies: Sequence[float]) -> float:
 
 
 @final
-class Reader:
-    """Reads a stream, and looks at the number of each decision.
-
-    Args:
-        port: The port of the service.
+class Numbers:
+    """The numbers of the decisions that come on a stream.
 
     Attributes:
-        socket: Its socket.
         last: The number of the last decision that came.
         wrong: How many came whose number was not the one after.
     """
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
-        self.socket.sendall(asked("/api/v1/decisions?after=0", "Accept: text/event-stream"))
+    def __init__(self) -> None:
         self.last = 0
         self.wrong = 0
         self._rest = b""
@@ -227,7 +223,10 @@ class Reader:
     def take(self, piece: bytes) -> None:
         """Take what has come."""
         together = self._rest + piece
-        end = together.rfind(b"\n\n") + 1
+        end = together.rfind(b"\n\n") + 2
+        if end < 2:
+            self._rest = together
+            return
         self._rest = together[end:]
         for found in _EVENT.finditer(together, 0, end):
             self.wrong += int(found[1]) != self.last + 1
@@ -242,7 +241,10 @@ def _streams(served: Served, scale: float) -> list[Figure]:
     total = max(PIECE, int(STREAMED * scale))
     pieces = [range(at, min(total, at + PIECE)) for at in range(0, total, PIECE)]
     requests = [posted(list(asks(piece))) for piece in pieces]
-    readers = [Reader(served.port) for _ in range(STREAMS)]
+    readers = [Numbers() for _ in range(STREAMS)]
+    sockets = [served.connect().socket for _ in readers]
+    for one in sockets:
+        one.sendall(asked("/api/v1/decisions?after=0", "Accept: text/event-stream"))
     served.post(cluster())
     last: list[int] = []
     began = time.perf_counter()
@@ -258,11 +260,11 @@ def _streams(served: Served, scale: float) -> list[Figure]:
 
     sender = Thread(target=send)
     sender.start()
-    read_all([one.socket for one in readers], lambda at, piece: readers[at].take(piece), is_over)
+    read_all(sockets, lambda at, piece: readers[at].take(piece), is_over)
     sender.join()
     took_s = time.perf_counter() - began
-    for reader in readers:
-        reader.socket.close()
+    for one in sockets:
+        one.close()
     wrong = sum(reader.wrong for reader in readers)
     delivered = sum(reader.last for reader in readers)
     rate = f"{delivered:,} delivered, {delivered / took_s:,.0f} a second"
@@ -374,6 +376,16 @@ def _yunikorn(served: Served, scale: float) -> list[Figure]:
         ]
 
 
+CASES: Final[Mapping[str, Callable[[Served, float], list[Figure]]]] = {
+    "bulk": _bulk,
+    "singles": _singles,
+    "streams": _streams,
+    "lists": _lists,
+    "health": _health,
+    "yunikorn": _yunikorn,
+}
+
 if __name__ == "__main__":
-    for one in measure(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0):
-        print(*cells(one), sep=" | ")
+    for case in sys.argv[2:] or CASES:
+        for one in measure_case(case, float(sys.argv[1])):
+            print(*cells(one), sep=" | ")

@@ -32,15 +32,11 @@ _CPU_CLOCK: Final = 2
 _READ_BYTES: Final = 256 * 1024
 
 
-def cores() -> tuple[set[int], set[int]]:
-    """Return the core of the service, and that of its clients; one if there are no two."""
-    usable = sorted(os.sched_getaffinity(0))
-    return {usable[0]}, {usable[-1]}
-
-
 @final
 class Served:
     """A service with a process of its own, as a context manager.
+
+    It has a core of its own, and the present process another one, if there are two.
 
     Args:
         folder: Its state directory is below it; None for a service that keeps nothing.
@@ -53,12 +49,12 @@ class Served:
     def __init__(self, folder: Path | None, log: Path) -> None:
         state = () if folder is None else ("--state", str(folder / "state"))
         command = [sys.executable, "-m", "muster", "serve", *state, "--listen", "127.0.0.1:0"]
-        ours, theirs = cores()
         self._log = log
+        self._cores = os.sched_getaffinity(0)
         with log.open("wb") as told:
-            os.sched_setaffinity(0, ours)  # the service inherits it
+            os.sched_setaffinity(0, {min(self._cores)})  # the service inherits it
             self._process = subprocess.Popen(command, stderr=told, stdin=subprocess.DEVNULL)
-            os.sched_setaffinity(0, theirs)
+            os.sched_setaffinity(0, {max(self._cores)})
         self.port = self._find_port()
 
     def _find_port(self) -> int:
@@ -83,6 +79,7 @@ class Served:
     ) -> None:
         self._process.send_signal(signal.SIGTERM if error is None else signal.SIGKILL)
         status = self._process.wait(PATIENCE_S)
+        os.sched_setaffinity(0, self._cores)
         assert error is not None or status == 0, self._log.read_text(encoding="utf-8")[-2_000:]
 
     def processor_s(self) -> float:

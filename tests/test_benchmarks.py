@@ -15,6 +15,7 @@ from benchmarks.figures import Better, Figure, cells, medians, with_unit
 from benchmarks.growth import DIMENSIONS, figure, sizes
 from benchmarks.results import Count, Machine, PartResult, Results
 from benchmarks.runner import Outcome, measure
+from benchmarks.serve import Numbers, measure_case
 from benchmarks.suite import Contender, Part, chosen, parts
 from benchmarks.workloads import WORKLOADS
 from muster_core.events import AddApp, AddAsk, AddNode
@@ -141,6 +142,30 @@ def test_small_scale_leaves_the_largest_sizes_out() -> None:
     assert sizes(nodes, 0.2) == [100, 1_000, 10_000]
     assert sizes(nodes, 0.0001) == [100, 1_000]
     assert sizes(DIMENSIONS["levels of queues"], 0.0001) == [2, 4, 8, 12]
+
+
+def test_service_is_measured_by_its_clients() -> None:
+    figures = {figure.what: figure for figure in measure_case("lists", 0.001)}
+
+    assert set(figures) > {"100 of 100,000 asks, the first", "100 of 100,000 asks, of a queue"}
+    assert all(figure.value > 0 for figure in figures.values())
+
+
+def test_stream_has_each_number_once_wherever_it_is_cut() -> None:
+    def came(*numbers: int) -> bytes:
+        return b"".join(
+            b'26\r\nid: %d\nevent: decision\ndata: {"seq":%d}\n\n\r\n' % (at, at) for at in numbers
+        )
+
+    for cut in range(len(came(1, 2, 3))):
+        numbers = Numbers()
+        numbers.take(came(1, 2, 3)[:cut])
+        numbers.take(came(1, 2, 3)[cut:])
+        assert (numbers.last, numbers.wrong) == (3, 0)
+    missed, twice = Numbers(), Numbers()
+    missed.take(came(1, 3))
+    twice.take(came(1, 1, 2))
+    assert (missed.wrong, twice.wrong) == (1, 1)
 
 
 def test_part_that_fails_does_not_keep_the_others() -> None:

