@@ -94,7 +94,8 @@ async def _restart(world: World, random: Random, until: float) -> None:
 async def _rest(world: World, followers: list[Follower]) -> None:
     """Look at what is left when all clients but the followers have ended."""
     await world.kill()
-    await world.start()
+    # With the file of a configuration, it is told as it is written there.
+    await world.start(config=False)
     files = world.measure()
     batch, told = await told_by(world)
     last = world.account.decisions[-1].seq if world.account.decisions else 0
