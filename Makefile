@@ -107,6 +107,11 @@ crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check wh
 	@$(PY) -m tests.crash --jobs $(JOBS) --seed $(SEED) \
 		$(if $(filter file,$(origin MINUTES)),--kills 10000,--minutes $(MINUTES))
 
+# make clash MINUTES=60 SEED=7
+.PHONY: clash
+clash: $(VENV)/.test ## Let clients clash with a server that is killed, for MINUTES, and compare with the store
+	@$(PY) -m tests.clash --minutes $(MINUTES) --seed $(SEED)
+
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html

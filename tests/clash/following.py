@@ -17,14 +17,14 @@ from tests.clash.drawing import APPS, GANGS, QUEUES
 from tests.clash.wire import Answer, CutError, Request, StuckError, Wire
 from tests.clash.world import World
 
-_KINDS: Final = ("bound,released", "rejected", "ask_pending,bound", "gang_satisfied,gang_timeout")
+_KINDS: Final = ("bound,released", "rejected", "bound")
 
 
 def wanted_by(random: Random) -> dict[str, str]:
     """Draw a filter."""
     found: dict[str, str] = {}
     if random.random() < 0.5:
-        found["kinds"] = random.choice(("bound,released", "rejected", "bound"))
+        found["kinds"] = random.choice(_KINDS)
     if random.random() < 0.2:
         found["app"] = random.choice(APPS)
     if random.random() < 0.3:
@@ -125,6 +125,10 @@ class Follower:
                         f"{first} to {last}; first it has {got} instead of {want}"
                     )
                     return
+
+    def hear(self, one: Announced) -> None:
+        """Take a decision, as it comes."""
+        self._take(one.seq, to_json_line(one.as_map()).rstrip(b"\n"))
 
     def _take(self, seq: int, line: bytes) -> None:
         if self._last is not None and seq <= self._last:

@@ -31,7 +31,9 @@ _YUNIKORN: Final = (
 _FILES: Final = 12
 """How many more files than at the start may be open: the store is read in some threads."""
 
-_HELD: Final = re.compile(r"^muster_[a-z_]*(?:connections|streams)(?:\{[^}]*\})? (\S+)$", re.M)
+_HELD: Final = re.compile(
+    r"^muster_[a-z_]*(?:connections|streams)(?:\{[^}]*\})? (\S+)$", re.MULTILINE
+)
 
 Told = dict[str, Any]
 

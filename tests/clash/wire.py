@@ -122,8 +122,10 @@ class Wire:
             http.send(h11.Request(method=request.method, target=request.target, headers=headers))
         ]
         step = max(1, len(request.body) // 3) if request.chunked else max(1, len(request.body))
-        for at in range(0, len(request.body), step):
-            parts.append(http.send(h11.Data(data=request.body[at : at + step])))
+        parts += [
+            http.send(h11.Data(data=request.body[at : at + step]))
+            for at in range(0, len(request.body), step)
+        ]
         parts.append(http.send(h11.EndOfMessage()))
         return b"".join(part or b"" for part in parts)
 
@@ -188,7 +190,7 @@ class Wire:
             if event is h11.NEED_DATA:
                 if slowly is not None:
                     await trio.sleep(slowly.random() * 0.02)
-                self._http.receive_data(await self._received(_PART if slowly is None else 512))
+                self._http.receive_data(await self._received(_PART if slowly is None else 4096))
                 continue
             if isinstance(event, h11.ConnectionClosed):
                 raise CutError("the connection was closed")
