@@ -34,9 +34,16 @@ demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with
 serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few jobs, until Ctrl-C
 	@$(PY) examples/serve/serve.py --state build/serve
 
+# The tests of the service start real servers, and take minutes by themselves.
+SERVICE := tests/actors/serving
+
 .PHONY: test
-test: $(VENV)/.test ## Run the tests, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal
+test: $(VENV)/.test ## Run the tests but for those of the service, on all cores
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal --ignore=$(SERVICE)
+
+.PHONY: test-service
+test-service: $(VENV)/.test ## Run the tests of the service, with real servers
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(SERVICE)
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
@@ -111,6 +118,18 @@ crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check wh
 .PHONY: clash
 clash: $(VENV)/.test ## Let clients clash with a server that is killed, for MINUTES, and compare with the store
 	@$(PY) -m tests.clash --minutes $(MINUTES) --seed $(SEED)
+
+# make attack, for 100,000 requests; make attack MINUTES=60 SEED=7
+REQUESTS ?= 100000
+
+.PHONY: attack
+attack: $(VENV)/.test ## Send requests that make no sense to a service, and check that it stands them
+	@$(PY) -m tests.attack --seed $(SEED) \
+		$(if $(filter file,$(origin MINUTES)),--requests $(REQUESTS),--minutes $(MINUTES))
+
+.PHONY: soak-service
+soak-service: $(VENV)/.test ## Let clients loose on services that are killed, for MINUTES, and check their streams
+	@$(PY) -m tests.attack.soak --minutes $(MINUTES) --seed $(SEED)
 
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html

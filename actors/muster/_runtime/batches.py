@@ -23,7 +23,7 @@ from muster._runtime.owners import (
     Survey,
 )
 from muster._runtime.pace import PIECE, PORTION, Pace, slices
-from muster._runtime.requests import Examined
+from muster._runtime.requests import Examined, RequestKey
 from muster_core.admission.routes import (
     AnyRoute,
     StartApp,
@@ -49,7 +49,6 @@ from muster_core.structures.steps import all_at_once, freed, in_order, in_pieces
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from muster._runtime.clients.calls import RequestKey
     from muster_core.coordinator.coordinator import Outcome
     from muster_core.events import Event
     from muster_core.reasons import Explanation

@@ -1,4 +1,4 @@
-"""The requests of callers to the coordinator in virtual time, and their replies."""
+"""The requests of callers to the coordinator in virtual time, their replies, and keys of requests."""
 
 from __future__ import annotations
 
@@ -182,3 +182,19 @@ def refuse_unanswered(request: Request) -> None:
     """Answer a request with the error that the scheduler is closed."""
     if request.reply is not None:
         request.reply.fail(ClosedSchedulerError("the scheduler was closed before it answered"))
+
+
+@final
+@attrs.frozen
+class RequestKey:
+    """What marks a request of a client, so that a repeat of it changes nothing.
+
+    Attributes:
+        user: Who sent it.
+        key: Its key, unique for this user.
+        digest: The digest of its content.
+    """
+
+    user: str
+    key: str
+    digest: bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import final
 
@@ -20,7 +20,7 @@ class MissingPackageError(click.ClickException):
 
 # ACCESS-22
 @contextmanager
-def needing(extra: str) -> Iterator[None]:
+def needing(extra: str) -> Generator[None]:
     """Import what an extra installs, or say how to install it.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 import trio
 
@@ -282,9 +282,10 @@ class _Running:
 
 def _alone(error: Exception) -> Exception:
     """Return an exception without the groups that nurseries have put it into."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    if not isinstance(error, ExceptionGroup):
+        return error
+    group = cast("ExceptionGroup[Exception]", error)
+    return _alone(group.exceptions[0]) if len(group.exceptions) == 1 else group
 
 
 def _names(options: ServeOptions) -> list[str]:

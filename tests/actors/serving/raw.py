@@ -26,7 +26,7 @@ class Raw:
     ) -> None:
         if url.startswith("unix:"):
             made = socket.socket(socket.AF_UNIX)
-            place: object = url.removeprefix("unix:")
+            place: str | tuple[str | None, int | None] = url.removeprefix("unix:")
         else:
             parts = urlsplit(url)
             made = socket.socket(socket.AF_INET6 if "[" in url else socket.AF_INET)
@@ -35,7 +35,7 @@ class Raw:
         if receive_bytes is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         try:
-            made.connect(place)  # type: ignore[arg-type]
+            made.connect(place)
         except OSError:
             made.close()
             raise

@@ -26,7 +26,7 @@ partitions:
             resources: {guaranteed: {vcore: 4}, max: {vcore: 5}}
           - {name: test, properties: {priority.policy: fence}}
 """
-DIFFERENCE = {
+DIFFERENCE: dict[str, object] = {
     "partition": [],
     "queues": [
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -252,6 +253,30 @@ def test_a_client_that_does_not_read(small: Served) -> None:
 
 
 # ACCESS-10: every refusal is counted
+
+
+def refused(served: Served) -> dict[str, float]:
+    """Return what each limit has refused, as the metrics say it."""
+    text = served.client.get("/metrics").text
+    found = re.findall(r'^muster_refusals_total\{limit="(\w+)"\} (\S+)', text, re.MULTILINE)
+    return {name: float(count) for name, count in found}
+
+
+def test_refusals_are_in_the_metrics(small: Served) -> None:
+    before = refused(small)
+    assert set(before) == set(NAMES)
+    small.client.post("/api/v1/events", content=b" " * 20_001)
+    small.client.get("/healthz", headers={"X-Long": "x" * 3000})
+    deep = b"[" * 70 + b"]" * 70
+    small.client.post("/api/v1/events", content=deep)
+    with Raw(small.urls[0]) as silent, Raw(small.urls[0]) as slow:
+        slow.send("GET /healthz HTTP/1.1")
+        assert silent.rest() == b""
+        assert slow.answer()[0] == 408
+    after = refused(small)
+    grown = {name for name in NAMES if after[name] > before[name]}
+    # Those of this module's client may have been idle, too.
+    assert grown == {"body_bytes", "head_bytes", "nesting", "idle_s", "head_s"}
 
 
 def test_slots() -> None:

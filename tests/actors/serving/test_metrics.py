@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import Metric as Family
@@ -36,8 +37,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def read_openmetrics(text: str) -> list[Family]:
-    found = openmetrics.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
-    return list(found)
+    # The parser of OpenMetrics has no types.
+    untyped: Any = openmetrics
+    read: Callable[[str], Iterator[Family]] = untyped.text_string_to_metric_families
+    return list(read(text))
 
 
 def submit(served: Served, *events: dict[str, object]) -> None:

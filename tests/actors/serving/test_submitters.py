@@ -145,27 +145,30 @@ def test_a_name_that_somebody_has_is_not_taken_over(people: People) -> None:
     assert "belongs to 'ann'" in errors[1]
 
 
+OTHERS: list[Event] = [
+    {"op": "add_node", "node": "n", "capacity": {"vcore": 1}},
+    {"op": "remove_node", "node": "n"},
+    {"op": "configure", "config": {"partitions": [{"name": "default", "queues": []}]}},
+    {"op": "add_priority_class", "name": "c", "value": 1},
+    {"op": "add_gang", "gang": "g", "min_member": 1},
+    {"op": "remove_gang", "gang": "g"},
+    {"op": "fail_bind", "app": "a", "ask": "x"},
+    {
+        "op": "apply",
+        "manifest": {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n"},
+            "status": {"allocatable": {"cpu": 1}},
+        },
+    },
+]
+
+
 @pytest.mark.parametrize(
     "event",
-    [
-        {"op": "add_node", "node": "n", "capacity": {"vcore": 1}},
-        {"op": "remove_node", "node": "n"},
-        {"op": "configure", "config": {"partitions": [{"name": "default", "queues": []}]}},
-        {"op": "add_priority_class", "name": "c", "value": 1},
-        {"op": "add_gang", "gang": "g", "min_member": 1},
-        {"op": "remove_gang", "gang": "g"},
-        {"op": "fail_bind", "app": "a", "ask": "x"},
-        {
-            "op": "apply",
-            "manifest": {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": "n"},
-                "status": {"allocatable": {"cpu": 1}},
-            },
-        },
-    ],
-    ids=lambda event: str(event["op"]),
+    OTHERS,
+    ids=[str(event["op"]) for event in OTHERS],
 )
 def test_everything_else_needs_an_admin(people: People, event: Event) -> None:
     # INPUT-11

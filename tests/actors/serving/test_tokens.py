@@ -121,7 +121,8 @@ def test_a_name_is_there_already(tmp_path: Path) -> None:
 def test_many_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: append(path, mint(Who(f"n{n}", Role.READER))[1]), range(40)))
+        tokens = [mint(Who(f"n{n}", Role.READER))[1] for n in range(40)]
+        list(pool.map(append, [path] * 40, tokens))
     assert sorted(read_tokens(path).names()) == sorted(f"n{n}" for n in range(40))
 
 

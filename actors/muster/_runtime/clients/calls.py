@@ -13,7 +13,7 @@ from typing_extensions import override
 from muster._errors import ClosedSchedulerError, WorkFailedError
 from muster._runtime.clients.tracking import GangStatus, Held, TrackedAsk
 from muster._runtime.clients.watched import Watched
-from muster._runtime.requests import Examined, Reply
+from muster._runtime.requests import Examined, Reply, RequestKey
 from muster_core.errors import RefusedError
 from muster_core.events import Event, Outcome, Release
 from muster_core.reasons import Explanation
@@ -89,22 +89,6 @@ class Entered:
     first: int = 0
     batch: int = 0
     seqs: tuple[int, int] | None = None
-
-
-@final
-@attrs.frozen
-class RequestKey:
-    """What marks a request of a client, so that a repeat of it changes nothing.
-
-    Attributes:
-        user: Who sent it.
-        key: Its key, unique for this user.
-        digest: The digest of its content.
-    """
-
-    user: str
-    key: str
-    digest: bytes
 
 
 class Guard(Protocol):

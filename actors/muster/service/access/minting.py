@@ -6,7 +6,7 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -61,7 +61,7 @@ def append(path: Path, token: Token) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path) -> Generator[None]:
     """Keep others who add tokens to files of a folder waiting."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

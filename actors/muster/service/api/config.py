@@ -179,7 +179,7 @@ async def _tried(asked: Asked, new: Configuration) -> dict[str, Any]:
     if directory is None and since is not None:
         told = "since: nothing is kept: the service was started without --state"
         raise Problem(409, told, parameter="since")
-    tried = await try_events(service, [Configure(new)], None)
+    tried = await try_events(service, service.intake.dry_runs, [Configure(new)], None)
     if tried.errors:
         raise Problem(409, tried.errors[0])
     found: dict[str, Any] = {"decisions": tried.decisions, "compared": None}

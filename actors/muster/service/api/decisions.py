@@ -93,7 +93,7 @@ def _wants_stream(request: Request) -> bool:
 
 
 def _filter(asked: Asked) -> Filter | None:
-    kinds = asked.maybe("kinds", tuple)
+    kinds: tuple[str, ...] | None = asked.values["kinds"]
     app, queue, gang = (asked.maybe(name, str) for name in ("app", "queue", "gang"))
     if kinds is None and app is None and queue is None and gang is None:
         return None

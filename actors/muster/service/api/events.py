@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from muster._runtime.clients.calls import RequestKey
+from muster._runtime.pace import A_FEW
+from muster._runtime.requests import RequestKey
 from muster.service.access.who import Role
 from muster.service.encoding import as_json
 from muster.service.endpoints.kinds import FLAG, Kind, header, query
@@ -19,10 +20,12 @@ from muster.service.input.rights import guard_of, user_of
 from muster.service.input.submitting import Outcome, results_of, submit
 from muster.service.input.trying import try_events
 from muster.service.input.written import JSON, LINES, MEDIA, MSGPACK, raw_events
+from muster_core.structures.steps import all_at_once
 
 if TYPE_CHECKING:
     from muster.service.endpoints.kinds import Schema
     from muster_core.events import Event
+    from muster_core.structures.steps import Steps
 
 # What is wrong with an event is said of this event, so that nothing else is refused.
 _EVENTS: Final[Schema] = {
@@ -70,41 +73,54 @@ _TRIED: Final[Schema] = {
     "required": ["results", "decisions"],
 }
 
+_SMALL: Final = 4_096
+"""The longest body that is read in one step, in bytes."""
+
 SUBMITTED: Final[Schema] = {"oneOf": [_RESULTS, _TRIED]}
 
 
 async def _submit(asked: Asked) -> Response:
     media = media_of(asked.request, MEDIA, JSON)
     body = await body_of(asked.request)
-    pace = asked.service.client.pace
-    raws = await pace.take(raw_events(body, media, asked.service.usage))
-    made = await pace.take(made_events(raws, asked.who))
+    read = _events_of(asked, media, body)
+    made = await asked.service.client.pace.take(read) if len(body) > _SMALL else all_at_once(read)
     if asked.value("dry_run", bool):
         return await _tried(asked, made)
-    outcome, headers = await _outcome(asked, made, b"%b\0%b" % (media.encode(), body))
-    results = await pace.take(results_of(made, outcome.errors))
-    return _answered(asked, outcome, results, headers)
+    outcome, headers = await _outcome(asked, made, (media.encode(), body))
+    return _answered(asked, outcome, await _results(asked, made, outcome.errors), headers)
+
+
+def _events_of(asked: Asked, media: str, body: bytes) -> Steps[list[Event | str]]:
+    raws = yield from raw_events(body, media, asked.service.usage)
+    return (yield from made_events(raws, asked.who))
+
+
+async def _results(
+    asked: Asked, made: Sequence[Event | str], errors: Mapping[int, str]
+) -> list[dict[str, object]]:
+    steps = results_of(made, errors)
+    return await asked.service.client.pace.take(steps) if len(made) > A_FEW else all_at_once(steps)
 
 
 async def _tried(asked: Asked, made: Sequence[Event | str]) -> Response:
     """Return what events would lead to; nothing changes, and no key is kept."""
     service = asked.service
     events = [one for one in made if not isinstance(one, str)]
-    tried = await try_events(service, events, guard_of(asked.who))
-    results = await service.client.pace.take(results_of(made, tried.errors))
+    tried = await try_events(service, service.intake.dry_runs, events, guard_of(asked.who))
+    results = await _results(asked, made, tried.errors)
     return json_response({"results": results, "decisions": tried.decisions})
 
 
 # INPUT-6, INPUT-7
 async def _outcome(
-    asked: Asked, made: Sequence[Event | str], content: bytes
+    asked: Asked, made: Sequence[Event | str], content: Sequence[bytes]
 ) -> tuple[Outcome, dict[str, str]]:
     """Let events in, unless they were let in before; return what became of them, and headers."""
     service, guard = asked.service, guard_of(asked.who)
     key = asked.maybe("Idempotency-Key", str)
     if key is None:
         return await submit(service, made, guard=guard), {}
-    request = RequestKey(user_of(asked.who), key, sha256(content).digest())
+    request = RequestKey(user_of(asked.who), key, sha256(b"\0".join(content)).digest())
     repeats = service.intake.repeats
     with repeats.under_way(request):
         outcome = await repeats.outcome_of(request, service.now_us())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from muster._version import __version__
 from muster.service.access.who import Role
@@ -152,7 +152,9 @@ def _parameter(parameter: Parameter, path: str) -> Json:
     schema = dict(parameter.kind.schema)
     if parameter.default is not None:
         default = parameter.default
-        schema["default"] = list(default) if isinstance(default, tuple) else default
+        schema["default"] = (
+            [*cast("tuple[object, ...]", default)] if isinstance(default, tuple) else default
+        )
     made: Json = {
         "name": parameter.name,
         "in": parameter.where,

@@ -38,7 +38,8 @@ def routes_of(service: Callable[[], Service], endpoints: Iterable[Endpoint]) -> 
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     return [
         Route(path, _Resource(service, of_path), methods=[*of_path])
-        for path, of_path in by_path.items()
+        # A path whose last part may have slashes comes after those that it would hide.
+        for path, of_path in sorted(by_path.items(), key=lambda one: one[0].endswith(":path}"))
     ]
 
 

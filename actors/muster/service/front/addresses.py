@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -219,7 +219,7 @@ def _make_way(address: Address, path: Path) -> None:
 
 
 @contextmanager
-def _umask(mask: int) -> Iterator[None]:
+def _umask(mask: int) -> Generator[None]:
     before = os.umask(mask)
     try:
         yield

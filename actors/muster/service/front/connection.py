@@ -18,17 +18,17 @@ import h11
 import trio
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.task_group import TaskGroup
 from hypercorn.typing import ConnectionState
 from typing_extensions import override
 
 from muster.service.encoding import as_json
+from muster.service.front.tasks import Tasks
 from muster.service.problems import PROBLEM_JSON, Problem
 
 if TYPE_CHECKING:
     from hypercorn.config import Config
     from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import AppWrapper
+    from hypercorn.typing import AppWrapper, H11SendableEvent
 
     from muster.service.limits.counting import Usage
 
@@ -47,6 +47,7 @@ Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 _TOLD: Final = {
     400: "the request is no HTTP/1.1",
+    403: "there are no web sockets here",
     408: "the head of the request did not arrive in time",
     431: "the head of the request is too long",
 }
@@ -61,10 +62,37 @@ class _Protocol(H11Protocol):
     """
 
     refused: Callable[[int], None]
+    #: The head of an answer that has a body of a known length: both go out together.
+    _held: bytes = b""
+
+    @override
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        """Send a part of an answer; a head goes with the body that it announces, in one piece."""
+        try:
+            data = self.connection.send(event)
+        except h11.LocalProtocolError:
+            if self.connection.their_state != h11.ERROR:
+                raise
+            return
+        data = self._held + (data or b"")
+        self._held = b""
+        if isinstance(event, h11.Response) and any(name == _LENGTH for name, _ in event.headers):
+            self._held = data
+        elif data:
+            await self.send(RawData(data=data))
 
     @override
     async def _check_protocol(self, event: h11.Request) -> None:
         """Change to no other protocol; who asks for one is answered in this one."""
+
+    @override
+    async def _create_stream(self, request: h11.Request) -> None:
+        """Begin to answer a request; one that asks for a web socket is refused."""
+        if _asks_for_web_socket(request):
+            await self._send_error_response(403)
+            await self.send(Closed())
+        else:
+            await super()._create_stream(request)
 
     @override
     async def _send_error_response(self, status_code: int) -> None:
@@ -76,20 +104,30 @@ class _Protocol(H11Protocol):
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
         ]
-        await self._send_h11_event(
-            h11.Response(
-                status_code=status_code,
-                headers=list(chain(headers, self.config.response_headers("h11"))),
-            )
+        head = h11.Response(
+            status_code=status_code,
+            headers=list(chain(headers, self.config.response_headers("h11"))),
         )
-        await self._send_h11_event(h11.Data(data=body))
-        await self._send_h11_event(h11.EndOfMessage())
+        # At once: an answer that has begun meanwhile must not come between its head and its body.
+        events = (head, h11.Data(data=body), h11.EndOfMessage())
+        data = b"".join([self.connection.send(event) or b"" for event in events])
+        await self.send(RawData(data))
 
     async def refuse(self, status: int) -> None:
         """Answer a request that has not arrived as a whole."""
         connection = self.connection
         if connection.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             await self._send_error_response(status)
+
+
+def _asks_for_web_socket(request: h11.Request) -> bool:
+    headers = dict(request.headers)
+    tokens = headers.get(b"connection", b"").lower().split(b",")
+    is_web_socket = headers.get(b"upgrade", b"").strip().lower() == b"websocket"
+    return is_web_socket and b"upgrade" in map(bytes.strip, tokens)
+
+
+_LENGTH: Final = b"content-length"
 
 
 @final
@@ -132,6 +170,10 @@ class Connection:
         #: Whether the last answer was sent, and nothing that comes matters any more.
         self._is_finished = False
         self._is_cut = False
+        #: Whether nothing that comes matters any more, though an answer is still being sent.
+        self._is_deaf = False
+        #: Whether the client was told that nothing more comes.
+        self._is_silent = False
 
     async def run(self) -> None:
         """Answer the requests of the client, until one of the two ends the connection."""
@@ -151,7 +193,7 @@ class Connection:
         is_tls = isinstance(self._stream, trio.SSLStream)
         below = self._transport.socket
         client, server = _place(below.getpeername()), _place(below.getsockname())
-        async with TaskGroup() as group:
+        async with Tasks() as group:
             self._protocol = _Protocol(
                 self._app,
                 self._config,
@@ -185,7 +227,7 @@ class Connection:
                 data = bytes(await self._stream.receive_some(_MAX_READ_BYTES))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 return
-            if self._is_finished:
+            if self._is_finished or self._is_deaf:
                 if not data:
                     return
                 continue  # The client still sends, and has its answer.
@@ -243,6 +285,9 @@ class Connection:
             case Updated():
                 self._is_idle = False
                 self._reading.deadline = math.inf
+            case Closed() if self._protocol.connection.our_state is h11.SEND_BODY:
+                # What comes is no HTTP any more, and an answer has begun: it is sent to its end.
+                self._is_deaf = True
             case Closed():
                 await self._finish()
             case _:
@@ -251,25 +296,34 @@ class Connection:
     # ACCESS-13
     async def _write(self, data: bytes) -> None:
         """Send something; a client that reads nothing for too long is cut off."""
-        async with self._writing:
-            if self._is_cut:
-                return
-            try:
-                for at in range(0, len(data), _PIECE_BYTES):
-                    with trio.fail_after(self._limits.write_s):
-                        await self._stream.send_all(data[at : at + _PIECE_BYTES])
-                return
-            except trio.TooSlowError:
-                self._usage.refusals.count("write_s")
-                _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass
-            except trio.Cancelled:
-                # Something may be sent in part, so nothing can follow.
-                self._is_cut = True
-                self._reading.cancel()
-                raise
-            await self._cut()
+        try:
+            self._writing.acquire_nowait()  # `async with` would take a turn of the scheduler
+        except trio.WouldBlock:
+            await self._writing.acquire()
+        try:
+            await self._write_alone(data)
+        finally:
+            self._writing.release()
+
+    async def _write_alone(self, data: bytes) -> None:
+        if self._is_cut or self._is_silent:
+            return
+        try:
+            for at in range(0, len(data), _PIECE_BYTES):
+                with trio.fail_after(self._limits.write_s):
+                    await self._stream.send_all(data[at : at + _PIECE_BYTES])
+            return
+        except trio.TooSlowError:
+            self._usage.refusals.count("write_s")
+            _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except trio.Cancelled:
+            # Something may be sent in part, so nothing can follow.
+            self._is_cut = True
+            self._reading.cancel()
+            raise
+        await self._cut()
 
     async def _cut(self) -> None:
         """End the connection at once, with what was not sent."""
@@ -294,10 +348,12 @@ class Connection:
     async def _close_politely(self) -> None:
         """Say that nothing more comes."""
         with trio.move_on_after(_LINGER_S), suppress(*_GONE):
-            if isinstance(self._stream, trio.SSLStream):
-                await self._stream.aclose()
-            else:
-                await self._stream.send_eof()
+            async with self._writing:
+                self._is_silent = True
+                if isinstance(self._stream, trio.SSLStream):
+                    await self._stream.aclose()
+                else:
+                    await self._stream.send_eof()
 
     def end_if_idle(self) -> None:
         """End the connection, unless a request is under way; then it ends after the answer."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from starlette.requests import ClientDisconnect
-
 from muster.service.problems import Problem
 
 if TYPE_CHECKING:
@@ -19,10 +17,14 @@ async def body_of(request: Request) -> bytes:
     Raises:
         Problem: 400 if the client goes away before it has sent the whole of it.
     """
-    try:
-        return await request.body()
-    except ClientDisconnect:
-        raise Problem(400, "the connection ended within the body") from None
+    parts: list[bytes] = []
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "the connection ended within the body")
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
 
 
 # INPUT-1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from muster._runtime.clients.calls import Entered
     from muster.feeds import Raw
-    from muster.service.state import Service
+    from muster.service.input.running import Running
     from muster_core.config.model import Configuration
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.errors import Problem as ConfigProblem
@@ -74,7 +74,7 @@ def shown(configuration: Configuration) -> InForce:
     return InForce(configuration, document, sha256(packed).hexdigest()[:32])
 
 
-async def in_force(service: Service) -> InForce:
+async def in_force(service: Running) -> InForce:
     """Return the configuration in force."""
 
     def read(machine: CoordinatorMachine) -> Steps[Configuration]:
@@ -142,7 +142,7 @@ class _Unchanged:
 
 
 async def put_in_force(
-    service: Service, configuration: Configuration, seen: Configuration | None
+    service: Running, configuration: Configuration, seen: Configuration | None
 ) -> Entered:
     """Put a configuration in force.
 

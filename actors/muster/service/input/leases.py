@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 import msgpack
@@ -22,7 +22,7 @@ from muster_core.decisions import Kind
 from muster_core.events import AddNode, Delete, Event, ObjectKind, RemoveNode
 
 if TYPE_CHECKING:
-    from muster.service.state import Service
+    from muster.service.input.running import Running
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.decisions import Announced
     from muster_core.nodes.node import Node
@@ -131,11 +131,16 @@ class Leases:
         self._leases.clear()
         if saved is None:
             return
-        found = msgpack.unpackb(saved)
-        if not isinstance(found, list) or found[:1] != [_FORM]:
+        found: Any = msgpack.unpackb(saved)
+        known: dict[str, int]
+        try:
+            form, known = found
+        except TypeError:  # it is no list
+            form, known = None, {}
+        if form != _FORM:
             msg = "they have no leases"
             raise ValueError(msg)
-        self._leases.update((name, _Lease(lease_us)) for name, lease_us in found[1].items())
+        self._leases.update((name, _Lease(lease_us)) for name, lease_us in known.items())
 
     # Renewing and ending
 
@@ -153,7 +158,7 @@ class Leases:
         return lease.lease_us
 
     # INPUT-16
-    async def run(self, service: Service) -> None:
+    async def run(self, service: Running) -> None:
         """Remove nodes whose leases have run out, until this is cancelled or the service ends."""
         self._is_running = True
         # INPUT-18
@@ -169,7 +174,7 @@ class Leases:
                 with trio.move_on_at(float("inf") if next_at is None else next_at):
                     await self._changed.wait()
 
-    async def _remove(self, service: Service) -> None:
+    async def _remove(self, service: Running) -> None:
         """Remove the nodes whose leases have run out."""
         over: dict[str, Node] = {}
 
@@ -215,7 +220,7 @@ def _refused(announced: Sequence[Announced]) -> Steps[set[int | None]]:
 class _StillOver:
     """Lets in the removal of nodes that were not renewed, or added again, in the meantime."""
 
-    service: Service
+    service: Running
     leases: Leases
     over: dict[str, Node]
 

@@ -155,7 +155,7 @@ async def in_thread(request: Request, work: Callable[[Flag], T]) -> T:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
-        done = await trio.to_thread.run_sync(outcome.capture, work, gone)
+        done = await trio.to_thread.run_sync(lambda: outcome.capture(work, gone))
         nursery.cancel_scope.cancel()
     try:
         return done.unwrap()

@@ -6,7 +6,7 @@ A key that was used in this process is remembered here, and one that was used be
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, final
@@ -16,7 +16,7 @@ import msgpack
 import trio
 
 from muster._errors import StoreError
-from muster._runtime.clients.calls import RequestKey
+from muster._runtime.requests import RequestKey
 from muster.service.input.submitting import Outcome
 from muster.service.problems import Problem
 from muster.store import StateReader
@@ -59,7 +59,7 @@ class Repeats:
 
     # INPUT-7
     @contextmanager
-    def under_way(self, request: RequestKey) -> Iterator[None]:
+    def under_way(self, request: RequestKey) -> Generator[None]:
         """Hold a key while its request is carried out.
 
         Raises:

@@ -11,8 +11,9 @@ from muster._runtime.clients.calls import Enter
 from muster_core.events import AddAsk, Apply, Event, PodObject
 
 if TYPE_CHECKING:
-    from muster._runtime.clients.calls import Entered, Guard, RequestKey
-    from muster.service.state import Service
+    from muster._runtime.clients.calls import Entered, Guard
+    from muster._runtime.requests import RequestKey
+    from muster.service.input.running import Running
     from muster_core.structures.steps import Steps
 
 
@@ -40,7 +41,7 @@ class Outcome:
 
 # INPUT-4
 async def submit(
-    service: Service,
+    service: Running,
     made: Sequence[Event | str],
     *,
     guard: Guard | None = None,
@@ -49,7 +50,7 @@ async def submit(
     """Let events in together, without those that are invalid.
 
     Args:
-        service: The service.
+        service: Sends them to the scheduler.
         made: The events, or why they are none.
         guard: Judges which of them are let in, or None.
         request: The key of the request, or None.

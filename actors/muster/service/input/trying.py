@@ -13,7 +13,7 @@ from muster_core.coordinator.plain import PlainScheduler
 
 if TYPE_CHECKING:
     from muster._runtime.clients.calls import Guard
-    from muster.service.state import Service
+    from muster.service.input.running import Running
     from muster_core.events import Event
     from muster_core.facts import Facts
 
@@ -63,11 +63,14 @@ class Tried:
 
 
 # INPUT-8
-async def try_events(service: Service, events: Sequence[Event], guard: Guard | None) -> Tried:
+async def try_events(
+    service: Running, runs: OneAtATime, events: Sequence[Event], guard: Guard | None
+) -> Tried:
     """Return what events would lead to if they were let in now.
 
     Args:
         service: The service, which does not change.
+        runs: Lets one dry run after the other go on.
         events: The events.
         guard: Judges which of them are let in, or None.
 
@@ -81,7 +84,7 @@ async def try_events(service: Service, events: Sequence[Event], guard: Guard | N
         now_us = max(service.now_us(), facts.coordinator.now_us)
         return await trio.to_thread.run_sync(_tried, facts, now_us, events, guard)
 
-    return await service.intake.dry_runs.run(work)
+    return await runs.run(work)
 
 
 def _tried(facts: Facts, now_us: int, events: Sequence[Event], guard: Guard | None) -> Tried:

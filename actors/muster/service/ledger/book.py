@@ -41,6 +41,8 @@ class Book:
         leaving: The applications that events of this batch have removed, by name.
         is_stale: Whether something is unknown that exists, so that the state must be looked at.
         queues_changed: Whether queues may have come, gone or changed.
+        told: The dominant reasons that were told last, by application and ask.
+        told_at: After which batch they were told.
         queues: Every queue when they were looked at last, by path; None if they never were.
     """
 
@@ -55,6 +57,8 @@ class Book:
         self.leaving: dict[str, list[AppEntry]] = {}
         self.is_stale = False
         self.queues_changed = True
+        self.told: dict[tuple[str, str], str] = {}
+        self.told_at = 0
         self.queues: dict[str, QueueSeen] | None = None
 
     # Applications

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -11,6 +12,7 @@ import trio
 from muster._errors import ClosedSchedulerError
 from muster._runtime.clients.calls import Inspect
 from muster.service.ledger.reconcile import note_queues, reconcile
+from muster.service.ledger.telling import tell_reasons
 
 if TYPE_CHECKING:
     from muster._runtime.clients.client import Client
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 0.1
 """How long it is at least from one look to the next, in seconds."""
 
+_TELLING_S: Final = 1.0
+"""How long it is from one look at the reasons of asks to the next, in seconds."""
+
 
 @asynccontextmanager
-async def following(ledger: Ledger, client: Client, ends: trio.Event) -> AsyncIterator[None]:
+async def following(ledger: Ledger, client: Client, ends: trio.Event) -> AsyncGenerator[None, None]:
     """Keep the ledger complete, and its ring open, for the time of a block.
 
     Args:
@@ -35,6 +40,7 @@ async def following(ledger: Ledger, client: Client, ends: trio.Event) -> AsyncIt
     await _look(ledger, client, whole=True)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_follow, ledger, client)
+        nursery.start_soon(_tell, ledger, client)
         nursery.start_soon(_close, ledger, ends)
         yield
         nursery.cancel_scope.cancel()
@@ -67,6 +73,18 @@ async def _follow(ledger: Ledger, client: Client) -> None:
         except ClosedSchedulerError:
             return
         await trio.sleep(_PAUSE_S)
+
+
+async def _tell(ledger: Ledger, client: Client) -> None:
+    """Tell those who follow the ring why asks are not running."""
+    while True:
+        await trio.sleep(_TELLING_S)
+        if ledger.ring.readers and ledger.book.told_at != ledger.batch:
+            call = Inspect(partial(tell_reasons, ledger))
+            try:
+                await client.call(call, call.answer)
+            except ClosedSchedulerError:
+                return
 
 
 async def _close(ledger: Ledger, ends: trio.Event) -> None:

@@ -32,7 +32,6 @@ class What(IntEnum):
     APP_COMPLETED = 2_01_208
     APP_GONE = 2_03_000
     ASK_REMOVED = 2_03_100
-    ASK_EXPIRED = 2_03_102
     CANCELLED = 2_03_500
     PREEMPTED = 2_03_501
     TIMED_OUT = 2_03_502
@@ -83,12 +82,14 @@ class Ring:
         instance: Another text with each start of the service.
         next: The number of the next event; they are numbered from 0.
         is_open: Whether events are kept; they are not while history is heard again.
+        readers: How many follow the events as they come.
     """
 
     def __init__(self) -> None:
         self.instance = str(uuid4())
         self.next = 0
         self.is_open = True
+        self.readers = 0
         self._events: deque[RingEvent] = deque(maxlen=KEPT)
         self._grew: trio.Event | None = None
         self._is_closed = False

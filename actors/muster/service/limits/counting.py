@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Final, final
 
@@ -99,7 +99,7 @@ class Slots:
         self.in_use -= 1
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def taken(self) -> Generator[None]:
         """Take a place for the time of a block; raises as :meth:`take`."""
         self.take()
         try:

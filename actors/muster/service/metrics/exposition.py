@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, assert_never, final
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from muster.service.metrics.table import Reading
 
 _INFINITE: Final = "+Inf"
+
+_SWITCH_S: Final = 0.0002
+"""After how long this thread lets others run, in seconds."""
 
 
 @final
@@ -77,14 +81,20 @@ class Exposition:
         GCCollector(registry=self._process)
 
     def write(self, reading: Reading, accept: str) -> tuple[bytes, str]:
-        """Return the text of all metrics, and its media type.
+        """Return the text of all metrics, and its media type; runs in a thread.
 
         Args:
             reading: What was read.
             accept: What the client accepts.
         """
         encode, media = choose_encoder(accept)
-        return encode(_Both(_Ours(reading), self._process)), media
+        before = sys.getswitchinterval()
+        # Otherwise the loop of the service would wait 5 ms whenever it comes back from a socket.
+        sys.setswitchinterval(_SWITCH_S)
+        try:
+            return encode(_Both(_Ours(reading), self._process)), media
+        finally:
+            sys.setswitchinterval(before)
 
 
 @final

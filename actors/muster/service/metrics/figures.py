@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, final
 
@@ -108,11 +109,11 @@ async def read_figures(look: Looks) -> Figures:
     queue_keys, app_keys, gangs, nodes, capacity = await look(_survey)
     queues: list[QueueFigures] = []
     for keys in _pieces(queue_keys, _LOOK_QUEUES):
-        queues += await look(lambda machine, keys=keys: _queues(machine, keys))  # type: ignore[misc]
+        queues += await look(partial(_queues, keys=keys))
     apps: Counter[str] = Counter()
     asks: Counter[AskPlace] = Counter()
     for keys in _pieces(app_keys, _LOOK_APPS):
-        some = await look(lambda machine, keys=keys: _apps(machine, keys))  # type: ignore[misc]
+        some = await look(partial(_apps, keys=keys))
         apps.update(some[0])
         asks.update(some[1])
     summed = queues[MOST_QUEUES:]

@@ -51,7 +51,6 @@ class ReasonCounts:
     counts: Mapping[Code, int]
 
 
-# STREAM-11
 @final
 class ReasonCensus:
     """Counts reasons again and again while somebody wants to know them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, final
@@ -113,7 +113,7 @@ class Broadcast:
             pass
 
     @contextmanager
-    def one_more(self) -> Iterator[None]:
+    def one_more(self) -> Generator[None]:
         """Count a stream for the time of a block.
 
         Raises:

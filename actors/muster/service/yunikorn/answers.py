@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import trio
 from starlette.responses import Response
@@ -40,27 +40,24 @@ async def encoded(value: object) -> bytes:
 
 async def _pieces(value: object) -> AsyncIterator[bytes]:
     """Yield a value as JSON, in pieces that take a short time."""
-    if isinstance(value, dict) and any(isinstance(one, list) for one in value.values()):
-        found: dict[str, Any] = value
+    if _is_map(value) and any(map(_is_list, value.values())):
         mark = b"{"
-        for name, one in found.items():
+        for name, one in value.items():
             yield mark + _bare(name) + b":"
             async for piece in _pieces(one):
                 yield piece
             mark = b","
         yield b"}"
-    elif isinstance(value, list) and len(value) > _PIECE:
-        items: list[Any] = value
+    elif _is_list(value) and len(value) > _PIECE:
         mark = b"["
-        for first in range(0, len(items), _PIECE):
+        for first in range(0, len(value), _PIECE):
             await trio.lowlevel.checkpoint()
-            yield mark + _bare(items[first : first + _PIECE])[1:-1]
+            yield mark + _bare(value[first : first + _PIECE])[1:-1]
             mark = b","
         yield b"]"
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        some: list[Any] = value
+    elif _is_list(value) and any(map(_is_map, value)):
         mark = b"["
-        for one in some:
+        for one in value:
             await trio.lowlevel.checkpoint()
             yield mark
             async for piece in _pieces(one):
@@ -69,6 +66,14 @@ async def _pieces(value: object) -> AsyncIterator[bytes]:
         yield b"]"
     else:
         yield _bare(value)
+
+
+def _is_map(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
 
 
 def _bare(value: object) -> bytes:

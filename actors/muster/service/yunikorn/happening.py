@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from muster.service.ledger.reconcile import note_queues
+from muster.service.ledger.telling import tell_reasons
 from muster.service.yunikorn.answers import answer_json
 from muster.service.yunikorn.objects.happenings import batch
 from muster.service.yunikorn.streams import EventLines
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from muster.service.yunikorn.asked import Asked
+    from muster.service.yunikorn.objects.forms import Seen
+    from muster_core.structures.steps import Steps
 
 MOST: Final = 10_000
 """How many events an answer has at most."""
@@ -24,7 +28,16 @@ async def events(asked: Asked) -> Response:
     start, count = _number(asked, "start", 0), _number(asked, "count", MOST)
     if not count:
         raise Wrong(400, "count: must be above 0")
-    ring = asked.service.ledger.ring
+    ledger = asked.service.ledger
+
+    def read(seen: Seen) -> Steps[None]:
+        yield
+        if ledger.book.queues_changed:
+            note_queues(ledger, seen.machine)
+        yield from tell_reasons(ledger, seen.machine)
+
+    await asked.look(read)
+    ring = ledger.ring
     found = None
     if ring.lowest <= start <= ring.highest:
         found = ring.since(start, min(count, MOST))

@@ -102,6 +102,7 @@ class EventLines(StreamingResponse):
     # REST-17
     def __init__(self, streams: Streams, ring: Ring, origin_us: int, host: str, count: int) -> None:
         self._streams = streams
+        self._ring = ring
         self._number = streams.enter(host)
         first = max(ring.next - count, ring.lowest)
         headers = {"Content-Type": JSON, "X-Accel-Buffering": "no"}
@@ -110,9 +111,11 @@ class EventLines(StreamingResponse):
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client leaves, or the service ends."""
+        self._ring.readers += 1
         try:
             await super().__call__(scope, receive, send)
         finally:
+            self._ring.readers -= 1
             self._streams.leave(self._number)
 
 

@@ -6,13 +6,21 @@ Written from the contract and not from the code. ``!`` marks what is always ther
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 Check = Callable[[Any], bool]
 Fields = Mapping[str, str]
 
 _LEAST_NS: Final = 10**18
 _LEAST_MS: Final = 10**12
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+def _is_map(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
 
 
 def _int(value: object) -> bool:
@@ -24,23 +32,23 @@ def _text(value: object) -> bool:
 
 
 def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_text, value))
+    return _is_list(value) and all(map(_text, value))
 
 
 def _words(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_text, value.values()))
+    return _is_map(value) and all(map(_text, value.values()))
 
 
 def _amounts(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_int, value.values()))
+    return _is_map(value) and all(map(_int, value.values()))
 
 
 def _percentages(value: object) -> bool:
-    return _amounts(value) and all(0 <= one < 2**31 for one in value.values())  # type: ignore[attr-defined]
+    return _is_map(value) and all(_int(one) and 0 <= one < 2**31 for one in value.values())
 
 
 def _shown(value: object) -> bool:
-    return _amounts(value) and {"vcore", "memory"} <= value.keys()  # type: ignore[attr-defined]
+    return _is_map(value) and {"vcore", "memory"} <= value.keys() and _amounts(value)
 
 
 def _ns(value: object) -> bool:
@@ -60,7 +68,7 @@ def _number_as_text(value: object) -> bool:
 
 
 def _floats(value: object) -> bool:
-    return isinstance(value, dict) and all(type(one) is float for one in value.values())
+    return _is_map(value) and all(type(one) is float for one in value.values())
 
 
 CHECKS: Final[Mapping[str, Check]] = {
@@ -78,7 +86,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "words": _words,
     "texts": _texts,
     "floats": _floats,
-    "map": lambda value: isinstance(value, dict),
+    "map": _is_map,
     "empty map": lambda value: value == {},
     "duration": lambda value: type(value) is str and value[-1] == "s" and value[0].isdecimal(),
 }
@@ -285,7 +293,7 @@ def wrong_in(kind: str, value: object, place: str = "") -> list[str]:
         place: Where it stands.
     """
     if kind.startswith("["):
-        if not isinstance(value, list):
+        if not _is_list(value):
             return [f"{place}: {value!r} is no list"]
         inner = kind[1:-1]
         return [
@@ -300,7 +308,7 @@ def wrong_in(kind: str, value: object, place: str = "") -> list[str]:
 
 def _wrong_in_object(name: str, value: object, place: str) -> list[str]:
     fields = OBJECTS[name]
-    if not isinstance(value, dict):
+    if not _is_map(value):
         return [f"{place}: {value!r} is no map"]
     told = [f"{place}.{field}: is no field of {name}" for field in value if field not in fields]
     for field, kind in fields.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, cast
 
 from muster.config_files import parse_configuration
 from muster_core.events import (
@@ -90,22 +90,24 @@ def kept_scene(directory: Path) -> Path:
     return keeper.close()
 
 
-def lacks(expected: Any, actual: Any, place: str = "") -> list[str]:  # noqa: ANN401 - as from JSON
+def lacks(expected: object, actual: object, place: str = "") -> list[str]:
     """Tell what an answer lacks of what is expected; it may have more fields."""
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
             return [f"{place}: {actual!r} is no map"]
-        told = [f"{place}.{name}: is missing" for name in expected if name not in actual]
-        both = [name for name in expected if name in actual]
-        return told + [
-            one for name in both for one in lacks(expected[name], actual[name], f"{place}.{name}")
-        ]
+        wanted, found = cast("dict[str, object]", expected), cast("dict[str, object]", actual)
+        told = [f"{place}.{name}: is missing" for name in wanted if name not in found]
+        for name in [name for name in wanted if name in found]:
+            told += lacks(wanted[name], found[name], f"{place}.{name}")
+        return told
     if isinstance(expected, list):
-        if not isinstance(actual, list) or len(expected) != len(actual):
-            return [f"{place}: {actual!r} has not {len(expected)} items"]
-        pairs = enumerate(zip(expected, actual, strict=True))
-        return [
-            told for number, (one, two) in pairs for told in lacks(one, two, f"{place}[{number}]")
-        ]
+        items = cast("list[object]", expected)
+        others = cast("list[object]", actual) if isinstance(actual, list) else []
+        if len(items) != len(others):
+            return [f"{place}: {actual!r} has not {len(items)} items"]
+        wrong: list[str] = []
+        for number, (one, two) in enumerate(zip(items, others, strict=True)):
+            wrong += lacks(one, two, f"{place}[{number}]")
+        return wrong
     same = type(expected) is type(actual) and expected == actual
     return [] if same else [f"{place}: {actual!r} is not {expected!r}"]

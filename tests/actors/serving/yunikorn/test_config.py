@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -83,7 +84,7 @@ def test_in_json_the_fields_have_capitals(served: Served) -> None:
         "MaxResources": {"vcore": "10"},
         "MaxApplications": 9,
     }
-    prod = {
+    prod: dict[str, Any] = {
         "Name": "Prod",
         "Parent": True,
         "Resources": {
@@ -93,7 +94,7 @@ def test_in_json_the_fields_have_capitals(served: Served) -> None:
         "MaxApplications": 12,
         "ChildTemplate": {"MaxApplications": 2, "Resources": {}},
     }
-    root = {
+    root: dict[str, Any] = {
         "Name": "root",
         "SubmitACL": "*",
         "Resources": {},

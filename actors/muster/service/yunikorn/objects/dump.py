@@ -51,7 +51,8 @@ def stacks() -> str:
     """Return what each thread of the process does now."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     told: list[str] = []
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001 - documented, for debugging
+    frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented
+    for ident, frame in frames.items():
         told.append(f"thread {names.get(ident, ident)}:\n")
         told += traceback.format_stack(frame)
         told.append("\n")

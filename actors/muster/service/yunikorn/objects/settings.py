@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
 
@@ -59,7 +59,7 @@ def text_of(config: Configuration, file: bytes | None, partition: str | None) ->
 
 def as_yaml(text: str) -> str:
     """Return the configuration of a text as YAML, with what YuniKorn adds."""
-    made = {"partitions": [], **_document(text)}
+    made: dict[str, Any] = {"partitions": [], **_document(text)}
     made["checksum"] = checksum(text)
     made.setdefault("extra", {})
     made.setdefault("deadlockdetectionenabled", False)
@@ -84,10 +84,7 @@ def as_map(text: str) -> Made:
 
 def _document(text: str) -> dict[str, Any]:
     """Return what a configuration says, without what has no value; names are in lower case."""
-    found = _plain(parse_document(text), ())
-    if not isinstance(found, dict):
-        return {}
-    document: dict[str, Any] = found
+    document = _map(_plain(parse_document(text), ()))
     document.pop("checksum", None)
     return document
 
@@ -122,13 +119,14 @@ def _plain(node: Node, path: tuple[str, ...]) -> object:
 def _scalar(node: Scalar, path: tuple[str, ...]) -> object:
     if node.is_null:
         return None
-    inside = len(path) > 1 and path[-2] in _NAMED
+    above = path[-2] if len(path) > 1 else ""
+    inside = above in _NAMED
     name = path[-1] if path and not inside else ""
     if name in _FLAGS:
         return node.text.lower() in _TRUE
     if name in _NUMBERS:
         return int(node.text)
-    if inside and path[-2] == "resourceweights":
+    if above == "resourceweights":
         return float(node.text)
     return node.text
 
@@ -138,14 +136,12 @@ def _scalar(node: Scalar, path: tuple[str, ...]) -> object:
 
 def _maps(value: object) -> list[dict[str, Any]]:
     """Return the maps of a list; nothing if it is none."""
-    if not isinstance(value, list):
-        return []
-    items: list[Any] = value
-    return [item for item in items if isinstance(item, dict)]
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [found for item in items if (found := _map(item))]
 
 
 def _map(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 _Fields = Mapping[str, tuple[str, Callable[[Any], object]]]

@@ -1,0 +1,32 @@
+"""The service stands requests that make no sense; ``make attack`` sends many more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.actors.serving.served import Served
+from tests.attack.looking import faults_after, faults_in_log, look
+from tests.attack.sending import attack
+from tests.attack.valid import CONFIG
+
+REQUESTS = 5_000
+
+
+@pytest.mark.starts_early
+async def test_requests_that_make_no_sense(tmp_path: Path) -> None:
+    with Served(tmp_path, "--state", str(tmp_path / "state"), config=CONFIG) as served:
+        host, _, port = served.urls[0].removeprefix("http://").rpartition(":")
+        warm = await attack(host, int(port), 99, 500)
+        before = look(served)
+
+        found = await attack(host, int(port), 1, REQUESTS)
+
+        assert warm.faults + found.faults == []
+        assert found.sent == REQUESTS
+        assert faults_after(served, before, found.sent) == []
+        answers = {status for _, status in found.statuses}
+        assert {200, 400, 404, 405, 413, 415, 422} <= answers
+        assert served.stop() == 0
+    assert faults_in_log(served) == []
