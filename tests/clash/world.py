@@ -21,7 +21,7 @@ from tests.clash.accounts import Account
 from tests.clash.drawing import CONFIGS, configuration_of
 from tests.clash.wire import PATIENCE_S, Answer, CutError, Request, StuckError, Wire
 
-MEMORY_BYTES: Final = 512 * 2**20
+MEMORY_BYTES: Final = 256 * 2**20
 """How much memory a server may take, in bytes."""
 
 _ENDING: Final = frozenset({503})
