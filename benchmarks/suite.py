@@ -7,6 +7,7 @@ results of one turn become figures.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -99,6 +100,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("evictions", "what reclaim and preemption cost"),
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
         _module("store", "what it costs to keep the state on disk"),
+        _service(),
         _module("philly", "replaying two clusters of the Philly trace"),
         _whole_trace(trace),
         _module("startup", "starting the command"),
@@ -257,6 +259,14 @@ def _module(name: str, about: str) -> Part:
 
 def _as_they_are(name: str, found: Found) -> list[Figure]:
     return list(found[name].figures)
+
+
+def _service() -> Part:
+    part = _module("serve", "what muster serve bears on one core, with its clients on another")
+    absent = [name for name in ("hypercorn", "orjson") if importlib.util.find_spec(name) is None]
+    if sys.platform != "linux":
+        return attrs.evolve(part, missing="only Linux gives a process a core of its own")
+    return attrs.evolve(part, missing=f"{absent[0]} is not installed" if absent else None)
 
 
 def _whole_trace(trace: Path | None) -> Part:

@@ -18,11 +18,11 @@ import h11
 import trio
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.task_group import TaskGroup
 from hypercorn.typing import ConnectionState
 from typing_extensions import override
 
 from muster.service.encoding import as_json
+from muster.service.front.tasks import Tasks
 from muster.service.problems import PROBLEM_JSON, Problem
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Connection:
         is_tls = isinstance(self._stream, trio.SSLStream)
         below = self._transport.socket
         client, server = _place(below.getpeername()), _place(below.getsockname())
-        async with TaskGroup() as group:
+        async with Tasks() as group:
             self._protocol = _Protocol(
                 self._app,
                 self._config,
@@ -296,25 +296,34 @@ class Connection:
     # ACCESS-13
     async def _write(self, data: bytes) -> None:
         """Send something; a client that reads nothing for too long is cut off."""
-        async with self._writing:
-            if self._is_cut or self._is_silent:
-                return
-            try:
-                for at in range(0, len(data), _PIECE_BYTES):
-                    with trio.fail_after(self._limits.write_s):
-                        await self._stream.send_all(data[at : at + _PIECE_BYTES])
-                return
-            except trio.TooSlowError:
-                self._usage.refusals.count("write_s")
-                _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass
-            except trio.Cancelled:
-                # Something may be sent in part, so nothing can follow.
-                self._is_cut = True
-                self._reading.cancel()
-                raise
-            await self._cut()
+        try:
+            self._writing.acquire_nowait()  # `async with` would take a turn of the scheduler
+        except trio.WouldBlock:
+            await self._writing.acquire()
+        try:
+            await self._write_alone(data)
+        finally:
+            self._writing.release()
+
+    async def _write_alone(self, data: bytes) -> None:
+        if self._is_cut or self._is_silent:
+            return
+        try:
+            for at in range(0, len(data), _PIECE_BYTES):
+                with trio.fail_after(self._limits.write_s):
+                    await self._stream.send_all(data[at : at + _PIECE_BYTES])
+            return
+        except trio.TooSlowError:
+            self._usage.refusals.count("write_s")
+            _LOG.warning("%s reads nothing of its answer, and is cut off", self.address)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except trio.Cancelled:
+            # Something may be sent in part, so nothing can follow.
+            self._is_cut = True
+            self._reading.cancel()
+            raise
+        await self._cut()
 
     async def _cut(self) -> None:
         """End the connection at once, with what was not sent."""

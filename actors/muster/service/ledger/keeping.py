@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from muster.service.ledger.counts import Counts, QueueCounts
 from muster.service.ledger.entries import AppEntry, AskEntry, NodeEntry
@@ -76,10 +76,14 @@ def load_book(book: Book, parts: Sequence[bytes]) -> Steps[tuple[int, int, int]]
 
 
 def _listed(value: object) -> list[Any]:
-    if not isinstance(value, list):
+    if not _is_list(value):
         msg = "a part of the ledger is no list"
         raise ValueError(msg)
     return value
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 # Saving

@@ -21,19 +21,12 @@ _ALLOCATED: Final = int(What.ALLOCATED)
 _NODE_TAKEN: Final = int(What.NODE_TAKEN)
 _NODE_FREED: Final = int(What.NODE_FREED)
 _TOLD: Final = int(What.TOLD)
-
-_BACK: Final = frozenset(
-    (
-        Reason.NODE_LOST,
-        Reason.GANG_ROLLBACK,
-        Reason.GANG_TIMEOUT,
-        Reason.BIND_FAILED,
-        Reason.DEADLOCK,
-        Reason.RECLAIMED,
-        Reason.PREEMPTED,
-    )
-)
-"""The reasons after which an ask wants a node again."""
+_ASK_REMOVED: Final = int(What.ASK_REMOVED)
+_CANCELLED: Final = int(What.CANCELLED)
+_COMPLETED: Final = Reason.COMPLETED
+_REMOVED: Final = Reason.REMOVED
+_FAILED: Final = Reason.FAILED
+_BIND_FAILED: Final = Reason.BIND_FAILED
 
 _STATES: Final = {
     "Accepted": int(What.APP_ACCEPTED),
@@ -43,18 +36,18 @@ _STATES: Final = {
 }
 
 _FREED: Final = {
-    "preempted": What.PREEMPTED,
-    "reclaimed": What.PREEMPTED,
-    "gang_rollback": What.TIMED_OUT,
-    "gang_timeout": What.TIMED_OUT,
-    "deadlock": What.TIMED_OUT,
-    "node_lost": What.NODE_LOST,
+    Reason.PREEMPTED: int(What.PREEMPTED),
+    Reason.RECLAIMED: int(What.PREEMPTED),
+    Reason.GANG_ROLLBACK: int(What.TIMED_OUT),
+    Reason.GANG_TIMEOUT: int(What.TIMED_OUT),
+    Reason.DEADLOCK: int(What.TIMED_OUT),
+    Reason.NODE_LOST: int(What.NODE_LOST),
 }
-"""What a release from a node is, by its reason; any other is ``CANCELLED``."""
+"""What a release from a node is, by its reason; any other is cancelled."""
 
 _VICTIMS: Final = {
-    "preempted": "preempted on {node}: an ask of a class that preempts took its place",
-    "reclaimed": "reclaimed on {node}: a queue below its guaranteed resources took its place",
+    Reason.PREEMPTED: "preempted on {node}: an ask of a class that preempts took its place",
+    Reason.RECLAIMED: "reclaimed on {node}: a queue below its guaranteed resources took its place",
 }
 """What is told of a victim, by the reason."""
 
@@ -145,7 +138,7 @@ class Outcomes:
         app, entry = found
         book = self._book
         if decision.node is None:
-            self._say(What.ASK_REMOVED, decision, entry, at_us)
+            self._say(_ASK_REMOVED, decision, entry, at_us)
         else:
             self._freed(decision, app, entry, at_us)
             if entry.node is not None:
@@ -156,8 +149,8 @@ class Outcomes:
     def _end(self, decision: Decision, app: AppEntry) -> None:
         """Forget an ask, if it is gone."""
         book, reason = self._book, decision.reason
-        if reason in _BACK:
-            return
+        if not (reason is _COMPLETED or reason is _REMOVED or reason is _FAILED):
+            return  # It wants a node again.
         name, ask = decision.app or "", decision.ask or ""
         ended = book.ended.get((name, ask)) if book.ended else None
         if ended is not None:
@@ -165,34 +158,34 @@ class Outcomes:
                 ended.pop(0)
                 if not ended:
                     del book.ended[name, ask]
-        elif reason is not Reason.FAILED:  # Without a retry left, the event has ended it.
+        elif reason is not _FAILED:  # Without a retry left, the event has ended it.
             del app.asks[ask]
 
     def _freed(self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int) -> None:
         """Count and tell that an ask has left its node."""
         book, reason, node = self._book, decision.reason, decision.node or ""
         counts = book.counts
-        if reason is Reason.BIND_FAILED:
+        if reason is _BIND_FAILED:
             counts.failed_binds += 1
         if entry.node is not None:
             counts.released += 1
             counts.of(app.queue).released += 1
         if not book.ring.is_open:
             return
-        said = reason or ""
-        self._say(_FREED.get(said, What.CANCELLED), decision, entry, at_us)
-        ask, amounts = decision.ask or "", entry.event.resources
+        is_over = reason is _COMPLETED or reason is _REMOVED
+        what = _CANCELLED if is_over or reason is None else _FREED.get(reason, _CANCELLED)
+        self._say(what, decision, entry, at_us)
+        name, ask, amounts = decision.app or "", decision.ask or "", entry.event.resources.amounts
         book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
-        victim = _VICTIMS.get(said)
+        victim = None if is_over or reason is None else _VICTIMS.get(reason)
         if victim is not None:
-            name = decision.app or ""
             book.ring.add(_TOLD, at_us, ask, name, amounts, victim.format(node=node))
 
     def _say(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:
         if self._book.ring.is_open:
             app, ask, amounts = decision.app or "", decision.ask or "", entry.event.resources
-            said = "" if decision.reason is None else str(decision.reason)
-            self._book.ring.add(what, at_us, app, ask, amounts, said)
+            # The reason is a text; to make it a plain one would take as long as all the rest.
+            self._book.ring.add(what, at_us, app, ask, amounts.amounts, decision.reason or "")
 
     def _entered(self, decision: Decision, at_us: int) -> None:
         """Take up the new state of an application."""

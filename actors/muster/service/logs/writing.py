@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _MOST: Final = 10_000
 """How many lines may wait for their writer; further ones are lost, and counted."""
 
+_GATHER_S: Final = 0.01
+"""How long the writer waits for further lines, so that not each of many wakes a thread."""
+
 _END_S: Final = 1.0
 """How long the end waits for lines that are not written, in seconds."""
 
@@ -44,6 +47,7 @@ class LogWriter(logging.Handler):
         self._changed = threading.Condition()
         self._lost = 0
         self._is_ending = False
+        self._end = threading.Event()
         self._thread = threading.Thread(target=self._write_all, name="muster-log", daemon=True)
 
     def __enter__(self) -> Self:
@@ -62,6 +66,7 @@ class LogWriter(logging.Handler):
         logging.getLogger().removeHandler(self)
         with self._changed:
             self._is_ending = True
+            self._end.set()
             self._changed.notify()
         self._thread.join(_END_S)
 
@@ -72,13 +77,16 @@ class LogWriter(logging.Handler):
                 self._lost += 1
                 return
             self._waiting.append(record)
-            self._changed.notify()
+            if len(self._waiting) == 1:
+                self._changed.notify()
 
     def _write_all(self) -> None:
         while True:
             with self._changed:
                 while not self._waiting and not self._is_ending:
                     self._changed.wait()
+            self._end.wait(_GATHER_S)
+            with self._changed:
                 some, lost = [*self._waiting], self._lost
                 self._waiting.clear()
                 self._lost = 0

@@ -28,7 +28,7 @@ def event(one: RingEvent, origin_us: int) -> Made:
     if other:
         made["referenceID"] = other
     if message:
-        made["message"] = message
+        made["message"] = str(message)
     made["timestampNano"] = (origin_us + at_us) * 1_000
     made["eventChangeType"] = what.change
     made["eventChangeDetail"] = what.detail

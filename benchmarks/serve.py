@@ -1,0 +1,379 @@
+"""What ``muster serve`` bears: a real process on one core, its clients on another.
+
+All times are of the clock on the wall. Other programs on the machine make them longer, never
+shorter; so what is repeated counts with the best of its rounds, each of which is short.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, islice
+from pathlib import Path
+from statistics import median, quantiles
+from threading import Event, Thread
+from typing import Final, final
+
+from benchmarks.figures import Better, Figure, cells, with_unit
+from benchmarks.served import (
+    EVENTS,
+    PATIENCE_S,
+    Connection,
+    Served,
+    asked,
+    at_a_rate,
+    at_once,
+    header,
+    posted,
+    read_all,
+)
+
+Events = Iterator[dict[str, object]]
+
+ROUNDS: Final = 5
+APPS: Final = 100
+SINGLES: Final = 2_000
+"""How many single requests a round has, at 1,000 a second."""
+
+CONNECTIONS: Final = 50
+STREAMS: Final = 100
+STREAMED: Final = 20_000
+"""How many asks are let in while the streams are read."""
+
+PIECE: Final = 500
+"""How many asks a request has meanwhile."""
+
+LISTED: Final = 100_000
+LISTED_AT_MOST: Final = 1_000
+TIMES: Final = 20
+"""How often a list is asked for."""
+
+
+def measure(scale: float) -> list[Figure]:
+    """Measure everything once."""
+    figures: list[Figure] = []
+    wanted = sys.argv[2:] if __name__ == "__main__" else []
+    for case in (_bulk, _singles, _streams, _lists, _health, _yunikorn):
+        if wanted and case.__name__ not in wanted:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            with Served(place, place / "log") as served:
+                figures += case(served, scale)
+    return figures
+
+
+def cluster(nodes: int = 100, apps: int = APPS) -> Events:
+    """Yield a cluster on which all asks of these measurements fit, and applications."""
+    for at in range(nodes):
+        yield {
+            "op": "add_node",
+            "node": f"node-{at:05}",
+            "capacity": {"vcore": 10_000, "memory": "100Ti"},
+        }
+    for at in range(apps):
+        yield {"op": "add_app", "app": f"app-{at}", "queue": f"root.parent-{at % 5}.leaf-{at % 10}"}
+
+
+def asks(numbers: range, vcore: int = 1) -> Events:
+    """Yield asks, in turns for all applications."""
+    for at in numbers:
+        yield {
+            "op": "add_ask",
+            "app": f"app-{at % APPS}",
+            "ask": f"ask-{at}",
+            "resources": {"vcore": vcore, "memory": f"{1 + at % 3}Gi"},
+            "priority": at % 4,
+        }
+
+
+def too_large(numbers: range) -> Events:
+    """Yield asks that fit on no node."""
+    return asks(numbers, vcore=20_000)
+
+
+def releases(numbers: range) -> Events:
+    """Yield the ends of these asks."""
+    for at in numbers:
+        yield {"op": "release", "app": f"app-{at % APPS}", "ask": f"ask-{at}"}
+
+
+# Events in bulk
+
+
+def _bulk(served: Served, scale: float) -> list[Figure]:
+    """Let asks in that are bound and released, and asks that wait, on two connections."""
+    size = max(10, int(EVENTS * scale))
+    served.post(cluster())
+    rates: dict[str, list[float]] = {"bound and released": [], "that wait": []}
+    used_s: dict[str, list[float]] = {what: [] for what in rates}
+    firsts = count(0, size)
+    with served.connect() as one, served.connect() as two:
+
+        def took_s(make: Callable[[range], Events], parts: Sequence[range]) -> float:
+            return at_once([one, two], [posted(list(make(part))) for part in parts])
+
+        for _ in range(ROUNDS):
+            parts = [range(at, at + size) for at in islice(firsts, 2)]
+            before = served.processor_s()
+            bound_s = took_s(asks, parts) + took_s(releases, parts)
+            rates["bound and released"].append(4 * size / bound_s)
+            used_s["bound and released"].append((served.processor_s() - before) / size / 4)
+        for _ in range(ROUNDS):
+            parts = [range(at, at + size) for at in islice(firsts, 2)]
+            before = served.processor_s()
+            rates["that wait"].append(2 * size / took_s(too_large, parts))
+            used_s["that wait"].append((served.processor_s() - before) / size / 2)
+    return [
+        Figure(
+            "serve",
+            f"events in bulk: asks {what}",
+            max(found),
+            "a second",
+            20_000,
+            Better.HIGHER,
+            note=f"{_each(used_s[what])}; slowest round {min(found):,.0f} a second",
+        )
+        for what, found in rates.items()
+    ]
+
+
+def _each(used_s: Sequence[float]) -> str:
+    """Say how long the service has used the processor for each, in the best round."""
+    return f"{with_unit(min(used_s) * 1e6, 'µs')} of the processor each"
+
+
+# Single requests
+
+
+def _singles(served: Served, scale: float) -> list[Figure]:
+    """Let single asks in, and their ends: at a fixed rate, and as fast as it goes."""
+    size = max(20, int(SINGLES * scale))
+    served.post(cluster())
+    late: list[list[float]] = []
+    rates: list[float] = []
+    used_s: list[float] = []
+    numbers = count()
+    connections = [served.connect() for _ in range(CONNECTIONS)]
+    for _ in range(ROUNDS):
+        late.append(at_a_rate(connections, _single(numbers, size), 1_000))
+        before = served.processor_s()
+        rates.append(size / at_once(connections, _single(numbers, size)))
+        used_s.append((served.processor_s() - before) / size)
+    for one in connections:
+        one.socket.close()
+    best = min(late, key=_p99)
+    half, most = (with_unit(part * 1e3, "ms") for part in (median(best), max(best)))
+    note = f"half {half}, longest {most}"
+    return [
+        Figure(
+            "serve", "1,000 single requests a second: 99 %", _p99(best) * 1e3, "ms", 50, note=note
+        ),
+        Figure(
+            "serve",
+            "single requests, as many as it bears",
+            max(rates),
+            "a second",
+            better=Better.HIGHER,
+            note=_each(used_s),
+        ),
+    ]
+
+
+def _single(numbers: Iterator[int], size: int) -> list[bytes]:
+    """Return requests with an event each: asks, and at some distance their ends."""
+    at = [next(numbers) for _ in range(size // 2)]
+    distance = min(100, size // 4)
+    adds = [posted(list(asks(range(one, one + 1)))) for one in at]
+    ends = [posted(list(releases(range(one, one + 1)))) for one in at]
+    together = adds[:distance]
+    for add, end in zip(adds[distance:], ends, strict=False):
+        together += (add, end)
+    return together + ends[-distance:]
+
+
+def _p99(latencies: Sequence[float]) -> float:
+    return quantiles(latencies, n=100)[98]
+
+
+# Streams
+
+
+@final
+class Reader:
+    """Reads a stream, and looks at the number of each decision.
+
+    Args:
+        port: The port of the service.
+
+    Attributes:
+        socket: Its socket.
+        last: The number of the last decision that came.
+        wrong: How many came whose number was not the one after.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self.socket.sendall(asked("/api/v1/decisions?after=0", "Accept: text/event-stream"))
+        self.last = 0
+        self.wrong = 0
+        self._rest = b""
+
+    def take(self, piece: bytes) -> None:
+        """Take what has come."""
+        together = self._rest + piece
+        end = together.rfind(b"\n\n") + 1
+        self._rest = together[end:]
+        for found in _EVENT.finditer(together, 0, end):
+            self.wrong += int(found[1]) != self.last + 1
+            self.last = int(found[1])
+
+
+_EVENT: Final = re.compile(rb"id: ([0-9]+)\nevent: decision\n")
+
+
+def _streams(served: Served, scale: float) -> list[Figure]:
+    """Let asks in while many read the decisions; look at each number on each stream."""
+    total = max(PIECE, int(STREAMED * scale))
+    pieces = [range(at, min(total, at + PIECE)) for at in range(0, total, PIECE)]
+    requests = [posted(list(asks(piece))) for piece in pieces]
+    readers = [Reader(served.port) for _ in range(STREAMS)]
+    served.post(cluster())
+    last: list[int] = []
+    began = time.perf_counter()
+
+    def send() -> None:
+        with served.connect() as connection:
+            for request in requests:
+                connection.ask(request)
+            last.append(int(header(connection.head, b"muster-last-seq")))
+
+    def is_over() -> bool:
+        return bool(last) and min(reader.last for reader in readers) >= last[0]
+
+    sender = Thread(target=send)
+    sender.start()
+    read_all([one.socket for one in readers], lambda at, piece: readers[at].take(piece), is_over)
+    sender.join()
+    took_s = time.perf_counter() - began
+    for reader in readers:
+        reader.socket.close()
+    wrong = sum(reader.wrong for reader in readers)
+    delivered = sum(reader.last for reader in readers)
+    rate = f"{delivered:,} delivered, {delivered / took_s:,.0f} a second"
+    return [
+        Figure("serve", f"{STREAMS} streams: decisions that miss", wrong, "", 0, note=rate),
+        Figure(
+            "serve",
+            f"{STREAMS} streams: decisions",
+            last[0] / took_s,
+            "a second",
+            better=Better.HIGHER,
+        ),
+    ]
+
+
+# Lists
+
+
+def _lists(served: Served, scale: float) -> list[Figure]:
+    """Ask for a hundred of many asks: the first ones, those of a queue, those in the middle."""
+    total = max(1_000, int(LISTED * scale))
+    served.post(cluster())
+    served.post(too_large(range(total)))
+    with served.connect() as connection:
+        behind = ""
+        for _ in range(total // 2 // LISTED_AT_MOST):
+            path = f"/api/v1/asks?limit={LISTED_AT_MOST}&fields=ask{behind}"
+            behind = "&after=" + json.loads(connection.ask(asked(path)))["next"]
+        paths = {
+            "the first": "",
+            "in the middle": behind,
+            "of a queue": "&queue=root.parent-1.leaf-1",
+            "of a queue and a state": "&queue=root.parent-1&state=pending",
+            "of an application": "&app=app-77",
+            "with a reason": "&reason=NeverFits",
+            "of a state that has none": "&state=bound",
+        }
+        return [
+            _timed(connection, f"/api/v1/asks?limit=100{given}", f"100 of 100,000 asks, {what}", 20)
+            for what, given in paths.items()
+        ]
+
+
+def _timed(connection: Connection, path: str, what: str, target_ms: float | None) -> Figure:
+    """Ask again and again; return how long an answer takes."""
+    request = asked(path)
+    connection.ask(request)
+    times: list[float] = []
+    for _ in range(TIMES):
+        start = time.perf_counter()
+        connection.ask(request)
+        times.append((time.perf_counter() - start) * 1e3)
+    note = f"half {with_unit(median(times), 'ms')}, longest {with_unit(max(times), 'ms')}"
+    return Figure("serve", what, min(times), "ms", target_ms, note=note)
+
+
+# Health
+
+
+def _health(served: Served, scale: float) -> list[Figure]:
+    """Ask for the health again and again while one batch of many asks is decided."""
+    size = max(10, int(1_000 * scale))
+    served.post(cluster(1_000))
+    times: list[float] = []
+    over = Event()
+
+    def ask() -> None:
+        with served.connect() as connection:
+            while not over.is_set():
+                start = time.perf_counter()
+                connection.ask(asked("/healthz"))
+                times.append((time.perf_counter() - start) * 1e3)
+                time.sleep(0.002)
+
+    asker = Thread(target=ask)
+    asker.start()
+    start = time.perf_counter()
+    served.post({**one, "count": size} for one in asks(range(100)))
+    took_s = time.perf_counter() - start
+    over.set()
+    asker.join()
+    return [
+        Figure(
+            "serve",
+            "/healthz while a batch of 100,000 asks is decided: longest",
+            max(times),
+            "ms",
+            100,
+            note=f"{len(times)} answers in {took_s:.1f} s, half {with_unit(median(times), 'ms')}",
+        )
+    ]
+
+
+# YuniKorn's end points
+
+
+def _yunikorn(served: Served, scale: float) -> list[Figure]:
+    """Ask for all queues and all nodes, as YuniKorn's page does."""
+    queues, nodes = max(10, int(1_000 * scale)), max(10, int(10_000 * scale))
+    served.post(cluster(nodes, 0))
+    served.post(
+        {"op": "add_app", "app": f"app-{at}", "queue": f"root.parent-{at % 10}.leaf-{at}"}
+        for at in range(queues)
+    )
+    with served.connect() as connection:
+        return [
+            _timed(connection, f"/ws/v1/partition/default/{what}", said, None)
+            for what, said in (("queues", "1,000 queues"), ("nodes", "10,000 nodes"))
+        ]
+
+
+if __name__ == "__main__":
+    for one in measure(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0):
+        print(*cells(one), sep=" | ")
