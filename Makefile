@@ -114,6 +114,11 @@ crash: $(VENV)/.test ## Kill schedulers with a store at any moment, and check wh
 	@$(PY) -m tests.crash --jobs $(JOBS) --seed $(SEED) \
 		$(if $(filter file,$(origin MINUTES)),--kills 10000,--minutes $(MINUTES))
 
+# make clash MINUTES=60 SEED=7
+.PHONY: clash
+clash: $(VENV)/.test ## Let clients clash with a server that is killed, for MINUTES, and compare with the store
+	@$(PY) -m tests.clash --minutes $(MINUTES) --seed $(SEED)
+
 # make attack, for 100,000 requests; make attack MINUTES=60 SEED=7
 REQUESTS ?= 100000
 

@@ -301,8 +301,11 @@ MUTANTS: Final = (
         "a batch is announced before it is on disk",
         "muster._runtime.announcing.announcer:Announcer._announce",
         """            if decided:
+                began = perf_counter()
                 with self._blame.taken():
                     await self._write(decided)
+                if self._meter is not None:
+                    self._meter.commit.note(perf_counter() - began)
                 self._pace.start()
             for announcement in announcements:
                 await self._announce_one(announcement)

@@ -6,8 +6,9 @@ import os
 import ssl
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 from urllib.parse import quote
 
 import httpx
@@ -108,7 +109,7 @@ class Server:
         found = _json(response)
         if not isinstance(found, dict):
             raise ServerError(self._no_muster(), response.status_code)
-        return found
+        return cast("dict[str, Any]", found)
 
     def submit(
         self, events: bytes, *, key: str | None = None, dry_run: bool = False
@@ -133,7 +134,7 @@ class Server:
         found = _json(response)
         if not isinstance(found, list):
             raise ServerError(self._no_muster(), response.status_code)
-        return found
+        return cast("list[dict[str, Any]]", found)
 
     def response(
         self,
@@ -204,11 +205,12 @@ class Server:
         """
         if response.is_success:
             return
-        problem = _json(response)
-        if not isinstance(problem, dict) or "detail" not in problem:
+        found = _json(response)
+        problem = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        if "detail" not in problem:
             raise ServerError(self._no_muster(), response.status_code)
         told = str(problem["detail"])
-        if response.status_code == httpx.codes.UNAUTHORIZED:
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             told += ": put a token into MUSTER_TOKEN, or name a file with --token-file"
         raise ServerError(told, response.status_code, problem)
 
@@ -237,8 +239,9 @@ def _written(parameters: Mapping[str, object]) -> dict[str, str]:
         if isinstance(value, bool):
             written[name] = "true" if value else "false"
         elif value is not None and value != ():
-            listed = value if isinstance(value, (tuple, list)) else [value]
-            written[name] = ",".join(map(str, listed))
+            written[name] = (
+                ",".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
+            )
     return written
 
 

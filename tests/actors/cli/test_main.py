@@ -83,7 +83,7 @@ def test_completion() -> None:
         check=True,
     )  # fmt: skip
 
-    commands = ("check", "compare", "convert", "cancel")
+    commands = ("check", "compare", "convert", "cancel", "config")
     assert done.stdout.splitlines() == [f"plain,{command}" for command in commands]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -83,6 +84,31 @@ def test_a_renewal_needs_a_node_with_a_lease(served: Served) -> None:
     assert unknown.status_code == 404
     assert unknown.json()["detail"] == "node: 'lastin' is unknown; did you mean lasting?"
     assert without.status_code == 409
+
+
+def test_a_renewal_while_the_node_is_added_never_says_that_it_has_no_lease(
+    served: Served,
+) -> None:
+    # INPUT-17
+    def come(node: str) -> None:
+        nodes = [
+            {"op": "add_node", "node": f"{node}-{n}", "capacity": {"vcore": 1}, "lease": "30s"}
+            for n in range(300)
+        ]
+        with Served.client_of(served.urls[0]) as client:
+            client.post("/api/v1/events", json=nodes)
+
+    for number in range(5):
+        coming = threading.Thread(target=come, args=(f"n{number}",))
+        coming.start()
+        told = 404
+        began = time.monotonic()
+        while told == 404:
+            assert time.monotonic() - began < PATIENCE_S, "the node has never come"
+            told = renew(served, f"n{number}-0").status_code
+        coming.join(PATIENCE_S)
+
+        assert told == 200
 
 
 def test_what_is_added_again_has_only_its_own_lease(served: Served) -> None:

@@ -15,6 +15,8 @@ from muster.cli._clients.output import (
     Item,
     amounts,
     amounts_text,
+    list_of,
+    map_of,
     name,
     number,
     print_fields,
@@ -66,18 +68,19 @@ def ask_path(written: str) -> str:
 
 
 def _fields_of(item: Item, titles: Mapping[str, str]) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for field, value in item.items():
-        title = titles.get(field, field.replace("_", " "))
-        if isinstance(value, Mapping):
-            whole = all(isinstance(one, int) for one in value.values())
-            text = amounts_text(value) if whole else _words(value)
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            text = "\n".join(_words(one) for one in value)
-        else:
-            text = shown(value)
-        pairs.append((title, text))
-    return pairs
+    return [
+        (titles.get(field, field.replace("_", " ")), _text(value)) for field, value in item.items()
+    ]
+
+
+def _text(value: object) -> str:
+    found, listed = map_of(value), list_of(value)
+    if found is not None:
+        whole = all(isinstance(one, int) for one in found.values())
+        return amounts_text(found) if whole else _words(found)
+    if listed and map_of(listed[0]) is not None:
+        return "\n".join(_words(one) for one in listed)
+    return shown(value)
 
 
 def _words(value: Mapping[str, object]) -> str:
@@ -87,9 +90,10 @@ def _words(value: Mapping[str, object]) -> str:
 
 
 def _flat(value: object) -> str:
-    if isinstance(value, Mapping):
-        return f"({amounts_text(value)})" if value else ""
-    return shown(value)
+    found = map_of(value)
+    if found is None:
+        return shown(value)
+    return f"({amounts_text(found)})" if found else ""
 
 
 def _describe(item: Item) -> None:
@@ -102,16 +106,12 @@ def _ask_name(item: Item) -> str:
 
 def _counts(item: Item) -> str:
     """Return how many asks there are in each place."""
-    found = item.get("asks")
-    if not isinstance(found, Mapping):
-        return ""
+    found = map_of(item.get("asks")) or {}
     return ", ".join(f"{count:,} {place}" for place, count in found.items() if count)
 
 
 def _counts_of_members(item: Item) -> str:
-    found = item.get("members")
-    if not isinstance(found, Mapping):
-        return ""
+    found = map_of(item.get("members")) or {}
     return ", ".join(f"{_length(who):,} {place}" for place, who in found.items() if who)
 
 
@@ -120,13 +120,13 @@ def _length(found: object) -> int:
 
 
 def _defined(item: Item, field: str) -> str:
-    found = item.get("definition")
-    return shown(found.get(field)) if isinstance(found, Mapping) else ""
+    found = map_of(item.get("definition")) or {}
+    return shown(found.get(field))
 
 
 def _command(item: Item) -> str:
-    found = item.get("command")
-    return shlex.join(found) if isinstance(found, list) else shown(found)
+    found = list_of(item.get("command"))
+    return shown(item.get("command")) if found is None else shlex.join(found)
 
 
 def _instant(at: object) -> str:

@@ -13,6 +13,7 @@ import attrs
 import click
 from typing_extensions import override
 
+from muster.cli._clients.output import list_of, map_of
 from muster.cli._extras import needing
 from muster.cli._options import DIFFERENT, UNUSABLE, complain
 
@@ -131,15 +132,15 @@ def ending() -> Generator[None]:
         yield
     except ServerError as error:
         complain(str(error))
-        problems = error.problem.get("problems")
-        for one in problems if isinstance(problems, list) else []:
+        for one in list_of(error.problem.get("problems")) or ():
             complain(_problem(one))
         context.exit(DIFFERENT if error.is_refusal else UNUSABLE)
 
 
 def _problem(one: object) -> str:
-    if not isinstance(one, dict):
+    found = map_of(one)
+    if found is None:
         return str(one)
-    line = one.get("line")
-    parts = (None if line is None else f"line {line}", one.get("path"), one.get("message"))
+    line = found.get("line")
+    parts = (None if line is None else f"line {line}", found.get("path"), found.get("message"))
     return ": ".join(str(part) for part in parts if part)

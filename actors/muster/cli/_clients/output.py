@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 import click
@@ -29,6 +29,20 @@ class Form(StrEnum):
     YAML = "yaml"
 
 
+def map_of(value: object) -> Mapping[str, Any] | None:
+    """Return a value if it is a map, or None."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+
+
+def list_of(value: object) -> Sequence[Any] | None:
+    """Return a value if it is a list, or None."""
+    return cast("Sequence[Any]", value) if isinstance(value, list) else None
+
+
+def _as_form(_context: click.Context, _parameter: click.Parameter, value: str) -> Form:
+    return Form(value)
+
+
 def form_option(function: Function) -> Function:
     """Add ``-o`` to a command, as the argument ``form``."""
     return click.option(
@@ -36,7 +50,7 @@ def form_option(function: Function) -> Function:
         "--output",
         "form",
         type=click.Choice([form.value for form in Form]),
-        callback=lambda _context, _parameter, value: Form(value),
+        callback=_as_form,
         default=Form.TABLE.value,
         show_default=True,
         help="A table, one with more columns, or the whole answer as JSON or YAML.",
@@ -78,6 +92,9 @@ def amounts(title: str, field: str, *, wide: bool = False) -> Field:
 
 def shown(value: object) -> str:
     """Return the text of a value in a cell."""
+    listed = list_of(value)
+    if listed is not None:
+        return ", ".join(map(shown, listed))
     match value:
         case None:
             return ""
@@ -87,8 +104,6 @@ def shown(value: object) -> str:
             return f"{value:,}"
         case float():
             return f"{value:,.6g}"
-        case list() | tuple():
-            return ", ".join(map(shown, value))
         case _:
             return printable(str(value))
 

@@ -23,26 +23,35 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 async def _renew(asked: Asked) -> Response:
     name = asked.value("name", str)
-    lease_us = asked.service.intake.leases.renew(name)
-    if lease_us is None:
-        raise await _no_lease(asked, name)
+    lease_us = asked.service.intake.leases.renew(name) or await _look_again(asked, name)
     until = _EPOCH + timedelta(microseconds=WallClock.now_us() + lease_us)
     written = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return json_response({"node": name, "lease": lease_us / 1e6, "until": written})
 
 
-async def _no_lease(asked: Asked, name: str) -> Problem:
-    """Return why a lease cannot be renewed."""
+# INPUT-17
+async def _look_again(asked: Asked, name: str) -> int:
+    """Renew a lease between two batches, when everybody has heard of the nodes that there are.
 
-    def read(machine: CoordinatorMachine) -> Steps[Problem]:
+    Raises:
+        Problem: If it cannot be renewed, with the reason.
+    """
+
+    def read(machine: CoordinatorMachine) -> Steps[int | Problem]:
         yield
         nodes = machine.view.nodes.nodes
-        if name in nodes:
-            told = f"node: {name!r} has no lease: it was added without one, and stays"
-            return Problem(409, told)
-        return not_found("node", name, did_you_mean(name, nodes))
+        if name not in nodes:
+            return not_found("node", name, did_you_mean(name, nodes))
+        # The node may have come in the meantime.
+        lease_us = asked.service.intake.leases.renew(name)
+        if lease_us is not None:
+            return lease_us
+        return Problem(409, f"node: {name!r} has no lease: it was added without one, and stays")
 
-    return await asked.service.look(read)
+    found = await asked.service.look(read)
+    if isinstance(found, Problem):
+        raise found
+    return found
 
 
 # INPUT-9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 from hypercorn.trio.task_group import TaskGroup
@@ -62,5 +62,6 @@ class Tasks(TaskGroup):
             finally:
                 await send(None)
 
-        self.spawn(answer)
+        untyped: Any = self  # Hypercorn says no type of `spawn`.
+        untyped.spawn(answer)
         return give

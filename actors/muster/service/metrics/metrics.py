@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 from muster._runtime.meter import Meter, Timings
+from muster.service.metrics.census import ReasonCensus
 from muster.service.metrics.counting import Counting
 from muster.service.metrics.exposition import Exposition
 from muster.service.metrics.figures import Figures, Looks, read_figures
 from muster.service.metrics.lag import measure_lag
-from muster.service.metrics.reasons import ReasonCensus
 from muster.service.metrics.table import Reading
 from muster.service.problems import Problem
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from muster._runtime.meter import Meter, Timings
     from muster.service.limits.counting import Usage
     from muster.service.limits.requests import Requests
+    from muster.service.metrics.census import ReasonCounts
     from muster.service.metrics.counting import Counting
     from muster.service.metrics.figures import Figures, QueueFigures
-    from muster.service.metrics.reasons import ReasonCounts
     from muster.service.streaming.broadcast import Broadcast
 
 MetricKind: TypeAlias = Literal["gauge", "counter", "histogram"]
