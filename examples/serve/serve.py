@@ -28,11 +28,11 @@ TOLD: Final = """
 Muster runs at {url}, and two queues of it have a few jobs. In another terminal:
 
 {export}    {cli} get asks                          # all jobs: which run, which wait
-    {cli} why array/summary                 # why one waits
+    {cli} why waiting/large                 # why one waits
     {cli} logs --follow array/part-5        # what one writes
     {cli} logs flaky/download --attempt 1   # why it failed the first time
     {cli} get queues
-    {cli} decisions --follow                # everything that is decided
+    {cli} decisions                         # everything that was decided; --follow: goes on
 
     curl {url}/api/v1/apps
     curl {url}/metrics

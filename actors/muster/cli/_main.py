@@ -100,7 +100,7 @@ fish it is zsh_source and fish_source.
 )
 @click.version_option(__version__, prog_name="muster", message="%(prog)s %(version)s")
 def muster() -> None:
-    """Run recorded or scripted events through the scheduler, in virtual time."""
+    """Schedule asks on nodes: try configurations on feeds, run a service, and ask it."""
 
 
 # COMMAND-8

@@ -46,7 +46,7 @@ class ServerError(Exception):
     @property
     def is_refusal(self) -> bool:
         """Whether the server understood and refused, or does not know what was named."""
-        return self.status in {404, 409, 412, 422}
+        return self.status in {403, 404, 409, 412, 422}
 
 
 @final

@@ -69,8 +69,8 @@ def test_a_new_configuration_is_in_force(tmp_path: Path, config: Path) -> None:
 def test_a_wrong_configuration_changes_nothing(tmp_path: Path, config: Path) -> None:
     with Served(tmp_path) as served:
         config.write_text(WRONG, encoding="utf-8")
-        again(served, "error configuration: refused, and as before: .*prod")
-        served.line("error configuration: refused, and as before: .*colour")
+        again(served, "error configuration: refused; the one before stays in force: .*prod")
+        served.line("error configuration: refused; the one before stays in force: .*colour")
         found = problems(served)["configuration"]
         assert len(found) == 2
         assert any("colour" in one for one in found)
@@ -90,7 +90,7 @@ def test_a_configuration_that_cannot_replace_the_other(tmp_path: Path, config: P
         config.write_text(
             CONFIG.replace("{name: dev}", "{name: dev, queues: [{name: x}]}"), "utf-8"
         )
-        again(served, "error configuration: refused, and as before: ")
+        again(served, "error configuration: refused; the one before stays in force: ")
         (found,) = problems(served)["configuration"]
         assert "dev" in found
         assert adds_to(served, "root.dev", "b")
@@ -160,7 +160,7 @@ def test_another_role(tmp_path: Path, tokens: Path) -> None:
 def test_wrong_tokens_change_nothing(tmp_path: Path, tokens: Path) -> None:
     with Served(tmp_path, "--tokens", str(tokens)) as served:
         tokens.write_text("nonsense", encoding="utf-8")
-        again(served, "error tokens: refused, and as before: .*tokens:1: has 1 words")
+        again(served, "error tokens: refused; the one before stays in force: .*tokens:1: has 1 words")
         assert status_of(served.client, "old-secret") == 200
         assert list(problems(served)) == ["tokens"]
 
@@ -207,6 +207,6 @@ def test_a_new_certificate(secure: Served, authority: Authority) -> None:
     again(secure, "certificate: read again: new connections get it")
     assert shown(secure.urls[0], authority.root) != before
     (authority.folder / "key.pem").write_text("nonsense", encoding="utf-8")
-    again(secure, "error certificate: refused, and as before: TLS: ")
+    again(secure, "error certificate: refused; the one before stays in force: TLS: ")
     assert secure.client.get("/healthz").json()["problems"].keys() == {"certificate"}
     authority.issue()

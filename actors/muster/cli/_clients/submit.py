@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, final
@@ -141,7 +141,7 @@ def command(
         raise
     _tell(feed, tally, output)
     if tally.refused:
-        if sending.has_stopped:
+        if sending.has_more:
             _say_how_to_resume(feed, tally, word)
         context.exit(DIFFERENT)
 
@@ -186,6 +186,7 @@ class Sending:
 
     Attributes:
         has_stopped: Whether it ended at a refusal.
+        has_more: Whether events of the feed were not sent then.
     """
 
     def __init__(
@@ -206,6 +207,7 @@ class Sending:
         self._output = output
         self._bar: Progress | None = None
         self.has_stopped = False
+        self.has_more = False
 
     def shown(self, feed: str) -> AbstractContextManager[object]:
         """Return a context in which a bar shows how far it is, if standard error is a terminal."""
@@ -224,7 +226,7 @@ class Sending:
         self._bar.add_task("sent", total=total)
         return self._bar
 
-    def run(self, lines: Iterable[Line], batch: int) -> None:
+    def run(self, lines: Iterator[Line], batch: int) -> None:
         """Send events, so many in one request.
 
         Raises:
@@ -239,6 +241,7 @@ class Sending:
                 self._send(waiting)
                 waiting, size = [], 0
                 if self.has_stopped:
+                    self.has_more = next(lines, None) is not None
                     return
         if waiting:
             self._send(waiting)

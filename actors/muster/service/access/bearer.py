@@ -54,7 +54,7 @@ class TokenAccess:
             raise _unauthorized("the header must be: Authorization: Bearer TOKEN", wrong=True)
         who = self._tokens.holder(found[1].encode())
         if who is None:
-            raise _unauthorized("this token is unknown, or does not hold any more", wrong=True)
+            raise _unauthorized("this token is unknown, or no longer valid", wrong=True)
         return who
 
     # ACCESS-4

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import attrs
 import trio
@@ -15,6 +15,7 @@ from muster._errors import ClosedSchedulerError
 from muster.config_files import read_configuration
 from muster.service.access.bearer import TokenAccess
 from muster.service.access.tokens import read_tokens
+from muster.service.input.differing import difference_of
 from muster_core.errors import ConfigError, MusterError
 from muster_core.events import Configure
 
@@ -107,7 +108,9 @@ class Reloader:
             problems = _problems(error)
             self.service.health.note_problems(what, problems)
             for problem in problems:
-                _LOG.error("%s: refused, and as before: %s", what, problem, extra=_CHANGE)
+                _LOG.error(
+                    "%s: refused; the one before stays in force: %s", what, problem, extra=_CHANGE
+                )
             return
         self.service.health.note_problems(what, ())
         _LOG.info("%s: read again: %s", what, told, extra=_CHANGE)
@@ -121,10 +124,11 @@ class Reloader:
             return read_configuration(path, partition=options.partition)
 
         configuration = await trio.to_thread.run_sync(read)
-        if configuration == await self.service.look(_configuration):
+        before = await self.service.look(_configuration)
+        if configuration == before:
             return "nothing has changed"
         await self.service.client.enter(Configure(configuration))
-        return "in force"
+        return f"in force; it changed {_changed(before, configuration)}"
 
     async def _read_tokens(self) -> str:
         access, path = self.access, self.service.options.tokens
@@ -144,10 +148,24 @@ class Reloader:
 
 _CHANGE: Final = {"fields": {"what": "change"}}
 
+_MOST_NAMES: Final = 10
+
 
 def _configuration(machine: CoordinatorMachine) -> Steps[Configuration]:
     yield
     return machine.configuration
+
+
+def _changed(before: Configuration, after: Configuration) -> str:
+    """Return which queues differ between two configurations, for the log.
+
+    The one before may not come from the file: somebody may have applied it by a command.
+    """
+    difference: dict[str, Any] = difference_of(before, after)
+    names: list[str] = ["the partition"] if difference["partition"] else []
+    names += [one["queue"] for one in difference["queues"]]
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f", and {more} more" if more > 0 else "")
 
 
 def _problems(error: MusterError | OSError) -> list[str]:

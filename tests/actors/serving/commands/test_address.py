@@ -26,7 +26,7 @@ def test_a_token_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv("MUSTER_TOKEN", secret.read_text().strip())
         assert run(*ask).exit_code == 0
         denied = run("cancel", "nobody", "--server", served.urls[0])
-        assert denied.exit_code == 2
+        assert denied.exit_code == 1
         assert "needs the role submitter" in denied.stderr
 
 
