@@ -195,6 +195,19 @@ def test_sums_that_no_feed_can_say_are_not_expected(tmp_path: Path) -> None:
     assert last["queues"]["root.q"] == {"priority": 0, "allocated": {}, "state": "active"}
 
 
+async def test_the_state_is_that_after_the_last_timer(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    keeper.run(S, [AddNode("n", ONE), AddApp("a", "root.q"), AddAsk("a", "one", ONE)])
+    keeper.pass_until(301 * S)
+
+    items, _ = exported(keeper.close(), expects=True)
+
+    check = Check()
+    await check.run(items)
+    assert not check.differences
+    assert items[-1].at_us == 301 * S
+
+
 async def test_what_happens_otherwise_is_found(tmp_path: Path) -> None:
     items, _ = exported(small(tmp_path / "state").close(), expects=True)
     other = [
