@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import count, product
 from pathlib import Path
 from statistics import median, quantiles
 from threading import Event, Thread
@@ -29,6 +29,7 @@ from benchmarks.served import (
     header,
     posted,
     read_all,
+    side_by_side,
 )
 
 Events = Iterator[dict[str, object]]
@@ -116,21 +117,13 @@ def _bulk(served: Served, scale: float) -> list[Figure]:
     used_s: dict[str, list[float]] = {what: [] for what in rates}
     firsts = count(0, size)
     with served.connect() as one, served.connect() as two:
-
-        def took_s(make: Callable[[range], Events], parts: Sequence[range]) -> float:
-            return at_once([one, two], [posted(list(make(part))) for part in parts])
-
-        for _ in range(ROUNDS):
-            parts = [range(at, at + size) for at in islice(firsts, 2)]
+        for _, what in product(range(ROUNDS), rates):
+            requests = [_in_bulk(what, firsts, size) for _ in range(2)]
             before = served.processor_s()
-            bound_s = took_s(asks, parts) + took_s(releases, parts)
-            rates["bound and released"].append(4 * size / bound_s)
-            used_s["bound and released"].append((served.processor_s() - before) / size / 4)
-        for _ in range(ROUNDS):
-            parts = [range(at, at + size) for at in islice(firsts, 2)]
-            before = served.processor_s()
-            rates["that wait"].append(2 * size / took_s(too_large, parts))
-            used_s["that wait"].append((served.processor_s() - before) / size / 2)
+            took_s = side_by_side([one, two], requests)
+            events = sum(map(len, requests)) * size
+            rates[what].append(events / took_s)
+            used_s[what].append((served.processor_s() - before) / events)
     return [
         Figure(
             "serve",
@@ -143,6 +136,17 @@ def _bulk(served: Served, scale: float) -> list[Figure]:
         )
         for what, found in rates.items()
     ]
+
+
+def _in_bulk(what: str, firsts: Iterator[int], size: int) -> list[bytes]:
+    """Return four requests."""
+    requests: list[bytes] = []
+    for _ in range(2):
+        one, other = (range(at, at + size) for at in (next(firsts), next(firsts)))
+        waiting = what == "that wait"
+        events = (too_large(one), too_large(other)) if waiting else (asks(one), releases(one))
+        requests += [posted(list(part)) for part in events]
+    return requests
 
 
 def _each(used_s: Sequence[float]) -> str:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import Final, Self, final
 
@@ -223,6 +224,24 @@ def at_once(connections: Sequence[Connection], requests: Sequence[bytes]) -> flo
     began = time.perf_counter()
     at_a_rate(connections, requests, 1e9)
     return time.perf_counter() - began
+
+
+def side_by_side(connections: Sequence[Connection], requests: Sequence[Sequence[bytes]]) -> float:
+    """Send on each connection its own requests, one after the other; return the seconds."""
+    refused: list[bytes] = []
+
+    def ask(connection: Connection, own: Sequence[bytes]) -> None:
+        refused.extend(body for body in map(connection.ask, own) if b'"ok":false' in body)
+
+    senders = [Thread(target=ask, args=pair) for pair in zip(connections, requests, strict=True)]
+    began = time.perf_counter()
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    took_s = time.perf_counter() - began
+    assert not refused, refused[0][:1_000]
+    return took_s
 
 
 def read_all(
