@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from muster.feeds import Raw
 from muster.feeds._written.amounts import Written, amounts, without
 from muster.replay._record import Record
 from muster_core.decisions import Announced, Kind
-from muster_core.resources import Resources
+from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.snapshots import AskPlace, Snapshot
 
 # Looking up a member of an enum takes ten times as long.
@@ -70,8 +70,8 @@ def state(snapshot: Snapshot) -> Written:
     written["queues"] = {
         path: {
             "priority": queue.priority,
-            "allocated": amounts(Resources(dict(queue.allocated))),
-            "pending": amounts(Resources(dict(queue.pending))),
+            **_summed("allocated", queue.allocated),
+            **_summed("pending", queue.pending),
             "state": "draining" if queue.draining else "active",
         }
         for path, queue in snapshot.queues.items()
@@ -90,3 +90,10 @@ def state(snapshot: Snapshot) -> Written:
         for gang in snapshot.gangs.values()
     }
     return written | without({"apps": apps, "gangs": gangs})
+
+
+def _summed(field: str, sums: Mapping[str, int]) -> Written:
+    """Return a field with sums; nothing if one is larger than any quantity of a feed."""
+    if max(sums.values(), default=0) > MAX_QUANTITY:
+        return {}
+    return {field: amounts(Resources(dict(sums)))}

@@ -116,12 +116,14 @@ class _Writing:
         """Yield the events."""
         if self._feed.facts is not None:
             yield from self._begin(preamble_of(self._feed.facts))
+        last_us = self._at_us
         for batch, following in pairwise(chain(self._feed.batches(), [None])):
             assert batch is not None, "a batch after the last one"
             at_once = following is not None and following.at_us == batch.at_us
             yield from self._batch(batch, must_close=at_once)
+            last_us = batch.at_us  # A timer may have done something that no event says.
         if self._scheduler is not None and self._scheduler.machine.batches:
-            yield self._at({"op": "expect", **state(self._scheduler.snapshot())}, self._at_us)
+            yield self._at({"op": "expect", **state(self._scheduler.snapshot())}, last_us)
 
     def _begin(self, preamble: Preamble) -> Iterator[Written]:
         """Yield the events that lead to the state with which the feed begins."""

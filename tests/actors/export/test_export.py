@@ -20,6 +20,7 @@ from muster.replay._plainly import let_in_plainly
 from muster_core.coordinator.plain import PlainScheduler
 from muster_core.decisions import Announced, Decision
 from muster_core.events import AddApp, AddAsk, AddNode, Release, Work
+from muster_core.resources import MAX_QUANTITY, Resources
 from muster_core.snapshots import Snapshot
 from tests.actors.kept import ONE, Keeper, S, batches, decisions_in, small
 from tests.naive.eviction_strategies import evictions
@@ -182,6 +183,29 @@ def test_what_happened(tmp_path: Path) -> None:
     assert expected[3]["bound"] == ["a/two"]
     assert expected[3]["apps"] == {"a": {"state": "Running", "priority": None}}
     assert len(expected) == 4
+
+
+def test_sums_that_no_feed_can_say_are_not_expected(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    most = Resources({"vcore": MAX_QUANTITY})
+    keeper.run(S, [AddNode("n", ONE), AddApp("a", "root.q"), AddAsk("a", "one", most, count=2)])
+
+    *_, last = as_maps(keeper.close(), expects=True)
+
+    assert last["queues"]["root.q"] == {"priority": 0, "allocated": {}, "state": "active"}
+
+
+async def test_the_state_is_that_after_the_last_timer(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state")
+    keeper.run(S, [AddNode("n", ONE), AddApp("a", "root.q"), AddAsk("a", "one", ONE)])
+    keeper.pass_until(301 * S)
+
+    items, _ = exported(keeper.close(), expects=True)
+
+    check = Check()
+    await check.run(items)
+    assert not check.differences
+    assert items[-1].at_us == 301 * S
 
 
 async def test_what_happens_otherwise_is_found(tmp_path: Path) -> None:

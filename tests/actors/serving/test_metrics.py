@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 
 from docs.rules import PROJECT
 from muster.service.metrics.table import METRICS
-from tests.actors.serving.served import CONFIG, Served
+from tests.actors.serving.served import CONFIG, Served, until
 
 _NUMBERS = count()
 _OPEN = "application/openmetrics-text; version=1.0.0"
@@ -190,6 +191,20 @@ def test_the_page_about_metrics_has_each_of_them() -> None:
 
 
 # STREAM-11
+
+
+def test_the_reasons_are_those_of_now(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        text_of(served)  # Counted without an ask.
+        submit(
+            served,
+            {"op": "add_app", "app": "a", "queue": "root.prod"},
+            {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}, "count": 3},
+        )
+        began = time.monotonic()
+        until(lambda: values(served)["muster_asks_not_running", ("NeverFits",)] == 3)
+
+        assert time.monotonic() - began < 5  # Not only after the rest between two counts.
 
 
 def test_many_queues_have_a_bound(tmp_path: Path) -> None:

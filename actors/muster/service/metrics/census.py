@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
 EVERY_S: Final = 10.0
-"""How long it waits at least before it counts anew, in seconds."""
+"""How long it rests at most before it counts anew, in seconds."""
+
+_SHARE: Final = 100
+"""How much longer than a count it rests at least, unless that is longer than ``EVERY_S``."""
 
 WANTED_S: Final = 300.0
 """How long it goes on after somebody wanted to know, in seconds."""
@@ -50,6 +53,11 @@ class ReasonCounts:
     took_s: float
     counts: Mapping[Code, int]
 
+    @property
+    def began(self) -> float:
+        """When the count began."""
+        return self.at - self.took_s
+
 
 @final
 class ReasonCensus:
@@ -67,12 +75,24 @@ class ReasonCensus:
         self._wanted_at = -WANTED_S
         self._wanted = trio.Event()
         self._wanted.set()  # The first time nobody has to ask.
+        self._missed = trio.Event()
+        self._counted = trio.Event()
         self.latest: ReasonCounts | None = None
 
-    def want(self) -> None:
-        """Say that somebody wants to know."""
-        self._wanted_at = trio.current_time()
+    # STREAM-11
+    async def want(self, fresh_s: float, patience_s: float) -> None:
+        """Say that somebody wants to know, and wait for a new count if the latest is old.
+
+        Args:
+            fresh_s: How old it may be, in seconds.
+            patience_s: How long to wait at most, in seconds.
+        """
+        now = self._wanted_at = trio.current_time()
         self._wanted.set()
+        with trio.move_on_after(patience_s):
+            while self.latest is None or self.latest.began < now - fresh_s:
+                self._missed.set()
+                await self._counted.wait()
 
     async def run(self) -> None:
         """Count until the scheduler is closed."""
@@ -83,9 +103,17 @@ class ReasonCensus:
                     await self.count()
                 if trio.current_time() > self._wanted_at + WANTED_S:
                     self._wanted = trio.Event()
-                await trio.sleep(EVERY_S)
+                await self._rest()
         except ClosedSchedulerError:
             pass
+
+    async def _rest(self) -> None:
+        """Rest until it is time to count anew; somebody who misses a count cuts it short."""
+        self._missed = trio.Event()
+        took_s = EVERY_S if self.latest is None else self.latest.took_s
+        with trio.move_on_after(EVERY_S):
+            await trio.sleep(_SHARE * took_s)
+            await self._missed.wait()
 
     async def count(self) -> None:
         """Count once.
@@ -103,6 +131,8 @@ class ReasonCensus:
             await trio.sleep(min(_REST * took_s, 1.0))
         now = trio.current_time()
         self.latest = ReasonCounts(now, now - began, counting.counts)
+        self._counted.set()
+        self._counted = trio.Event()
 
 
 def _keys(machine: CoordinatorMachine) -> Steps[list[int]]:

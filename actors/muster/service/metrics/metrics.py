@@ -30,6 +30,9 @@ FRESH_S: Final = 1.0
 PATIENCE_S: Final = 2.0
 """How long a scrape waits for new ones before it shows the last ones, in seconds."""
 
+MOMENT_S: Final = 0.25
+"""How long it waits besides for a new count of reasons, in seconds."""
+
 
 @final
 class Metrics:
@@ -91,7 +94,7 @@ class Metrics:
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
         """
-        self._census.want()
+        await self._census.want(FRESH_S, MOMENT_S)
         with trio.move_on_after(PATIENCE_S), suppress(Problem):
             async with self._reading:  # Scrapes at the same time share the figures.
                 if self._figures is None or trio.current_time() > self._figures.at + FRESH_S:

@@ -238,9 +238,12 @@ async def users(asked: Asked) -> Response:
     written = asked.names.get("u")
     if written is None:
         return await _told(asked, users_of)
-    user = names.user_of(written)
-    found = await asked.look(users_of)
-    return await _one(asked, found, "userName", user, "User not found")
+    user = names.twice(written)
+    for one in await asked.look(users_of):
+        if one["userName"] == user:
+            return await answer_json(asked.request, one)
+    names.check_user(user)
+    raise Wrong(404, "User not found")
 
 
 async def groups(asked: Asked) -> Response:
@@ -248,16 +251,12 @@ async def groups(asked: Asked) -> Response:
     written = asked.names.get("g")
     if written is None:
         return await _told(asked, groups_of)
-    group = names.group_of(written)
-    found = await asked.look(groups_of)
-    return await _one(asked, found, "groupName", group, "Group not found")
-
-
-async def _one(asked: Asked, found: list[Made], field: str, name: str, missing: str) -> Response:
-    for one in found:
-        if one[field] == name:
+    group = names.twice(written)
+    for one in await asked.look(groups_of):
+        if one["groupName"] == group:
             return await answer_json(asked.request, one)
-    raise Wrong(404, missing)
+    names.check_group(group)
+    raise Wrong(404, "Group not found")
 
 
 async def health(asked: Asked) -> Response:

@@ -74,25 +74,23 @@ def queue_of(seen: Seen, written: str) -> QueueEntry:
     return entry
 
 
-def user_of(written: str) -> str:
-    """Return the name of a user.
+# REST-2
+def check_user(name: str) -> None:
+    """Check the name of a user whom nobody knows.
 
     Raises:
         Wrong: 400 if no user can have it.
     """
-    name = twice(written)
     if USER_NAME.fullmatch(name) is None:
         raise Wrong(400, "Invalid user name")
-    return name
 
 
-def group_of(written: str) -> str:
-    """Return the name of a group; ``*`` is the one of all others.
+# REST-2
+def check_group(name: str) -> None:
+    """Check the name of a group that nobody knows; ``*`` is the one of all others.
 
     Raises:
         Wrong: 400 if no group can have it.
     """
-    name = twice(written)
     if name != EVERY_NAME and GROUP_NAME.fullmatch(name) is None:
         raise Wrong(400, "Invalid group name")
-    return name

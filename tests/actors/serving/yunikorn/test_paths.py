@@ -111,6 +111,17 @@ def test_what_can_never_be_is_400(served: Served, path: str) -> None:
     assert message
 
 
+@pytest.mark.parametrize("name", ["1+of%252Fus", "1%20of%2Fus"])
+def test_a_user_who_is_there_has_any_name(served: Served, name: str) -> None:
+    event = {"op": "add_app", "app": "z", "queue": "root.plain", "user": "1 of/us"}
+    served.client.post("/api/v1/events", json=[event])
+
+    answer = served.client.get(f"{_P}/usage/user/{name}")
+
+    served.client.post("/api/v1/events", json=[{"op": "remove_app", "app": "z"}])
+    assert answer.json()["userName"] == "1 of/us"
+
+
 def test_users_and_groups_that_can_never_be_are_told_so(served: Served) -> None:
     assert _wrong(served.client.get(f"{_P}/usage/user/1"))[1] == "Invalid user name"
     assert _wrong(served.client.get(f"{_P}/usage/group/1"))[1] == "Invalid group name"

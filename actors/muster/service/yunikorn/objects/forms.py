@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
+from muster_core.resources import MAX_QUANTITY
+
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -65,8 +67,17 @@ class Seen:
 
 # REST-4
 def shown(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts with ``vcore`` and ``memory``, even if there is none of them."""
-    return {**dict.fromkeys(_ALWAYS, 0), **amounts}
+    """Return amounts with ``vcore`` and ``memory``, even if there is none of them.
+
+    A sum that is above 2^63-1 is told as that: YuniKorn's clients refuse anything larger.
+    """
+    return dict.fromkeys(_ALWAYS, 0) | bounded(amounts)
+
+
+# REST-4
+def bounded(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts, none of them above 2^63-1."""
+    return {name: min(amount, MAX_QUANTITY) for name, amount in amounts.items()}
 
 
 # REST-4

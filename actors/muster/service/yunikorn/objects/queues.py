@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from muster.service.yunikorn.objects.forms import (
     Made,
     Seen,
+    bounded,
     go_duration,
     percentages,
     priority,
@@ -97,7 +98,7 @@ def queue(seen: Seen, entry: QueueEntry, accepted: Mapping[str, list[str]]) -> M
         "properties": dict(config.own_properties),
         "allocatedResource": shown(used),
         "pendingResource": shown(pending),
-        "headroom": _headroom(seen, entry),
+        "headroom": bounded(_headroom(seen, entry)),
         "runningApps": 0 if view is None else view.running,
         "currentPriority": priority(None if view is None else view.priority),
         "sortingPolicy": settings.sort_policy.value if is_leaf else "fair",
@@ -121,7 +122,7 @@ def _limits(seen: Seen, config: QueueConfig, used: Mapping[str, int]) -> Made:
     made: Made = {}
     most = _most(seen, config)
     if most:
-        made["maxResource"] = most
+        made["maxResource"] = bounded(most)
         made["absUsedCapacity"] = percentages(used, most)
     if config.guaranteed:
         made["guaranteedResource"] = dict(config.guaranteed)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from muster.service.yunikorn.objects.forms import Made, Seen
+from muster.service.yunikorn.objects.forms import Made, Seen, bounded
 from muster_core.config.names import ROOT
-from muster_core.resources import Resources
 from muster_core.structures.steps import in_pieces
 from muster_core.structures.totals import add_to
 
@@ -75,7 +74,9 @@ def _usage(who: str, apps: Iterable[ViewApp], limits: _Limits) -> Made:
                 one = made[path] = _begun(path, limits.get((who, path)))
                 if depth:
                     made[_SEPARATOR.join(names[:depth])]["children"].append(one)
-            add_to(one["resourceUsage"], Resources(app.allocated))
+            usage = one["resourceUsage"]
+            add_to(usage, {name: amount for name, amount in app.allocated.items() if amount})
+            usage.update(bounded(usage))
             if app.running:
                 one["runningApplications"].append(app.identity.name)
     return made[ROOT]
