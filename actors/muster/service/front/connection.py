@@ -113,6 +113,11 @@ class _Protocol(H11Protocol):
         data = b"".join([self.connection.send(event) or b"" for event in events])
         await self.send(RawData(data))
 
+    @property
+    def is_answering(self) -> bool:
+        """Return whether an answer has begun, and its task still sends it."""
+        return self.stream is not None and self.connection.our_state is h11.SEND_BODY
+
     async def refuse(self, status: int) -> None:
         """Answer a request that has not arrived as a whole."""
         connection = self.connection
@@ -285,7 +290,7 @@ class Connection:
             case Updated():
                 self._is_idle = False
                 self._reading.deadline = math.inf
-            case Closed() if self._protocol.connection.our_state is h11.SEND_BODY:
+            case Closed() if self._protocol.is_answering:
                 # What comes is no HTTP any more, and an answer has begun: it is sent to its end.
                 self._is_deaf = True
             case Closed():
