@@ -222,7 +222,7 @@ class Numbers:
     def __init__(self) -> None:
         self.last = 0
         self.wrong = 0
-        self._rest = b""
+        self._rest: bytes = b""
 
     def take(self, piece: bytes) -> None:
         """Take what has come."""

@@ -160,7 +160,9 @@ def test_another_role(tmp_path: Path, tokens: Path) -> None:
 def test_wrong_tokens_change_nothing(tmp_path: Path, tokens: Path) -> None:
     with Served(tmp_path, "--tokens", str(tokens)) as served:
         tokens.write_text("nonsense", encoding="utf-8")
-        again(served, "error tokens: refused; the one before stays in force: .*tokens:1: has 1 words")
+        again(
+            served, "error tokens: refused; the one before stays in force: .*tokens:1: has 1 words"
+        )
         assert status_of(served.client, "old-secret") == 200
         assert list(problems(served)) == ["tokens"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from muster.service.yunikorn.objects.applications import allocation
@@ -57,15 +58,20 @@ def allocated(one: Node) -> dict[str, int]:
 
 
 def _allocations(seen: Seen, one: Node) -> list[Made]:
-    made: list[Made] = []
+    """Return what stands on a node, in the order in which it came there.
+
+    The node itself has no order that survives a restart.
+    """
+    found: list[tuple[int, Made]] = []
     for key, name in one.held:
         app = seen.view.apps[key]
         waiting = app.waiting.get(name)
         held = app.bound.get(name) if waiting is None else waiting
         if held is not None:
             waits = waiting is not None
-            made.append(allocation(seen, app, held[0].ask, one.name, waits=waits))
-    return made
+            ask = held[0]
+            found.append((ask.number, allocation(seen, app, ask.ask, one.name, waits=waits)))
+    return [made for _, made in sorted(found, key=itemgetter(0))]
 
 
 # REST-14
