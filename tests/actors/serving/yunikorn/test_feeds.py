@@ -101,9 +101,7 @@ def _check_partition(dump: Made, snapshot: Snapshot, feed: str) -> None:
     for node in snapshot.nodes.values():
         whole.update(node.capacity)
     capacity = partition["capacity"]["capacity"]
-    assert {kind: amount for kind, amount in capacity.items() if amount} == {
-        kind: min(amount, LARGEST) for kind, amount in (+whole).items()
-    }
+    assert {kind: amount for kind, amount in capacity.items() if amount} == _told(whole)
 
 
 # REST-13
@@ -130,8 +128,8 @@ def _check_queue(queue: Made, snapshot: Snapshot, feed: str) -> None:
     lowest = -(2**31)
     assert queue["currentPriority"] == (lowest if known.priority is None else known.priority)
     assert queue["status"] == ("Draining" if known.draining else "Active")
-    assert _bare(queue["allocatedResource"]) == known.allocated
-    assert _bare(queue["pendingResource"]) == known.pending
+    assert _bare(queue["allocatedResource"]) == _told(known.allocated)
+    assert _bare(queue["pendingResource"]) == _told(known.pending)
     running = [
         name
         for name, app in snapshot.apps.items()
@@ -232,6 +230,11 @@ def _check_events(heard: HeardScheduler, feed: str) -> None:
 def _bound(heard: HeardScheduler) -> set[tuple[str | None, str | None]]:
     found = (one.decision for one in heard.plain.announced if one.decision.kind is Kind.BOUND)
     return {(one.app, one.ask) for one in found}
+
+
+def _told(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Give amounts as clients are told of them."""
+    return {kind: min(amount, LARGEST) for kind, amount in amounts.items() if amount}
 
 
 def _bare(amounts: Mapping[str, Any]) -> dict[str, int]:
