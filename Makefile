@@ -35,11 +35,11 @@ serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few
 	@$(PY) examples/serve/serve.py --state build/serve
 
 # The tests of the service start real servers, and take minutes by themselves.
-SERVICE := tests/actors/serving
+SERVICE := tests/actors/serving tests/clash tests/attack
 
 .PHONY: test
 test: $(VENV)/.test ## Run the tests but for those of the service, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal --ignore=$(SERVICE)
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE))
 
 .PHONY: test-service
 test-service: $(VENV)/.test ## Run the tests of the service, with real servers
