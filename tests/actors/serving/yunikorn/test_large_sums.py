@@ -15,16 +15,12 @@ _EVENTS: list[dict[str, Any]] = [
 ]
 
 
-def _largest(value: object) -> int:
-    match value:
-        case dict():
-            return max(map(_largest, value.values()), default=0)
-        case list():
-            return max(map(_largest, value), default=0)
-        case int():
-            return value
-        case _:
-            return 0
+def _largest(value: Any) -> int:  # noqa: ANN401 - a value of JSON
+    if isinstance(value, (dict, list)):
+        several: Any = value
+        inner = several.values() if hasattr(several, "values") else several
+        return max(map(_largest, inner), default=0)
+    return value if isinstance(value, int) else 0
 
 
 # REST-4
