@@ -101,7 +101,7 @@ def test_a_stream_ends(tmp_path: Path) -> None:
         assert served.stop() == 0
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30  # A stream would go on for ever otherwise.
 
 
 def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
         served.client.get("/healthz")
         began = time.monotonic()
         assert served.stop() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30  # The body would be waited for otherwise.
         assert raw.rest() == b""
     assert any("are cut off" in line for line in served.lines)
 
