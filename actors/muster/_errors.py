@@ -18,6 +18,7 @@ The class of an error tells the caller what to do.
     ├── GangRemovedError        the gang is not defined: define it
     ├── LaggedError             decisions came faster than they were read: open a new observer
     ├── WorkFailedError         a binder of the program raises it: the work was started and failed
+    ├── NotStartedError         a binder raises it: the work was not started, through no fault of it
     └── StoreError              the state directory cannot be used: mend what the message names
 """
 
@@ -154,3 +155,14 @@ class WorkFailedError(MusterError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
+
+
+class NotStartedError(MusterError):
+    """Raised by a binder: the work was not started, and the ask has nothing to do with why.
+
+    The allocation is released as ``bind_failed`` and the ask is pending again, as after any other
+    exception, but this does not count for ``bind_attempts``. A binder raises it when the engine
+    behind it is away, for example, or when another member of the gang could not be started.
+
+    In a group it counts only if no other error is in the group.
+    """

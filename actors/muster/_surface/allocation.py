@@ -32,6 +32,12 @@ class Allocation(ABC):
         gang: The full name of the gang of the ask, or None.
         number: The place of the bind in the order of all binds. No two allocations of a scheduler
             have the same one, also after a restart with a store.
+        peers: How many members of its gang were bound in the same step, this one included: those
+            that are to start together. 1 for an ask without a gang, and for a member that came
+            after its gang was satisfied. Where the bind is older than this program, or than its
+            first use of the ask, it is the number of members that are bound now.
+        step: The lowest ``number`` among these members, by which they know each other; 0 if the
+            bind is older, as above, and the ask has a gang.
         work: What the ask said is to run for it (``command``, ``env``, ``workdir``), or None.
     """
 
@@ -45,6 +51,8 @@ class Allocation(ABC):
         resources: Resources,
         gang: str | None,
         number: int,
+        peers: int,
+        step: int,
         work: Work | None,
     ) -> None:
         self.app: Final = app
@@ -54,6 +62,8 @@ class Allocation(ABC):
         self.resources: Final = resources
         self.gang: Final = gang
         self.number: Final = number
+        self.peers: Final = peers
+        self.step: Final = step
         self.work: Final = work
 
     @property

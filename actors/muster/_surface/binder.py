@@ -28,7 +28,8 @@ class Binder(Protocol):
         allocation is released as failed, with the message of the error, and the ask is pending
         again if it has a retry left. When it raises another exception, the work could not be
         started: the allocation is released as ``bind_failed``, and the ask is pending again, or
-        removed if that was the last of ``bind_attempts``.
+        removed if that was the last of ``bind_attempts``. :class:`muster.NotStartedError` does not
+        count as an attempt.
 
         The task is cancelled if the allocation ends in another way (preempted, reclaimed,
         removed, its node lost, its ``run_for`` over, or the scheduler closed), or if ``started``

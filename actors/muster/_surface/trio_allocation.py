@@ -44,6 +44,8 @@ class TrioAllocation(Allocation):
             resources=tracked.resources,
             gang=tracked.gang,
             number=held.number,
+            peers=held.peers,
+            step=held.step,
             work=tracked.work,
         )
         self._client = client

@@ -34,6 +34,8 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
             resources=inner.resources,
             gang=inner.gang,
             number=inner.number,
+            peers=inner.peers,
+            step=inner.step,
             work=inner.work,
         )
 

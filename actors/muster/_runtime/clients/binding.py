@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 import attrs
 import trio
 
-from muster._errors import WorkFailedError
+from muster._errors import NotStartedError, WorkFailedError
 from muster._runtime.clients.calls import Note, StartFailed, WorkEnded, WorkStarted
 from muster._runtime.clients.tracking import CLOSED
 from muster_core.decisions import Reason
@@ -138,7 +138,7 @@ class Bindings:
             if not job.has_told and not job.is_late and job.held.ended.value is None:
                 # The binder has cancelled the nursery around it, so no note was sent.
                 error = RuntimeError("the binder has cancelled itself")
-                await self._tell(StartFailed(job.ask, job.held, error))
+                await self._tell(StartFailed(job.ask, job.held, error, counts=_counts(error)))
         except BaseExceptionGroup as group:
             first, *others = group.exceptions
             if others:
@@ -208,7 +208,7 @@ class Bindings:
             name = f"{job.ask.app}/{job.ask.name}"
             _LOG.warning("the work of %s could not be started: %r", name, error)
             _LOG.debug("the work of %s could not be started", name, exc_info=error)
-            await self._tell(StartFailed(job.ask, job.held, error))
+            await self._tell(StartFailed(job.ask, job.held, error, counts=_counts(error)))
         job.has_told = True
 
     def _finish(self, job: _Job) -> None:
@@ -231,3 +231,11 @@ def _failure_in(error: Exception) -> WorkFailedError | None:
         group = cast("ExceptionGroup[Exception]", error)
         return next((found for one in group.exceptions if (found := _failure_in(one))), None)
     return None
+
+
+def _counts(error: Exception) -> bool:
+    """Return whether an error counts as a failed attempt to start the work of an ask."""
+    if isinstance(error, ExceptionGroup):
+        group = cast("ExceptionGroup[Exception]", error)
+        return any(_counts(one) for one in group.exceptions)
+    return not isinstance(error, NotStartedError)

@@ -319,7 +319,8 @@ class StartFailed:
         ask: The ask.
         held: Its allocation.
         error: The error of the work.
-        counts: Whether the binder was called, so that this counts as an attempt.
+        counts: Whether this counts as an attempt: the binder was called, and raised something
+            other than :class:`muster.NotStartedError`.
     """
 
     ask: TrackedAsk

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster._runtime.clients.observers import is_below
+from muster._runtime.clients.peers import BoundTogether
 from muster._runtime.clients.watched import Watched
 from muster._runtime.pace import slices
 from muster_core.decisions import Announced, Decision, Kind, Reason
@@ -67,6 +68,8 @@ class Held:
     Attributes:
         number: Its position in the order in which asks were bound.
         node: The name of its node.
+        peers: How many members of its gang were bound in the same step, with this one.
+        step: The lowest number of these members; 0 if the step was not followed.
         ended: The reason why it has ended; None while it lasts.
         about_to_end: Why its work is cancelled before the end of the allocation is published, or
             None.
@@ -77,6 +80,8 @@ class Held:
 
     number: int
     node: str
+    peers: int = 1
+    step: int = 0
     ended: Watched[Reason | Closed | None] = attrs.field(factory=_not_ended)
     about_to_end: Reason | Closed | None = None
     for_good: bool = False
@@ -384,9 +389,10 @@ class Tracker:
             return bound
         touched: dict[Name, Decision | None] = {}
         satisfied: set[str | None] = set()
+        together = BoundTogether()
         for piece in slices(announced):
             yield
-            self._look_through(piece, touched, satisfied)
+            self._look_through(piece, touched, satisfied, together)
         changed = sorted(gangs)
         for gang in changed:
             for name in self._members.get(gang, ()):
@@ -397,6 +403,7 @@ class Tracker:
                 fresh = self._publish(*name, end)
                 if fresh is not None:
                     bound.append(fresh)
+        yield from self._note_peers(bound, together)
         for gang in changed:
             self._publish_gang(gang, satisfied=gang in satisfied)
         return bound
@@ -406,14 +413,17 @@ class Tracker:
         announced: Sequence[Announced],
         touched: dict[Name, Decision | None],
         satisfied: set[str | None],
+        together: BoundTogether,
     ) -> None:
-        """Collect the tracked asks and the satisfied gangs of some decisions."""
+        """Collect the tracked asks, the satisfied gangs and their steps of some decisions."""
         asks = self._asks
         for one in announced:
             decision = one.decision
             kind, app, ask = decision.kind, decision.app, decision.ask
             if kind is _GANG_SATISFIED:
                 satisfied.add(decision.gang)
+            if satisfied:
+                together.hear(decision)
             if app is None or ask is None:
                 continue
             name = (app, ask)
@@ -421,6 +431,25 @@ class Tracker:
                 # The first reason is the one that ended the allocation from before the batch.
                 end = None if decision.reason is None else decision
                 touched[name] = touched.get(name) or end
+
+    def _note_peers(
+        self, bound: Sequence[tuple[TrackedAsk, Held]], together: BoundTogether
+    ) -> Steps[None]:
+        """Note in each new allocation how many were bound in the same step."""
+        fresh: dict[Name, Held] = {}
+        for some in in_pieces(bound):
+            yield
+            for ask, held in some:
+                held.peers, held.step = 1, held.number
+                if ask.gang is not None:
+                    fresh[ask.app, ask.name] = held
+        for step in together.steps():
+            yield
+            found = [self._look(*name)[2] for name in step]
+            numbers = [one.number for one in found if one is not None]
+            for name in step:
+                if name in fresh:
+                    fresh[name].peers, fresh[name].step = len(numbers), min(numbers)
 
     def _publish_gang(self, gang: str, *, satisfied: bool) -> None:
         watched = self._gangs.get(gang)
@@ -484,7 +513,10 @@ class Tracker:
         """Return the state of an ask that was not bound before."""
         if allocation is None or place is not _BOUND:
             return AskStatus(place)
-        held = Held(allocation.number, allocation.node)
+        gang = self._machine.view.gangs.get(allocation.ask.gang or "")
+        # Nobody has followed the step in which it was bound; after a batch, that is put right.
+        peers, step = (1, allocation.number) if gang is None else (len(gang.bound), 0)
+        held = Held(allocation.number, allocation.node, peers, step)
         return AskStatus(place, held, started=not self._all_bound)
 
     def _forget(self, tracked: TrackedAsk) -> None:

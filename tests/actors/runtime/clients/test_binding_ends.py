@@ -50,6 +50,34 @@ async def test_what_never_starts_is_removed(worker: Worker, mock_clock: MockCloc
         assert [run.begun_s for run in worker.runs] == [0, 5]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        muster.NotStartedError("the engine is away"),
+        ExceptionGroup("of a nursery", [muster.NotStartedError("the engine is away")]),
+    ],
+    ids=["alone", "in a group"],
+)
+async def test_what_the_ask_is_not_to_blame_for_does_not_count(
+    worker: Worker, error: Exception
+) -> None:
+    async with service(binder=worker, bind_attempts=2) as scheduler:
+        ask = await scheduler.add_ask("a", "k", ONE)
+        for end in (error, OSError("no"), error, error):
+            await wait_all_tasks_blocked()
+            worker.last.finish(end)
+        await wait_all_tasks_blocked()
+        assert len(worker.runs) == 5
+        worker.last.finish(
+            ExceptionGroup("both", [muster.NotStartedError("away"), OSError("mine")])
+        )
+
+        # The second that counts is the last.
+        with pytest.raises(muster.BindFailedError) as caught:
+            await ask.bound()
+        assert caught.value.attempts == 2
+
+
 class Jump(trio.abc.Instrument):
     """Lets time pass when a run is watched over, and has not had its first turn."""
 
