@@ -36,14 +36,20 @@ serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few
 
 # The tests of the service start real servers, and take minutes by themselves.
 SERVICE := tests/actors/serving tests/clash tests/attack
+ENGINES := tests/engines
 
 .PHONY: test
-test: $(VENV)/.test ## Run the tests but for those of the service, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE))
+test: $(VENV)/.test ## Run the tests but for those of the service and of engines, on all cores
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE) $(ENGINES))
 
 .PHONY: test-service
 test-service: $(VENV)/.test ## Run the tests of the service, with real servers
 	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(SERVICE)
+
+# Real daemons: Ray from its package, Slurm from the packages of Debian where they can be had.
+.PHONY: test-engines
+test-engines: $(VENV)/.engines ## Run the tests of what runs work, on real clusters of Ray and Slurm
+	@$(COMPILED) $(PY) -m pytest $(ENGINES)
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
@@ -169,6 +175,11 @@ $(VENV)/.pip: $(VENV)/.runtime
 $(VENV)/.test: $(VENV)/.pip
 	@echo "Installing the tools for tests" >&2
 	@$(INSTALL) --group test
+	@touch $@
+
+$(VENV)/.engines: $(VENV)/.test
+	@echo "Installing Ray" >&2
+	@$(INSTALL) --group engines
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 
 from muster_core.decisions import Decision, Kind
 
-if TYPE_CHECKING:
-    from muster._runtime.clients.tracking import Name
+Name = tuple[str, str]
+"""The names of an application and an ask."""
 
 # Looking up a member of an enum takes ten times as long.
 _GANG_SATISFIED: Final = Kind.GANG_SATISFIED

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from muster._runtime.clients.observers import is_below
-from muster._runtime.clients.peers import BoundTogether
+from muster._runtime.clients.peers import BoundTogether, Name
 from muster._runtime.clients.watched import Watched
 from muster._runtime.pace import slices
 from muster_core.decisions import Announced, Decision, Kind, Reason
@@ -176,10 +176,6 @@ class GangStatus:
     times: int = 0
     timed_out: bool = False
     closed: bool = False
-
-
-Name = tuple[str, str]
-"""The names of an application and an ask."""
 
 
 def _asks_of(app: ViewApp, state: AskPlace | None) -> Iterator[Ask]:

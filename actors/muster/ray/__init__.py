@@ -1,0 +1,20 @@
+"""Muster's queues, gangs and preemption for a cluster of Ray: Muster decides, Ray runs.
+
+:func:`connect` starts an *agent*, a process of its own that is connected to Ray;
+:meth:`Cluster.follow` makes the nodes of Ray nodes of a scheduler; a :class:`RayBinder` runs bound
+asks there. Importing this package does not import ray: only the agent does.
+"""
+
+from __future__ import annotations
+
+from muster.ray._errors import RayLostError, WorkError
+from muster.ray._work import Call, Result
+from muster.subprocesses import Command
+
+__all__ = [
+    "Call",
+    "Command",
+    "RayLostError",
+    "Result",
+    "WorkError",
+]

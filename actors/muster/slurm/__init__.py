@@ -1,0 +1,1 @@
+"""Muster's queues, gangs and preemption for nodes of Slurm: Muster decides, Slurm runs."""
