@@ -51,7 +51,9 @@ def plain(address: str, folder: str) -> None:
         return
     print(f"stands still: {len(ended)} of {len(both)} workers have ended, and since {PATIENCE_S} s")
     for job in JOBS:
-        print(f"{len(there(folder, job))} of {SIZE} workers of {job} hold a CPU and wait for the rest")
+        print(
+            f"{len(there(folder, job))} of {SIZE} workers of {job} hold a CPU and wait for the rest"
+        )
 
 
 async def with_muster(address: str, folder: str) -> None:
