@@ -16,7 +16,8 @@ import pytest
 from muster.explain import explain
 from muster.explain._maps import explanation_map, remedy_map
 from muster.feeds import read_feed
-from tests.actors.serving.here import PATIENCE_S, Here
+from tests.actors.serving.here import Here
+from tests.actors.serving.served import PATIENCE_S
 from tests.actors.serving.truth import Truth, fill
 
 CONFIG = """
