@@ -57,24 +57,32 @@ def test_a_node_goes_when_its_lease_runs_out(served: Served, tmp_path: Path) -> 
     assert went(tmp_path / "state", "leased")
 
 
+def renewed(served: Served, node: str, lease_s: float) -> Response | None:
+    """Renew a lease for twice as long as it is; return None if that was not often enough."""
+    last = began = time.monotonic()
+    answer = None
+    while last < began + 2 * lease_s:
+        answer, now = renew(served, node), time.monotonic()
+        if now > last + lease_s / 2:
+            return None
+        last = now
+    return answer
+
+
 def test_a_renewal_keeps_it(served: Served) -> None:
     # INPUT-17
     for lease_s in LEASES_S:
         add(served, "n/1", f"{lease_s}s")
-        last = began = time.monotonic()
-        slowest_s = 0.0
-        while last < began + 2 * lease_s and slowest_s < lease_s / 2:
-            answer, before = renew(served, "n/1"), datetime.now(UTC)
-            last, slowest_s = time.monotonic(), max(slowest_s, time.monotonic() - last)
-        if slowest_s < lease_s / 2:
-            break
-        wait_until_gone(served, "n/1")  # The machine was too slow to renew it in time.
-
-    assert answer.status_code == 200, answer.text
-    found = answer.json()
-    assert 0 < (datetime.fromisoformat(found["until"]) - before).total_seconds() <= lease_s
-    assert (found["node"], found["lease"]) == ("n/1", lease_s)
-    wait_until_gone(served, "n/1")
+        answer = renewed(served, "n/1", lease_s)
+        if answer is not None:
+            assert answer.status_code == 200, answer.text
+            left = datetime.fromisoformat(answer.json()["until"]) - datetime.now(UTC)
+            assert 0 < left.total_seconds() <= lease_s
+            assert (answer.json()["node"], answer.json()["lease"]) == ("n/1", lease_s)
+            wait_until_gone(served, "n/1")
+            return
+        wait_until_gone(served, "n/1")
+    pytest.fail("this machine is too slow")
 
 
 def test_a_renewal_needs_a_node_with_a_lease(served: Served) -> None:
