@@ -9,21 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.small import SmallAgent, SmallCluster
+from tests.engines.agents import Agent
+from tests.engines.cluster import Cluster, wait_until
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[SmallCluster]:
-    cluster = SmallCluster(1, 2)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
-
-
-@pytest.fixture(scope="module")
-def agent(cluster: SmallCluster) -> Iterator[SmallAgent]:
-    agent = SmallAgent(cluster.address)
+def agent(cluster: Cluster) -> Iterator[Agent]:
+    agent = Agent(cluster)
     try:
         agent.wait_for("connected")
         yield agent
@@ -32,21 +24,28 @@ def agent(cluster: SmallCluster) -> Iterator[SmallAgent]:
 
 
 @pytest.fixture
-def node(cluster: SmallCluster) -> str:
-    return cluster.nodes[0]
+def node(agent: Agent) -> str:
+    return agent.node("a")
 
 
-def test_nodes_are_those_of_ray(cluster: SmallCluster, agent: SmallAgent) -> None:
-    said = agent.wait(lambda said: said["say"] == "nodes" and len(said["nodes"]) == 2)
+def all_of(agent: Agent, node: str) -> dict[str, float]:
+    """Give everything that a node has."""
+    said = agent.wait_for("nodes")
+    found: dict[str, float] = next(one for one in said["nodes"] if one["id"] == node)["resources"]
+    return found
 
-    mine = next(node for node in said["nodes"] if node["id"] == cluster.nodes[0])
+
+def test_nodes_are_those_of_ray(cluster: Cluster, agent: Agent) -> None:
+    said = agent.wait(lambda said: said["say"] == "nodes" and len(said["nodes"]) == 3)
+
+    assert {node["id"] for node in said["nodes"]} == set(cluster.alive())
+    mine = next(node for node in said["nodes"] if node["labels"].get("node_name") == "a")
     assert mine["resources"]["CPU"] == 2.0
-    assert mine["resources"]["slot"] == 4.0
-    assert mine["labels"]["ray.io/node-id"] == cluster.nodes[0]
+    assert mine["labels"]["ray.io/node-id"] == mine["id"]
     assert mine["draining"] is False
 
 
-def test_command_runs_with_its_environment(agent: SmallAgent, node: str, tmp_path: Path) -> None:
+def test_command_runs_with_its_environment(agent: Agent, node: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     run = agent.command(
@@ -58,7 +57,7 @@ def test_command_runs_with_its_environment(agent: SmallAgent, node: str, tmp_pat
     assert out.read_text() == f"app/ask-{run}/{run} red\n"
 
 
-def test_command_that_is_not_there_fails(agent: SmallAgent, node: str) -> None:
+def test_command_that_is_not_there_fails(agent: Agent, node: str) -> None:
     failed = agent.end_of(agent.command(node, ["no-such-program"]))
 
     assert (failed["how"], failed["error"]) == (
@@ -67,24 +66,24 @@ def test_command_that_is_not_there_fails(agent: SmallAgent, node: str) -> None:
     )
 
 
-def test_signal_is_a_negative_status(agent: SmallAgent, node: str) -> None:
+def test_signal_is_a_negative_status(agent: Agent, node: str) -> None:
     assert agent.end_of(agent.command(node, "kill -9 $$"))["status"] == -9
 
 
-def test_callable_gives_its_value(agent: SmallAgent, node: str) -> None:
+def test_callable_gives_its_value(agent: Agent, node: str) -> None:
     run = agent.call(node, lambda a, b: {"sum": a + b}, 1, kwargs={"b": 2})
 
     assert pickle.loads(agent.end_of(run)["value"]) == {"sum": 3}
     assert agent.wait_for("started", run)
 
 
-def test_named_callable_gives_its_value(agent: SmallAgent, node: str) -> None:
+def test_named_callable_gives_its_value(agent: Agent, node: str) -> None:
     run = agent.call(node, "os.path:basename", "/a/b")
 
     assert pickle.loads(agent.end_of(run)["value"]) == "b"
 
 
-def test_callable_that_raises_says_where(agent: SmallAgent, node: str) -> None:
+def test_callable_that_raises_says_where(agent: Agent, node: str) -> None:
     def divide(by: int) -> float:
         return 1 / by
 
@@ -95,7 +94,7 @@ def test_callable_that_raises_says_where(agent: SmallAgent, node: str) -> None:
     assert "in divide" in failed["text"]
 
 
-def test_soft_cancel_reaches_a_callable(agent: SmallAgent, node: str, tmp_path: Path) -> None:
+def test_soft_cancel_reaches_a_callable(agent: Agent, node: str, tmp_path: Path) -> None:
     def spin(path: str) -> None:
         try:
             while True:
@@ -117,7 +116,7 @@ def test_soft_cancel_reaches_a_callable(agent: SmallAgent, node: str, tmp_path: 
     assert (tmp_path / "how").read_text() == "interrupted"
 
 
-def test_deaf_callable_is_killed(agent: SmallAgent, node: str) -> None:
+def test_deaf_callable_is_killed(agent: Agent, node: str) -> None:
     def deaf() -> None:
         while True:
             try:
@@ -133,10 +132,21 @@ def test_deaf_callable_is_killed(agent: SmallAgent, node: str) -> None:
     assert (ended["say"], ended["gone"]) == ("cancelled", True)
 
 
-def test_exact_amounts_are_free_again(agent: SmallAgent, cluster: SmallCluster, node: str) -> None:
-    run = agent.call(
-        node, "time:sleep", 0, cpus=0.25, memory=1_000_000, resources={"slot": 1.5, "other": 0.0}
-    )
+def test_exact_amounts_are_free_again(agent: Agent, cluster: Cluster, node: str) -> None:
+    before = all_of(agent, node)
+    run = agent.call(node, "time:sleep", 0, cpus=0.25, memory=1_000_000, resources={"none": 0.0})
 
     assert agent.end_of(run)["say"] == "ended"
-    assert cluster.lacks() == {}
+    wait_until(lambda: cluster.available()[node] == before, "all is free again")
+
+
+def test_amounts_that_the_node_has_not_are_refused(agent: Agent, node: str) -> None:
+    failed = agent.end_of(agent.call(node, "time:sleep", 0, cpus=64.0))
+
+    assert failed["how"] == "not_started"
+
+
+def test_node_that_is_not_there_is_refused(agent: Agent) -> None:
+    failed = agent.end_of(agent.call("f" * 56, "time:sleep", 0))
+
+    assert failed["how"] == "not_started"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from muster.ray.connected.engine import Engine, Handle, RunMap
+from muster.ray.connected.engine import Engine, Group, Handle, RunMap
 from muster.ray.connected.gates import Gate, GateClosedError, Gates, Member
 from muster.ray.runner import CLOSED, ENDED, FAILED, PLACED, STARTED, Item
 
@@ -151,14 +151,17 @@ class Runs:
         if run.ending:
             return
         if run.message["work"].get("runtime_env"):
-            run.handle = await asyncio.to_thread(self._engine.submit, run.message, actor, group)
+            await asyncio.to_thread(self._submit, run, actor, group)
         else:
-            run.handle = self._engine.submit(run.message, actor, group)
-        if run.ending:
-            self._engine.cancel(run.handle, force=False)
+            self._submit(run, actor, group)
         async for reference in run.handle:
             if self._hear(run, await reference):
                 return
+
+    def _submit(self, run: Run, gate: Handle, group: tuple[Group, int] | None) -> None:
+        run.handle = self._engine.submit(run.message, gate, group)
+        if run.ending:  # meanwhile, if this was in a thread
+            self._engine.cancel(run.handle, force=False)
 
     def _hear(self, run: Run, item: Item) -> bool:
         """Deal with an item of a run; return whether it was the last one."""

@@ -1,105 +1,45 @@
-"""A small cluster of Ray and an agent, as the tests of the agent use them: by its messages."""
+"""An agent, as the tests of the agent use it: by its messages."""
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
 import queue
-import shutil
-import signal
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import cloudpickle
 import msgpack
 
 from muster.ray import keeper
+from tests.engines.cluster import Cluster
 
-HERE: Final = Path(__file__).parent
+cloudpickle: Any = importlib.import_module("cloudpickle")  # it has no types
+
 AGENT: Final = Path(keeper.__file__).parent / "agent.py"
 LONG_S: Final = 90.0
 """How long to wait for anything, in seconds; only a failing test waits so long."""
 
 
-class SmallCluster:
-    """A cluster, with so many nodes of so many processors."""
-
-    def __init__(self, nodes: int, cpus: int) -> None:
-        self._folder = tempfile.mkdtemp(prefix="mray-", dir="/tmp")
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "small_cluster.py"), str(nodes), str(cpus)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "RAY_TMPDIR": self._folder, "RAY_DISABLE_IMPORT_WARNING": "1"},
-            text=True,
-            start_new_session=True,
-        )
-        about = self._heard()
-        self.address: str = about["address"]
-        self.nodes: list[str] = [node["node"] for node in about["nodes"]]
-        self.raylets: dict[str, int] = {node["node"]: node["raylet"] for node in about["nodes"]}
-
-    def _heard(self) -> Any:  # noqa: ANN401
-        assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
-
-    def ask(self, *what: str) -> Any:  # noqa: ANN401
-        assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(what) + "\n")
-        self._process.stdin.flush()
-        return self._heard()
-
-    def add(self) -> str:
-        added = self.ask("add")
-        self.nodes.append(added["node"])
-        self.raylets[added["node"]] = added["raylet"]
-        return str(added["node"])
-
-    def kill(self, node: str) -> None:
-        self.ask("kill", str(self.raylets[node]))
-        self.nodes.remove(node)
-
-    def lacks(self) -> dict[str, float]:
-        """Give what is not free, if not all becomes free in time."""
-        lacks: dict[str, float] = self.ask("idle")["lacks"]
-        return lacks
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(LONG_S)
-        finally:
-            os.killpg(self._process.pid, signal.SIGKILL) if self._process.poll() is None else None
-            self._process.stdout.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class SmallAgent:
+class Agent:
     """An agent that is connected to a cluster."""
 
-    def __init__(self, address: str, *, follow: bool = True, namespace: str = "muster") -> None:
+    def __init__(self, cluster: Cluster, *, follow: bool = True, namespace: str = "muster") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-I", str(AGENT)],
+            [cluster.python, "-I", str(AGENT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
         self.said: list[dict[str, Any]] = []
-        self.at: list[float] = []
         self._new: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._next = 0
-        self.tell(do="connect", address=address, namespace=namespace)
+        self.tell(do="connect", address=cluster.address, namespace=namespace)
         if follow:
             self.tell(do="follow", every_s=0.2)
 
@@ -129,13 +69,21 @@ class SmallAgent:
                     return message
             seen = len(self.said)
             try:
-                message = self._new.get(timeout=max(0.0, until - time.monotonic()))
+                new = self._new.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 shown = [each for each in self.said if each["say"] not in ("beat", "nodes")]
                 raise AssertionError(f"it has not come; came: {shown}") from None
-            if message is None:
-                raise AssertionError("the agent has ended")
-            self.said.append(message)
+            assert new is not None, "the agent has ended"
+            self.said.append(new)
+
+    def node(self, name: str) -> str:
+        """Give the id of a node by its name, as soon as it is there."""
+
+        def of(said: dict[str, Any]) -> list[str]:
+            nodes = said["nodes"] if said["say"] == "nodes" else []
+            return [node["id"] for node in nodes if node["labels"].get("node_name") == name]
+
+        return of(self.wait(lambda said: bool(of(said))))[0]
 
     def wait_for(self, say: str, number: int | None = None) -> dict[str, Any]:
         return self.wait(
