@@ -52,7 +52,9 @@ class Service:
     async def run(self) -> None:
         """Ask for everything, and wait until it is completed."""
         plan = self.plan
-        async with muster.ray.connect(plan.address, python=plan.python, warm=1) as ray:
+        async with muster.ray.connect(
+            plan.address, python=plan.python, node_name="node_name", warm=1
+        ) as ray:
             binder = RayBinder(
                 ray, self.work, detached=plan.detached, grace_period=2.0, adopt_within=20.0
             )

@@ -112,7 +112,9 @@ async def scheduling(
             inner(held, result)
 
     with trio.fail_after(PATIENCE_S):
-        async with muster.ray.connect(cluster.address, python=cluster.python, warm=warm) as ray:
+        async with muster.ray.connect(
+            cluster.address, python=cluster.python, node_name="node_name", warm=warm
+        ) as ray:
             binder = RayBinder(ray, work, done=done, **({"grace_period": 2.0} | binding))
             async with (
                 muster.open_scheduler(config, binder=binder, **(options or {})) as scheduler,

@@ -39,7 +39,7 @@ async def test_callable_is_interrupted(cluster: Cluster, tmp_path: Path) -> None
         ask = await app.add_ask("it", {"vcore": 1})
         await ask.bound()
         await begun(rig, file)
-        await ask.remove()
+        await app.remove()
         await rig.until(lambda: lines(file) == ["begun", "interrupted"])
         await rig.at_rest()
         assert rig.results == []
@@ -59,9 +59,9 @@ async def test_callable_that_is_deaf_is_killed_after_the_grace_period(
     call = Call(sleep, (str(file),))
     async with scheduling(cluster, lambda _: call, grace_period=0.5) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
-        ask = await app.add_ask("it", {"vcore": 1})
+        await app.add_ask("it", {"vcore": 1})
         await begun(rig, file)
-        await ask.remove()
+        await app.remove()
         await rig.at_rest()
         assert rig.results == []
 
@@ -79,10 +79,10 @@ async def test_command_is_ended_with_all_that_it_has_started(
     """
     async with scheduling(cluster, lambda _: script, grace_period=0.5) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
-        ask = await app.add_ask("it", {"vcore": 1})
+        await app.add_ask("it", {"vcore": 1})
         await begun(rig, file)
         await rig.until(lambda: sum("sleep 360" in line for line in working(cluster).values()) > 2)
-        await ask.remove()
+        await app.remove()
         await rig.at_rest()
         assert rig.results == []
 
@@ -96,9 +96,9 @@ async def test_command_may_clean_up_within_the_grace_period(
     )
     async with scheduling(cluster, lambda _: script, grace_period=60.0) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
-        ask = await app.add_ask("it", {"vcore": 1})
+        await app.add_ask("it", {"vcore": 1})
         await begun(rig, file)
-        await ask.remove()
+        await app.remove()
         await rig.at_rest()
         assert lines(file) == ["begun", "clean"]
 

@@ -81,9 +81,8 @@ async def test_status_that_the_program_does_not_like_is_a_failure(cluster: Clust
     async with scheduling(cluster, lambda _: "kill -9 $$", done=done) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
         ask = await app.add_ask("it", {"vcore": 1})
-        allocation = await ask.bound()
-        assert await allocation.ended() is muster.Reason.FAILED
         with pytest.raises(muster.AskFailedError, match="it: status -9"):
+            assert await (await ask.bound()).ended() is muster.Reason.FAILED
             await ask.bound()
 
 
