@@ -55,7 +55,10 @@ class Follow(TypedDict):
 
 
 class CommandWork(TypedDict):
-    """A command: the fields of ``muster.Command``; the environment has the ``MUSTER_*`` variables."""
+    """A command: the fields of ``muster.Command``.
+
+    ``env`` has ``MUSTER_APP`` and the others; the agent adds ``MUSTER_RUN``, the name of the run.
+    """
 
     kind: Literal["command"]
     run: list[str] | str
@@ -70,7 +73,8 @@ class CallWork(TypedDict):
     """A callable.
 
     ``function`` is ``module:name``, or a pickled callable; ``arguments`` is a pickled pair of the
-    positional and the keyword arguments. The worker unpickles both.
+    positional and the keyword arguments. The worker unpickles both. ``env`` is in the environment
+    while it runs, as for a command.
     """
 
     kind: Literal["call"]
@@ -214,7 +218,7 @@ class Nodes(TypedDict):
 
 
 class Started(TypedDict):
-    """The work of a run has begun."""
+    """The work of a run has begun. ``pid`` is the process of the command, or the worker."""
 
     say: Literal["started"]
     id: int
