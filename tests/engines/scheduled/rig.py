@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -66,8 +66,12 @@ def working(cluster: Cluster) -> dict[int, str]:
     return {
         pid: command
         for pid, command in cluster.processes().items()
-        if not any(part in command for part in ("muster/ray/", "multiprocessing.resource_tracker"))
+        if not any(part in command for part in _OF_THE_CONNECTION)
     }
+
+
+_OF_THE_CONNECTION: Final = ("muster/ray/", "multiprocessing.resource_tracker", "ray::Gates")
+"""Parts of the commands of processes that live as long as the connection."""
 
 
 def is_whole(cluster: Cluster) -> bool:
