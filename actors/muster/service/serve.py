@@ -36,7 +36,7 @@ from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
 from muster.service.state import Service
 from muster.service.streaming.broadcast import Broadcast
-from muster.service.yunikorn.site import make_site, may_come_from_anywhere
+from muster.service.yunikorn.site import make_site, may_come_from_anywhere, refusal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -153,7 +153,7 @@ class _Running:
     def _door(self, app: ASGIApp, hosts: Hosts) -> Door:
         """Return the door before an application."""
         allows = may_come_from_anywhere if self.options.cors else never
-        return Door(app, hosts, self.usage, self.health, allows)
+        return Door(app, hosts, self.usage, self.health, allows, refusal)
 
     def _service_now(self) -> Service:
         assert self._service is not None, "a request that came through before the state was loaded"
