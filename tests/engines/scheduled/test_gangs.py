@@ -18,7 +18,7 @@ from tests.engines.scheduled.rig import Rig, lines, scheduling, stranger
 RESERVES: tuple[Literal["none", "group"], ...] = ("none", "group")
 
 
-async def gang(rig: Rig, name: str, size: int) -> list[muster.Ask]:
+async def gang(rig: Rig, name: str, size: int) -> tuple[muster.Ask, ...]:
     """Ask for a gang of members with one core each."""
     await rig.scheduler.add_gang(name, size)
     app = await rig.scheduler.add_app(name, "root.q")
