@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 PROGRAMS: Final = {
     "gangs": "Two jobs of four workers that need one another, on four CPUs",
     "groups": "Two jobs that need two groups of two CPUs each, on four CPUs",
-    "urgent": "An urgent task behind 32 others of a second, on four CPUs",
+    "urgent": "An urgent task behind 32 others of half a second, on four CPUs",
 }
 HALVES: Final = {"plain": "plain Ray", "muster": "with Muster"}
 SMALL: Final = 80 << 20  # of memory for Ray's objects, on each node

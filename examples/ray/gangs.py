@@ -60,7 +60,7 @@ async def with_muster(address: str, folder: str) -> None:
     def work(held: muster.Allocation) -> muster.ray.Call:
         return muster.ray.Call(train, (folder, held.app, held.ask))
 
-    async with muster.ray.connect(address) as ray:
+    async with muster.ray.connect(address, warm=2) as ray:
         binder = muster.ray.RayBinder(ray, work)
         async with (
             muster.open_scheduler(binder=binder) as scheduler,

@@ -62,7 +62,7 @@ def plain(address: str) -> None:
 
 
 async def with_muster(address: str) -> None:
-    async with muster.ray.connect(address) as ray:
+    async with muster.ray.connect(address, warm=2) as ray:
         binder = muster.ray.RayBinder(ray, lambda _: muster.ray.Call(part))
         async with (
             muster.open_scheduler(binder=binder) as scheduler,
