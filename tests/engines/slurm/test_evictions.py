@@ -76,7 +76,7 @@ async def test_what_a_command_leaves_behind_is_ended(cluster: Cluster) -> None:
 
 async def test_preempted_ask_makes_room_and_runs_again(cluster: Cluster) -> None:
     out = cluster.folder / "work" / "preempted"
-    four = {"vcore": 4, "memory": "100Mi"}
+    four: dict[str, int | float | str] = {"vcore": 4, "memory": "100Mi"}
 
     def work(held: muster.Allocation) -> Command:
         length = 0.2 if held.app == "urgent" else 1000

@@ -104,8 +104,8 @@ async def test_what_cannot_be_started_is_no_completed_work(
 async def test_amounts_that_slurm_cannot_count_are_refused(cluster: Cluster) -> None:
     async with opened(lambda _: "true") as (scheduler, _):
         app = await scheduler.add_app("a", "root.q")
-        for name, amounts in {"half": {"vcore": 0.5, "memory": 2**20}, "all": {"vcore": 1}}.items():
-            ask = await app.add_ask(name, amounts)
+        for name, amounts in (("half", {"vcore": 0.5, "memory": 2**20}), ("all", {"vcore": 1})):
+            ask = await app.add_ask(name, dict[str, int | float | str](amounts))
             with pytest.raises(muster.BindFailedError) as failed:
                 await ask.bound()
             assert ("vcore" if name == "half" else "memory") in str(failed.value.__cause__)
