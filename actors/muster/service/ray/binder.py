@@ -36,15 +36,6 @@ _FENCE_S: Final = 2.0
 _STARTING_S: Final = 90.0
 
 
-def bind_timeout_s(grace_s: float) -> float:
-    """Return how long a command may take to start, in seconds.
-
-    Args:
-        grace_s: How long the command of another ask may still hold the node, in seconds.
-    """
-    return max(_STARTING_S, PATIENCE_S) + grace_s
-
-
 @final
 class RayWork:
     """Runs the command of each bound ask on Ray; an ask without one waits for its end by events.
@@ -64,6 +55,11 @@ class RayWork:
         self._is_clear = trio.Event()
         #: The node where an ask has run last, by its name.
         self._nodes: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    @property
+    def bind_timeout_s(self) -> float:
+        """How long a command may take to start, in seconds: the node may still be held so long."""
+        return _STARTING_S + self._options.grace_s
 
     def let_in(self) -> None:
         """Let commands start: what runs on Ray belongs to asks that are bound."""
@@ -134,9 +130,18 @@ class RayWork:
         folder = self._options.output
         return None if folder is None else folder / _file_name(app, ask)
 
-    def node_of(self, app: str, ask: str) -> str | None:
-        """Return the node where the command of an ask has run last, or None if it is not known."""
-        return self._nodes.get((app, ask))
+    # RAY-4
+    def where(self, app: str, ask: str) -> str:
+        """Return in words where the output of the command of an ask is."""
+        node = self._nodes.get((app, ask))
+        on = "the node where it ran" if node is None else f"the node {node}"
+        output = self.output_of(app, ask)
+        if output is not None:
+            return f"what the command of {app}/{ask} has written is on {on}, in {output}"
+        return (
+            f"what the command of {app}/{ask} has written is on {on}, among Ray's logs of its "
+            f"workers, which Ray's dashboard shows; with --ray-output it would have a file of its own"
+        )
 
     def _note(self, allocation: Allocation) -> None:
         name = (allocation.app, allocation.ask)

@@ -47,6 +47,12 @@ class RayState:
     restarts: int
     detail: str | None
 
+    # RAY-7
+    def as_map(self) -> dict[str, object]:
+        """Return it as ``/healthz`` tells it."""
+        told: dict[str, object] = {"connected": self.connected, "restarts": self.restarts}
+        return told if self.detail is None else {**told, "detail": self.detail}
+
 
 @final
 class RayLink:
@@ -123,7 +129,9 @@ class RayLink:
         python = self._options.python
         if isinstance(error, ImportError):
             if python is None:
-                return f"{error.name or 'ray'} is missing: pip install 'muster-scheduler[serve,ray]'"
+                return (
+                    f"{error.name or 'ray'} is missing: pip install 'muster-scheduler[serve,ray]'"
+                )
             return f"--ray-python: {python} has no package ray: {error}"
         return f"Ray at {self.address} cannot be reached: {error}"
 

@@ -12,11 +12,14 @@ import trio
 from muster._errors import ClosedSchedulerError
 from muster.service.ray.binder import RayWork
 from muster.service.ray.link import PATIENCE_S, RayLink
+from muster.service.running.commands import standing_of
 from muster.store._format import NAME
 from muster_core.errors import RefusedError
 
 if TYPE_CHECKING:
     from muster.ray import Cluster
+    from muster.service.health import Health
+    from muster.service.metrics.metrics import Metrics
     from muster.service.options import ServeOptions
     from muster.service.state import Service
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -29,8 +32,15 @@ _OF_RAY: Final = "ray.io/node-id"
 
 
 @asynccontextmanager
-async def open_ray(options: ServeOptions) -> AsyncGenerator[RayWork | None, None]:
+async def open_ray(
+    options: ServeOptions, health: Health, metrics: Metrics
+) -> AsyncGenerator[RayWork | None, None]:
     """Yield what runs commands on Ray; None if the service does not.
+
+    Args:
+        options: What the service is started with.
+        health: Tells whether Ray is there.
+        metrics: Tell it, too.
 
     Raises:
         NoRayError: If this is the first start, and Ray cannot be reached.
@@ -40,7 +50,7 @@ async def open_ray(options: ServeOptions) -> AsyncGenerator[RayWork | None, None
         return
     ray, state = options.ray, options.state
     lasts = state is not None and ray.detached is not False
-    link = RayLink(ray)
+    link = health.ray = metrics.ray = RayLink(ray)
     # RAY-6
     is_first = state is None or not (state / NAME).exists()
     async with trio.open_nursery() as nursery:
@@ -80,7 +90,8 @@ async def running_ray(ray: RayWork | None, service: Service) -> AsyncGenerator[N
 async def _follow(ray: RayWork, service: Service) -> None:
     with suppress(ClosedSchedulerError):
         cluster = await _connected(ray, service)
-        await _end_orphans(cluster, await service.look(_bound))
+        standing = await service.look(standing_of)
+        await _end_orphans(cluster, standing.bound)
         ray.let_in()
         await cluster.follow(service.scheduler)
 
@@ -97,15 +108,6 @@ async def _connected(ray: RayWork, service: Service) -> Cluster:
         with suppress(RefusedError):  # somebody else has removed it
             await service.scheduler.remove_node(name)
     return await ray.link.connected()
-
-
-def _bound(machine: CoordinatorMachine) -> Steps[set[int]]:
-    """Return the numbers of all allocations of bound asks."""
-    bound: set[int] = set()
-    for app in machine.view.apps.values():
-        yield
-        bound.update(held.number for held, _ in app.bound.values())
-    return bound
 
 
 def _nodes(machine: CoordinatorMachine) -> Steps[list[str]]:
