@@ -80,6 +80,7 @@ class RayOptions:
         detached: Whether commands outlive the service; None if there is a state directory.
         output: The folder on each node for the output of commands; None to leave it to Ray.
         grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
+        patience_s: How long Ray may be away after a start, in seconds; then its nodes are removed.
     """
 
     address: str | None = None
@@ -91,6 +92,7 @@ class RayOptions:
     detached: bool | None = None
     output: Path | None = None
     grace_s: float = 10.0
+    patience_s: float = 60.0
 
 
 @final

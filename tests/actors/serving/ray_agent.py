@@ -4,6 +4,7 @@ It is run as ``ray_agent.py FOLDER …``. In the folder:
 
 * ``nodes.json``: the nodes; it may change meanwhile
 * ``away``: if it is there, Ray cannot be reached
+* ``no-ray``: if it is there, this Python has no ray
 * ``NUMBER.agent``: it notes its process there
 """
 
@@ -76,6 +77,9 @@ def cancel(message: dict[str, Any]) -> None:
 
 
 def connect(message: dict[str, Any]) -> None:
+    if (FOLDER / "no-ray").exists():
+        say(say="refused", reason="import", text="No module named 'ray'")
+        sys.exit()
     if (FOLDER / "away").exists():
         say(say="refused", reason="connect", text="nobody answers")
         sys.exit()

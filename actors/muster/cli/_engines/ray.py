@@ -106,8 +106,5 @@ def take_ray(values: MutableMapping[str, Any], grace_s: float) -> RayOptions:
         values: The values of all options.
         grace_s: How long a command may take to end, in seconds.
     """
-    names = [one.name for one in attrs.fields(RayOptions) if one.name != "grace_s"]
-    return RayOptions(
-        **{name: values.pop(f"{_PREFIX}{name}") for name in names},
-        grace_s=grace_s,
-    )
+    given = [one.name for one in attrs.fields(RayOptions) if f"{_PREFIX}{one.name}" in values]
+    return RayOptions(**{name: values.pop(f"{_PREFIX}{name}") for name in given}, grace_s=grace_s)

@@ -15,7 +15,7 @@ from muster._errors import NotStartedError, WorkFailedError
 from muster.ray import Command, RayBinder, RayLostError
 from muster.service.local.binder import hold
 from muster.service.local.jobs import result_of
-from muster.service.ray.link import PATIENCE_S, RayLink
+from muster.service.ray.link import RayLink
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
@@ -75,7 +75,7 @@ class RayWork:
         if allocation.work is None or allocation.work.command is None:
             await hold(started)
             return
-        with trio.move_on_after(PATIENCE_S):
+        with trio.move_on_after(self._options.patience_s):
             await self._is_clear.wait()
         if not self._is_clear.is_set():
             raise RayLostError(self.link.state().detail or "Ray has not answered yet")

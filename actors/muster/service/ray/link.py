@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("muster.service")
 
-PATIENCE_S: Final = 60.0
-"""How long work waits for a connection that does not stand yet, in seconds."""
-
 _LONGEST_S: Final = 30.0
 """How long it rests at most between two attempts to connect, in seconds."""
 
@@ -141,7 +138,7 @@ class RayLink:
         Raises:
             RayLostError: If there is none for too long.
         """
-        with trio.move_on_after(PATIENCE_S):
+        with trio.move_on_after(self._options.patience_s):
             await self._connected.wait()
         if self._cluster is None:
             raise RayLostError(self._failure)

@@ -11,7 +11,7 @@ import trio
 
 from muster._errors import ClosedSchedulerError
 from muster.service.ray.binder import RayWork
-from muster.service.ray.link import PATIENCE_S, RayLink
+from muster.service.ray.link import RayLink
 from muster.service.running.commands import standing_of
 from muster.store._format import NAME
 from muster_core.errors import RefusedError
@@ -99,11 +99,12 @@ async def _follow(ray: RayWork, service: Service) -> None:
 # RAY-6
 async def _connected(ray: RayWork, service: Service) -> Cluster:
     """Wait until there is a connection; nodes that are not there for long are removed."""
-    with trio.move_on_after(PATIENCE_S):
+    patience_s = service.options.ray.patience_s
+    with trio.move_on_after(patience_s):
         return await ray.link.connected()
     nodes = await service.look(_nodes)
     if nodes:
-        _LOG.warning("Ray has not come for %g s: its nodes are removed", PATIENCE_S)
+        _LOG.warning("Ray has not come for %g s: its nodes are removed", patience_s)
     for name in nodes:
         with suppress(RefusedError):  # somebody else has removed it
             await service.scheduler.remove_node(name)
