@@ -48,7 +48,7 @@ def serving(
     with Served(
         folder, "--run", "ray", *ray, *names, "--grace", "1s", *where, *arguments, config=QUEUES
     ) as served:
-        patiently(lambda: {one["name"] for one in listed(served, "nodes")} == NODES)
+        patiently(lambda: {one["node"] for one in listed(served, "nodes")} == NODES)
         yield served
 
 
@@ -151,7 +151,7 @@ def test_a_command_ends_with_its_allocation(served: Served, tmp_path: Path) -> N
 
 def test_the_nodes_are_those_of_ray(served: Served) -> None:
     # RAY-8
-    nodes = {one["name"]: one for one in listed(served, "nodes")}
+    nodes = {one["node"]: one for one in listed(served, "nodes")}
 
     assert nodes.keys() == NODES
     assert {one["capacity"]["vcore"] for one in nodes.values()} == {2000}

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from muster.ray import Cluster, Result
     from muster.service.options import RayOptions
 
+_CLOSING_GRACE_S: Final = 3.0
+"""How long commands may take to end when the service ends, in seconds: it has ten in all."""
+
 _MOST: Final = 10_000
 """Of how many asks it is known where they ran last."""
 
@@ -108,6 +111,7 @@ class RayWork:
                 done=_judge,
                 grace_period=self._options.grace_s,
                 detached=self._lasts,
+                closing_grace=_CLOSING_GRACE_S,
             )
         return self._binder
 

@@ -123,14 +123,12 @@ class RayLink:
 
     def _told(self, error: Exception) -> str:
         """Return in words why Ray cannot be reached."""
-        python = self._options.python
-        if isinstance(error, ImportError):
-            if python is None:
-                return (
-                    f"{error.name or 'ray'} is missing: pip install 'muster-scheduler[serve,ray]'"
-                )
-            return f"--ray-python: {python} has no package ray: {error}"
-        return f"Ray at {self.address} cannot be reached: {error}"
+        if isinstance(error, ImportError) and self._options.python is None:
+            return (
+                f"the package {error.name or 'ray'} is missing: "
+                f"pip install 'muster-scheduler[serve,ray]'"
+            )
+        return f"--run ray: {error}"
 
     async def cluster(self) -> Cluster:
         """Wait until there is a connection, and return it.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from muster._errors import ClosedSchedulerError
+from muster.ray import RayLostError
 from muster.service.ray.binder import RayWork
 from muster.service.ray.link import RayLink
 from muster.service.running.commands import standing_of
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from muster_core.structures.steps import Steps
 
 _LOG: Final = logging.getLogger("muster.service")
+
+_AGAIN_S: Final = 1.0
+"""How long to wait until Ray is asked again, in seconds."""
 
 _OF_RAY: Final = "ray.io/node-id"
 """The attribute of each node that comes from Ray."""
@@ -91,7 +95,7 @@ async def _follow(ray: RayWork, service: Service) -> None:
     with suppress(ClosedSchedulerError):
         cluster = await _connected(ray, service)
         standing = await service.look(standing_of)
-        await _end_orphans(cluster, standing.bound)
+        await _end_orphans(cluster, standing.bound, service.options.ray.grace_s)
         ray.let_in()
         await cluster.follow(service.scheduler)
 
@@ -119,9 +123,18 @@ def _nodes(machine: CoordinatorMachine) -> Steps[list[str]]:
 
 
 # RAY-5
-async def _end_orphans(cluster: Cluster, bound: set[int]) -> None:
+async def _end_orphans(cluster: Cluster, bound: set[int], grace_s: float) -> None:
     """End what runs on Ray for allocations that have ended while no service was there."""
-    for survivor in await cluster.survivors():
-        if survivor.number not in bound:
-            _LOG.info("%s/%s is ended on Ray: its allocation is over", survivor.app, survivor.ask)
-            await survivor.end()
+    while True:
+        try:
+            survivors = await cluster.survivors()
+            async with trio.open_nursery() as nursery:
+                for one in survivors:
+                    if one.number not in bound:
+                        _LOG.info("%s/%s is ended on Ray: its allocation is over", one.app, one.ask)
+                        nursery.start_soon(cluster.end, one, grace_s)
+        except* RayLostError as lost:
+            _LOG.warning("what is over on Ray is not ended yet: %s", lost.exceptions[0])
+        else:
+            return
+        await trio.sleep(_AGAIN_S)
