@@ -40,7 +40,7 @@ async def test_an_ask_walks_through_the_packages_in_the_order_that_is_drawn() ->
     async with muster.open_scheduler() as scheduler:
         await scheduler.add_node("node-1", {"vcore": 1})
         await scheduler.add_app("report", "batch")
-        with entered() as found, trio.fail_after(30):
+        with entered() as found, trio.fail_after(120):
             ask = await scheduler.add_ask("report", "part", {"vcore": 1})
             allocation = await ask.bound()
 

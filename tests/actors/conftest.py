@@ -23,7 +23,7 @@ def watchdog() -> Generator[None]:
         raise TimeoutError
 
     before = signal.signal(signal.SIGALRM, bark)
-    signal.alarm(30)
+    signal.alarm(120)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

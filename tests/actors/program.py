@@ -68,7 +68,7 @@ def tasks() -> int:
 
 
 @contextmanager
-def watchdog(seconds: float = 30) -> Generator[None]:
+def watchdog(seconds: float = 120) -> Generator[None]:
     """Fail, by the real clock, what hangs; tests of liveness stand inside of it."""
     with trio.fail_after(seconds):
         yield

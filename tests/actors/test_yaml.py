@@ -44,7 +44,7 @@ def test_tokens_without_the_parser_in_c() -> None:
         capture_output=True,
         encoding="utf-8",
         check=True,
-        timeout=100,
+        timeout=300,
     )
 
     *tokens, half, beyond = done.stdout.splitlines()

@@ -102,7 +102,7 @@ async def faults_of_held(world: World, files: int) -> list[str]:
         files: How many files were open when it was ready.
     """
     held, found = 0, list[str]()
-    with trio.move_on_after(10):
+    with trio.move_on_after(PATIENCE_S):
         while True:
             text = (await _answer(world, "/metrics")).body.decode()
             found = [one[0] for one in _HELD.finditer(text) if float(one[1]) > 1]

@@ -25,7 +25,7 @@ from tests.clash.world import Tally, World
 _SUBMITTERS: Final = 4
 _READERS: Final = 4
 _FOLLOWERS: Final = 10
-_REST_S: Final = 150.0
+_REST_S: Final = 600.0
 """How long the end of a round may take, in seconds."""
 
 

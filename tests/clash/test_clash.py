@@ -39,7 +39,7 @@ def test_answers_and_streams_agree_with_the_store() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=1500,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

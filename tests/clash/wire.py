@@ -12,7 +12,7 @@ import attrs
 import h11
 import trio
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 180.0
 """How long an answer may take, in seconds; it is never reached by a server that works."""
 
 _PART: Final = 65_536

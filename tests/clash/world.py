@@ -165,7 +165,10 @@ class World:
             async with Wire(self.port) as wire:
                 answer = await wire.ask(request, slowly)
         except CutError as error:
-            self.lost(life, f"{what}: {error}")
+            if slowly is None:
+                self.lost(life, f"{what}: {error}")
+            else:
+                self.tally.cut += 1  # Who reads slowly may be cut off.
             return None
         except StuckError as error:
             self.fault(f"life {life}: {what}: {error}")

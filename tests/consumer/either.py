@@ -15,6 +15,9 @@ class Remote:
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
         """Start the work, and wait until it has ended."""
+        assert_type((allocation.peers, allocation.step), tuple[int, int])
+        if await self.status_of(allocation) is not None:
+            raise muster.NotStartedError("something of this name runs already")
         started()
         async with allocation.running():
             await self.status_of(allocation)

@@ -50,7 +50,7 @@ def test_what_was_answered_survives_a_kill(seed: int) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=1500,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

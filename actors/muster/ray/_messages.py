@@ -13,11 +13,12 @@ life in the agent::
 
 For each ``Run`` the agent says exactly one of ``Ended``, ``Failed`` and ``Cancelled``, and at
 most one ``Started`` before. After ``Cancel`` it says ``Cancelled`` unless the end was said before.
+A detached run keeps its end, and its room on the node, until the program says ``Fetched``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, TypedDict
 
 BEAT_S = 1.0
 """How often the agent says that it lives, in seconds."""
@@ -45,7 +46,10 @@ class Follow(TypedDict):
 
 
 class CommandWork(TypedDict):
-    """A command: the fields of ``muster.Command``; the environment has the ``MUSTER_*`` variables."""
+    """A command: the fields of ``muster.Command``.
+
+    ``env`` has ``MUSTER_APP`` and the others; the agent adds ``MUSTER_RUN``, the name of the run.
+    """
 
     kind: Literal["command"]
     run: list[str] | str
@@ -60,7 +64,8 @@ class CallWork(TypedDict):
     """A callable.
 
     ``function`` is ``module:name``, or a pickled callable; ``arguments`` is a pickled pair of the
-    positional and the keyword arguments. The worker unpickles both.
+    positional and the keyword arguments. The worker unpickles both. ``env`` is in the environment
+    while it runs, as for a command.
     """
 
     kind: Literal["call"]
@@ -140,6 +145,17 @@ class Cancel(TypedDict):
     grace_s: float
 
 
+class Fetched(TypedDict):
+    """The program has dealt with the end of a detached run: nothing needs to keep it any more.
+
+    It follows ``Ended`` or ``Failed`` of a detached run, and is not answered. The program says it
+    when the end is recorded; until then another program would be told the same end.
+    """
+
+    do: Literal["fetched"]
+    id: int
+
+
 class Warm(TypedDict):
     """Start so many workers on a node, so that the first runs there need not wait for them."""
 
@@ -148,7 +164,7 @@ class Warm(TypedDict):
     count: int
 
 
-ToAgent = Connect | Follow | Run | Adopt | Survivors | EndSurvivor | Cancel | Warm
+ToAgent = Connect | Follow | Run | Adopt | Survivors | EndSurvivor | Cancel | Fetched | Warm
 
 
 # From the agent
@@ -193,7 +209,7 @@ class Nodes(TypedDict):
 
 
 class Started(TypedDict):
-    """The work of a run has begun."""
+    """The work of a run has begun. ``pid`` is the process of the command, or the worker."""
 
     say: Literal["started"]
     id: int
@@ -251,12 +267,15 @@ class SurvivorsAre(TypedDict):
     survivors: list[SurvivorMap]
 
 
-class Notice(TypedDict):
-    """Something that an operator should know. ``node`` is the id of a node, if it is about one."""
-
+class _Notice(TypedDict):
     say: Literal["warning"]
     text: str
-    node: NotRequired[str]
+
+
+class Notice(_Notice, total=False):
+    """Something that an operator should know. ``node`` is the id of a node, if it is about one."""
+
+    node: str
 
 
 FromAgent = (

@@ -71,12 +71,14 @@ def test_long_work_lets_go_of_the_interpreter_now_and_then() -> None:
 
     def work(seconds: float) -> None:
         start = perf_counter()
+        courtesy.before_io_wait(0)
         while perf_counter() - start < seconds:
             courtesy.before_io_wait(0)
+        courtesy.before_io_wait(0)  # Others may have had the core since the first time.
 
     work(BUSY_S * 5.5)
     assert set(pauses) == {PAUSE_S}
-    assert 1 <= len(pauses) <= 5
+    assert 1 <= len(pauses) <= 6
 
     courtesy.before_io_wait(1)
     pauses.clear()

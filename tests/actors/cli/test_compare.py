@@ -12,7 +12,7 @@ import pytest
 
 from muster.feeds import RawEvent, read_raw
 from tests.actors.cli.comparing import FEED, PARTITIONS, QUEUES, RANKED, under
-from tests.actors.cli.helpers import run, run_json, started, written
+from tests.actors.cli.helpers import LONGEST_S, run, run_json, started, written
 
 
 def told(text: str) -> str:
@@ -287,7 +287,7 @@ def test_ctrl_c_says_nothing(files: dict[str, Path], monkeypatch: pytest.MonkeyP
 def test_nobody_reads_on(files: dict[str, Path]) -> None:
     with started(*under(files)) as running:
         running.out.close()
-        assert running.process.wait(timeout=60) == 141
+        assert running.process.wait(timeout=LONGEST_S) == 141
 
 
 LARGE = "".join(

@@ -22,7 +22,7 @@ from muster.cli._replay.live import drawn, moment
 from muster.feeds import FeedItem
 from muster.replay import Tally, replay
 from muster.report import Board
-from tests.actors.cli.helpers import ASK, COMMAND, SETUP, run, written
+from tests.actors.cli.helpers import ASK, COMMAND, LONGEST_S, SETUP, run, written
 from tests.actors.replay.helpers import items
 from tests.actors.report.helpers import EVERYTHING
 
@@ -101,7 +101,7 @@ class Terminal:
         os.close(slave)
         self.shown = ""
 
-    def read_until(self, pattern: str, seconds: float = 30) -> None:
+    def read_until(self, pattern: str, seconds: float = LONGEST_S) -> None:
         """Read until something is shown, or nothing comes any more."""
         end = time.monotonic() + seconds
         while not re.search(pattern, self.shown) and time.monotonic() < end:
@@ -113,7 +113,7 @@ class Terminal:
 
     def close(self) -> int:
         """Wait until it has ended; give its exit status."""
-        status = self.process.wait(timeout=30)
+        status = self.process.wait(timeout=LONGEST_S)
         os.close(self._master)
         if self.process.stdin:
             self.process.stdin.close()

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Self, final
+from typing import Any, Self, final
 
 import httpx
 import trio
 
 from muster.service.options import RayOptions, ServeOptions
 from muster.service.serve import serve
-
-PATIENCE_S: Final = 60.0
-"""How long anything is waited for, in seconds; it is never reached on a machine that works."""
+from tests.actors.serving.served import PATIENCE_S
 
 
 @final

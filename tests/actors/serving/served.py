@@ -18,7 +18,7 @@ from typing import Final, Self, final
 
 import httpx
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 180.0
 """How long anything is waited for, in seconds; it is never reached on a machine that works."""
 
 CONFIG: Final = """

@@ -61,6 +61,7 @@ def test_it_answers_while_much_is_decided(served: Served) -> None:
     slowest_s = 0.0
     count = 0
     thread = Thread(target=submit)
+    first = time.monotonic()
     thread.start()
     while thread.is_alive() or not count:
         began = time.monotonic()
@@ -68,11 +69,12 @@ def test_it_answers_while_much_is_decided(served: Served) -> None:
         slowest_s = max(slowest_s, time.monotonic() - began)
         count += 1
     thread.join()
+    took_s = time.monotonic() - first
 
     assert all(result["ok"] for result in answers[0].json())
     assert count > 10
-    # 0.1 s on a quiet machine; others may use this one.
-    assert slowest_s < 1.0
+    # 0.1 s on a quiet machine; on a slow one the whole takes as much longer.
+    assert slowest_s < max(1.0, took_s / 3)
 
 
 async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.MockClock) -> None:

@@ -7,13 +7,17 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import pytest
 from httpx import Response
 
 from muster.store import StateReader
 from muster_core.events import RemoveNode
-from tests.actors.serving.served import PATIENCE_S, Served
+from tests.actors.serving.served import PATIENCE_S, Served, until
+
+LEASES_S: Final = (1.5, 10.0, 60.0)
+"""Leases to try: the first one is long enough, unless the machine is very slow."""
 
 
 @pytest.fixture
@@ -37,12 +41,9 @@ def is_there(served: Served, node: str) -> bool:
     return served.client.get(f"/api/v1/nodes/{node}").status_code == 200
 
 
-def wait_until_gone(served: Served, node: str) -> float:
-    """Wait until a node is gone; return how long that was, in seconds."""
-    began = time.monotonic()
-    while is_there(served, node):
-        assert time.monotonic() < began + PATIENCE_S
-    return time.monotonic() - began
+def wait_until_gone(served: Served, node: str) -> None:
+    """Wait until a node is gone."""
+    until(lambda: not is_there(served, node))
 
 
 def test_a_node_goes_when_its_lease_runs_out(served: Served, tmp_path: Path) -> None:
@@ -50,29 +51,38 @@ def test_a_node_goes_when_its_lease_runs_out(served: Served, tmp_path: Path) -> 
     add(served, "leased", "500ms")
     add(served, "lasting", None)
 
-    assert wait_until_gone(served, "leased") < 30
+    wait_until_gone(served, "leased")
     assert is_there(served, "lasting")
     served.line("node leased is removed: its lease ran out")
-    with StateReader(tmp_path / "state") as reader:
-        events = [event for batch in reader.batches() for event in batch.events]
-    assert RemoveNode("leased") in events
+    assert went(tmp_path / "state", "leased")
+
+
+def renewed(served: Served, node: str, lease_s: float) -> Response | None:
+    """Renew a lease for twice as long as it is; return None if that was not often enough."""
+    last = began = time.monotonic()
+    answer = None
+    while last < began + 2 * lease_s:
+        answer, now = renew(served, node), time.monotonic()
+        if now > last + lease_s / 2:
+            return None
+        last = now
+    return answer
 
 
 def test_a_renewal_keeps_it(served: Served) -> None:
     # INPUT-17
-    add(served, "n/1", "1500ms")
-    until = time.monotonic() + 3
-
-    answer = renew(served, "n/1")
-    while time.monotonic() < until:
-        answer = renew(served, "n/1")
-        assert answer.status_code == 200, answer.text
-
-    found = answer.json()
-    left = (datetime.fromisoformat(found["until"]) - datetime.now(UTC)).total_seconds()
-    assert 0 < left <= 1.5
-    assert (found["node"], found["lease"]) == ("n/1", 1.5)
-    wait_until_gone(served, "n/1")
+    for lease_s in LEASES_S:
+        add(served, "n/1", f"{lease_s}s")
+        answer = renewed(served, "n/1", lease_s)
+        if answer is not None:
+            assert answer.status_code == 200, answer.text
+            left = datetime.fromisoformat(answer.json()["until"]) - datetime.now(UTC)
+            assert 0 < left.total_seconds() <= lease_s
+            assert (answer.json()["node"], answer.json()["lease"]) == ("n/1", lease_s)
+            wait_until_gone(served, "n/1")
+            return
+        wait_until_gone(served, "n/1")
+    pytest.fail("this machine is too slow")
 
 
 def test_a_renewal_needs_a_node_with_a_lease(served: Served) -> None:
@@ -127,18 +137,32 @@ def test_what_is_added_again_has_only_its_own_lease(served: Served) -> None:
 @pytest.mark.parametrize("killed", [False, True])
 def test_after_a_start_the_whole_lease_begins_again(tmp_path: Path, killed: bool) -> None:
     # INPUT-18
-    state = str(tmp_path / "state")
-    with Served(tmp_path, "--state", state) as served:
-        add(served, "long", "1h")
-        add(served, "short", "1500ms")
-        over = time.monotonic() + 1.5
-        if killed:
-            served.kill()
-    while time.monotonic() < over:
-        pass  # nobody runs, and the lease would have run out
+    for lease_s in LEASES_S:
+        state = tmp_path / f"state-{lease_s}"
+        with Served(tmp_path, "--state", str(state)) as served:
+            add(served, "long", "1h")
+            add(served, "short", f"{lease_s}s")
+            over = time.monotonic() + lease_s
+            if killed:
+                served.kill()
+        if went(state, "short"):
+            continue  # The machine was too slow to end the service in time.
+        while time.monotonic() < over:
+            pass  # nobody runs, and the lease would have run out
+        began = time.monotonic()
+        with Served(tmp_path, "--state", str(state)) as served:
+            status = renew(served, "short").status_code
+            if status == 404 and time.monotonic() - began > lease_s:
+                continue  # It was too slow to renew it in time.
+            assert status == 200
+            assert renew(served, "long").json()["lease"] == 3600
+            wait_until_gone(served, "short")
+            assert is_there(served, "long")
+        return
+    pytest.fail("this machine is too slow")
 
-    with Served(tmp_path, "--state", state) as served:
-        assert renew(served, "short").status_code == 200
-        assert renew(served, "long").json()["lease"] == 3600
-        wait_until_gone(served, "short")
-        assert is_there(served, "long")
+
+def went(state: Path, node: str) -> bool:
+    """Return whether a node was removed."""
+    with StateReader(state) as reader:
+        return any(RemoveNode(node) in batch.events for batch in reader.batches())

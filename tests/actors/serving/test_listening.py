@@ -184,7 +184,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("secure")
-    limits = ("--max-head-time=0.4s", "--max-body-bytes=1000")
+    limits = ("--max-head-time=3s", "--max-body-bytes=1000")
     with Served(folder, *authority.arguments, *limits, verify=authority.root) as served:
         yield served
 

@@ -152,7 +152,7 @@ STUBBORN = (
 def test_a_command_is_ended_with_its_allocation(served: Served, tmp_path: Path, way: str) -> None:
     # LOCAL-9: also one that ignores SIGTERM.
     ask, place = f"stubborn-{way}", f"node-{way}"
-    limit: dict[str, object] = {"run_for": 1} if way == "run_for" else {}
+    limit: dict[str, object] = {"run_for": 5} if way == "run_for" else {}
     submit(
         served.client,
         node(1, place),

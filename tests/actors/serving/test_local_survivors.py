@@ -238,7 +238,7 @@ def test_a_machine_that_has_started_again(tmp_path: Path) -> None:
 def test_an_allocation_that_ended_while_the_service_was_away(tmp_path: Path) -> None:
     # LOCAL-9: its `run_for` is over at the next start, and its command is ended then.
     with serving(tmp_path) as served:
-        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path), run_for=1))
+        submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path), run_for=5))
         began(served, "k")
         served.kill()
     with serving(tmp_path) as served:

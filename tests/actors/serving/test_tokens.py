@@ -21,7 +21,7 @@ from muster.service.access.who import Role, Who
 from muster.service.app import ENDPOINTS
 from muster.service.endpoints.table import Endpoint
 from tests.actors.serving.raw import Raw
-from tests.actors.serving.served import CONFIG, Served
+from tests.actors.serving.served import CONFIG, PATIENCE_S, Served
 
 DIGEST: Final = "0" * 64
 
@@ -135,7 +135,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "muster", "token", "new", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_the_command_prints_a_token_once(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_wrong_file_ends_the_start(tmp_path: Path) -> None:
         [*command, "--tokens", str(tmp_path / "tokens")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 2

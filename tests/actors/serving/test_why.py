@@ -16,7 +16,8 @@ import pytest
 from muster.explain import explain
 from muster.explain._maps import explanation_map, remedy_map
 from muster.feeds import read_feed
-from tests.actors.serving.here import PATIENCE_S, Here
+from tests.actors.serving.here import Here
+from tests.actors.serving.served import PATIENCE_S
 from tests.actors.serving.truth import Truth, fill
 
 CONFIG = """
@@ -134,16 +135,17 @@ def test_other_requests_go_on_during_a_search(here: Here) -> None:
     thread = threading.Thread(target=lambda: found.append(why(here, "web", remedies="true")))
     thread.start()
     waits: list[float] = []
-    until = monotonic() + PATIENCE_S
-    while thread.is_alive() and monotonic() < until:
+    first = monotonic()
+    while thread.is_alive() and monotonic() < first + PATIENCE_S:
         began = monotonic()
         here.get("/healthz")
         waits.append(monotonic() - began)
     thread.join(PATIENCE_S)
+    took_s = monotonic() - first
 
     # A copy of this state takes longer than that, and the search makes many.
     assert len(waits) > 10
-    assert sorted(waits)[len(waits) // 2] < 0.5
+    assert sorted(waits)[len(waits) // 2] < max(0.5, took_s / 10)
     # A slow machine may find nothing in the time that a search has.
     assert found[0]["remedies"] or found[0]["exhausted"]
 

@@ -257,7 +257,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
 
     assert "cannot write batch" in done.stdout

@@ -150,7 +150,7 @@ def read_by_another(directory: Path) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     directory.chmod(0o755)
     return done.stdout

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 import muster
 from muster import Announced, Kind
@@ -174,7 +174,7 @@ async def test_an_observer_that_comes_late_gets_what_is_announced_from_then_on()
         assert list(await late.take()) == log.decisions[before:]
 
 
-async def test_decisions_are_there_when_the_call_is_answered() -> None:
+async def test_decisions_are_there_when_the_call_is_answered(autojump_clock: MockClock) -> None:
     async with service() as scheduler:
         observer = scheduler.decisions(kinds={"bound"})
         await scheduler.add_ask("a", "k", ONE)

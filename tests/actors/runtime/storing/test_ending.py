@@ -53,7 +53,7 @@ class Waits:
 
     async def _wait(self, name: str, wait: Callable[[], Awaitable[object]]) -> None:
         try:
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 self.got[name] = await wait()
         except muster.ClosedSchedulerError:
             self.got[name] = "closed"
@@ -145,7 +145,7 @@ async def test_a_failing_disk_is_told_once(tmp_path: Path, at: int) -> None:
             for number in count():
                 await scheduler.add_app(f"more-{number}", "root.q")
 
-    with failing_disk(sqlite) as disk, trio.fail_after(30):
+    with failing_disk(sqlite) as disk, trio.fail_after(120):
         # A checkpoint fails while a batch waits for the disk, or the other way round.
         with pytest.raises(muster.StoreError, match="there is no room on the disk"):
             async with muster.open_scheduler(store=tmp_path) as scheduler:

@@ -59,12 +59,12 @@ async def test_what_is_found_again_goes_on(tmp_path: Path) -> None:
     async with muster.open_scheduler(
         store=tmp_path, clock=clock, binder=worker, journal=journal
     ) as scheduler:
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             allocation = await scheduler.ask("a", "long").bound()
             await scheduler.ask("a", "short").bound()
         assert allocation.node == "n"
         assert await allocation.release()
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             await scheduler.ask("a", "later").bound()
 
     assert sorted(worker.resumed) == ["long on n", "short on n"]
@@ -78,7 +78,7 @@ async def test_what_a_timer_ended_meanwhile_is_not_resumed(tmp_path: Path) -> No
     await begin(tmp_path, clock)
     clock.move(3600)
     async with muster.open_scheduler(store=tmp_path, clock=clock, binder=worker) as scheduler:
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             await scheduler.ask("a", "later").bound()
             await scheduler.ask("a", "long").bound()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from muster.service.yunikorn.streams import PER_HOST
-from tests.actors.serving.served import Served
+from tests.actors.serving.served import PATIENCE_S, Served
 from tests.actors.serving.yunikorn.fields import wrong_in
 
 _LEAF = "root.prod"
@@ -241,4 +241,4 @@ def test_a_stream_ends_with_the_service(tmp_path_factory: pytest.TempPathFactory
             next(lines)
             served.process.terminate()
             assert list(lines) == []
-        assert served.process.wait(60) == 0
+        assert served.process.wait(PATIENCE_S) == 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, final
 
 from muster.service.yunikorn.objects.forms import Made, Seen, priority, shown, without_empty
 from muster_core.admission.application_reasons import application_reasons
-from muster_core.structures.steps import in_pieces
+from muster_core.structures.steps import in_order, in_pieces
 from muster_core.values.gang_names import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "kubernetes.io/meta/namespace"
 POD_NAME: Final = "kubernetes.io/meta/podName"
 
+_NUMBER: Final = attrgetter("number")
+
 _EXPLAINED: Final = 100
 """For how many asks of an answer all reasons are told; for others only the dominant one."""
 
@@ -31,16 +35,17 @@ def application(seen: Seen, app: ViewApp) -> Steps[Made]:
     user, groups = identity.user
     requests: list[Made] = []
     reasons = _Reasons(seen, app)
-    for piece in in_pieces(_without_node(app), 16):
+    for piece in in_pieces((yield from in_order(_without_node(app), _came)), 16):
         yield
-        requests.extend(_request(seen, app, ask, reasons, is_tried=tried) for ask, tried in piece)
+        requests.extend(_request(seen, app, ask, reasons) for ask in piece)
     allocations: list[Made] = []
-    for waits in (False, True):
-        for held in in_pieces((app.waiting if waits else app.bound).values()):
-            yield
-            allocations += [
-                allocation(seen, app, one.ask, node.name, waits=waits) for one, node in held
-            ]
+    held = chain(app.bound.values(), app.waiting.values())
+    for some in in_pieces((yield from in_order((one for one, _ in held), _NUMBER))):
+        yield
+        allocations += [
+            allocation(seen, app, one.ask, one.node, waits=one.ask.name in app.waiting)
+            for one in some
+        ]
     return {
         "applicationID": identity.name,
         "partition": seen.partition,
@@ -97,11 +102,14 @@ def _times(seen: Seen, entry: AppEntry | None) -> Made:
     return made
 
 
-def _without_node(app: ViewApp) -> Iterator[tuple[Ask, bool]]:
-    """Yield the asks that hold no node, and whether they are tried in rounds."""
-    yield from ((ask, True) for ask in app.pending.values())
-    yield from ((ask, True) for ask in app.backing_off.values())
-    yield from ((ask, False) for ask in app.parked.values())
+def _without_node(app: ViewApp) -> Iterator[Ask]:
+    """Return the asks that hold no node; their order is not that after a restart."""
+    return chain(app.each_pending(), app.parked.values())
+
+
+def _came(ask: Ask) -> tuple[int, int]:
+    """Return the place of an ask in the order in which they came."""
+    return ask.seq, ask.number
 
 
 @final
@@ -131,7 +139,7 @@ class _Reasons:
 
 
 # REST-10
-def _request(seen: Seen, app: ViewApp, ask: Ask, reasons: _Reasons, *, is_tried: bool) -> Made:
+def _request(seen: Seen, app: ViewApp, ask: Ask, reasons: _Reasons) -> Made:
     entry = seen.ledger.ask(app.identity.name, ask.name)
     since_us = _since_us(app, ask, entry)
     made: Made = {
@@ -146,7 +154,7 @@ def _request(seen: Seen, app: ViewApp, ask: Ask, reasons: _Reasons, *, is_tried:
             for said in reasons.of(ask.name)
         ],
     }
-    if is_tried:
+    if ask.name not in app.parked:
         made["schedulingAttempted"] = True
     if ask.shape.node is not None:
         made["requiredNodeId"] = ask.shape.node

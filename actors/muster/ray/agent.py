@@ -1,0 +1,250 @@
+"""The agent: the process that is connected to Ray, for a program that is not.
+
+A process that is connected to Ray is ended by Ray when the cluster does not answer for a minute.
+The program must not be, so it starts this file by its path, with any Python that has Ray, and
+speaks with it through pipes (``_messages.py``). Nothing else imports ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import platform
+import signal
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from muster.ray._messages import NodeMap
+
+_HERE: Final = Path(__file__).resolve().parent
+
+_DETACHED: Final = "muster/"
+"""With what the names of the actors of detached runs begin."""
+
+_OURS: Final = frozenset(
+    {
+        "fallback_strategy",
+        "label_selector",
+        "max_calls",
+        "num_returns",
+        "placement_group",
+        "placement_group_bundle_index",
+        "placement_group_capture_child_tasks",
+        "retry_exceptions",
+    }
+)
+"""Options of Ray's tasks that an ask cannot set, beside those that are always set."""
+
+
+class Ray:
+    """The engine of ``connected/engine.py``, by the package ``ray``."""
+
+    def __init__(self) -> None:
+        self._ray: Any = None
+        self._runner: Any = None
+        self._keeper = ""
+        self._tasks: dict[int, Any] = {}
+        self._small: dict[str, Any] = {}
+
+    def load(self) -> None:
+        """Import Ray.
+
+        Raises:
+            ImportError: If this Python does not have it.
+        """
+        self._ray = importlib.import_module("ray")
+
+    def connect(self, address: str, namespace: str) -> tuple[str, str]:
+        """Connect; return the versions of Ray and Python."""
+        options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+        self._ray.init(address=address, namespace=namespace, **options)
+        self._ship()
+        return self._ray.__version__, platform.python_version()
+
+    def _ship(self) -> None:
+        """Make the runner ready to be sent to the workers."""
+        self._runner = importlib.import_module("muster.ray.runner")
+        pickler = importlib.import_module("ray.cloudpickle")
+        for name in ("muster.ray.runner", "muster.ray.keeper"):
+            pickler.register_pickle_by_value(sys.modules[name])
+        self._keeper = (_HERE / "keeper.py").read_text(encoding="utf-8")
+
+    def disconnect(self) -> None:
+        """End the connection, and with it all that is not detached."""
+        self._ray.shutdown()
+
+    # Nodes
+
+    def nodes(self) -> list[NodeMap]:
+        """Return the nodes that are alive."""
+        state = importlib.import_module("ray._private.state").state
+        draining = state.get_draining_nodes()
+        return [
+            {
+                "id": node["NodeID"],
+                "labels": dict(node.get("Labels") or {}),
+                "resources": dict(node["Resources"]),
+                "draining": node["NodeID"] in draining,
+            }
+            for node in self._ray.nodes()
+            if node["Alive"]
+        ]
+
+    def _pinned(self, node: str) -> Any:  # noqa: ANN401 - Ray has no types
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
+        return strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+
+    # Tasks
+
+    def submit(self, run: dict[str, Any], gate: Any, group: Any) -> Any:  # noqa: ANN401
+        """Submit the task of a run; return its items, to be read by ``async for``."""
+        work = run["work"]
+        given = work.get("options") or {}
+        options: dict[str, Any] = {
+            **{name: value for name, value in given.items() if name not in _OURS},
+            **self._amounts(run),
+            "max_retries": 0,
+            "name": f"{_DETACHED}{run['name']}",
+            "scheduling_strategy": self._place(run, group),
+        }
+        if work.get("runtime_env"):
+            options["runtime_env"] = work["runtime_env"]
+        # As Ray does: a worker that has used a GPU is not used again, so that its memory is free.
+        calls = given.get("max_calls", 1 if run["gpus"] else 0)
+        return self._task(calls).options(**options).remote(self._keeper, _job(run), gate)
+
+    def _task(self, max_calls: int) -> Any:  # noqa: ANN401 - Ray has no types
+        if max_calls not in self._tasks:
+            remote = self._ray.remote(num_returns="streaming", max_calls=max_calls, max_retries=0)
+            self._tasks[max_calls] = remote(self._runner.work)
+        return self._tasks[max_calls]
+
+    def _amounts(self, run: dict[str, Any]) -> dict[str, Any]:
+        amounts: dict[str, Any] = {"num_cpus": run["cpus"], "num_gpus": run["gpus"] or None}
+        if run["memory"]:
+            amounts["memory"] = run["memory"]
+        resources = {name: amount for name, amount in run["resources"].items() if amount}
+        if resources:
+            amounts["resources"] = resources
+        return amounts
+
+    def _place(self, run: dict[str, Any], group: Any) -> Any:  # noqa: ANN401 - Ray has no types
+        if group is None:
+            return self._pinned(run["node"])
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
+        return strategies.PlacementGroupSchedulingStrategy(
+            group[0], placement_group_bundle_index=group[1]
+        )
+
+    def cancel(self, items: Any, *, force: bool) -> None:  # noqa: ANN401 - Ray has no types
+        """Cancel a task."""
+        self._ray.cancel(items, force=force)
+
+    def small(self, node: str, name: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Call a function of the runner on a node, without resources."""
+        if name not in self._small:
+            self._small[name] = self._ray.remote(num_cpus=0, max_retries=0)(
+                getattr(self._runner, name)
+            )
+        task = self._small[name].options(scheduling_strategy=self._pinned(node))
+        return task.remote(*arguments)
+
+    def warm(self, node: str, within_s: float) -> Any:  # noqa: ANN401 - Ray has no types
+        """Hold a worker on a node."""
+        task = self._ray.remote(num_cpus=0, max_retries=0, num_returns="streaming")
+        pinned = self._pinned(node)
+        return task(self._runner.warm).options(scheduling_strategy=pinned).remote(within_s)
+
+    # Gangs
+
+    def gates(self) -> Any:  # noqa: ANN401 - Ray has no types
+        """Start the actor at which the members of gangs wait."""
+        here = self._ray.get_runtime_context().get_node_id()
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
+        near = strategies.NodeAffinitySchedulingStrategy(here, soft=True)
+        actor = self._ray.remote(num_cpus=0, max_concurrency=100_000)(self._runner.Gates)
+        return actor.options(scheduling_strategy=near).remote()
+
+    def reserve(self, runs: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401 - Ray has no types
+        """Begin to reserve room for several runs, each on its node."""
+        groups = importlib.import_module("ray.util.placement_group")
+        return groups.placement_group(
+            [_bundle(run) for run in runs],
+            bundle_label_selector=[{"ray.io/node-id": run["node"]} for run in runs],
+        )
+
+    def is_reserved(self, group: Any, within_s: float) -> bool:  # noqa: ANN401 - Ray has no types
+        """Return whether Ray reserves the room within so many seconds."""
+        return bool(group.wait(within_s))
+
+    def remove_group(self, group: Any) -> None:  # noqa: ANN401 - Ray has no types
+        """Give back what was reserved."""
+        importlib.import_module("ray.util.placement_group").remove_placement_group(group)
+
+    # Errors
+
+    def how(self, error: BaseException) -> tuple[str, str, str]:
+        """Return what an error means for a run."""
+        errors = self._ray.exceptions
+        text = str(error)
+        line = f"{type(error).__name__}: {text.strip().splitlines()[0] if text.strip() else ''}"
+        if isinstance(error, errors.RayTaskError):
+            return "work", line, text
+        if isinstance(error, errors.NodeDiedError):
+            return "node_lost", line, text
+        not_started = (
+            errors.TaskUnschedulableError,
+            errors.ActorUnschedulableError,
+            errors.RuntimeEnvSetupError,
+            errors.TaskPlacementGroupRemoved,
+            errors.ActorPlacementGroupRemoved,
+        )
+        if isinstance(error, errors.RayError) and not isinstance(error, not_started):
+            return "lost", line, text
+        return "not_started", line, text
+
+
+def _job(run: dict[str, Any]) -> dict[str, Any]:
+    """Return what the runner must know of a run."""
+    gate = None if run["gate"] is None else run["gate"]["name"]
+    return {**run["work"], "name": run["name"], "grace_s": run["grace_s"], "gate": gate}
+
+
+def _bundle(run: dict[str, Any]) -> dict[str, float]:
+    amounts = {"CPU": run["cpus"], "GPU": run["gpus"], "memory": run["memory"], **run["resources"]}
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _stand_alone() -> None:
+    """Find the files beside this one, and import no more of Muster than these.
+
+    The Python of the agent need not have Muster, nor what it stands on.
+    """
+    here = str(_HERE)
+    sys.path[:] = [path for path in sys.path if path and str(Path(path).resolve()) != here]
+    for name, folder in (("muster", _HERE.parent), ("muster.ray", _HERE)):
+        package = types.ModuleType(name)
+        package.__path__ = [str(folder)]
+        sys.modules[name] = package
+
+
+def main() -> None:
+    """Be an agent."""
+    _stand_alone()
+    # Ctrl-C in a terminal reaches this process too; the program decides what it means. A handler,
+    # since processes that are started here would inherit that the signal is ignored.
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    serving = importlib.import_module("muster.ray.connected.serving")
+    status = asyncio.run(serving.serve(Ray()))
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""The gates of gangs: members begin when all are placed, or none of them does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from muster.ray.connected.engine import Engine, Group, Handle, RunMap
+
+_RESERVE_S: Final = 20.0
+"""How long Ray may take to reserve the room of a gang, in seconds."""
+
+_SLICE_S: Final = 0.5
+
+
+class Member:
+    """A run, as its gate sees it.
+
+    Attributes:
+        message: What the program wants to be run.
+        spoil: Ends the run, since the gang does not start; it is called with the reason.
+    """
+
+    def __init__(self, message: RunMap, spoil: Callable[[str], None]) -> None:
+        self.message = message
+        self.spoil = spoil
+
+
+class GateClosedError(Exception):
+    """The gang does not start; the message says why."""
+
+
+class Gate:
+    """The gate of one gang."""
+
+    def __init__(self, name: str, peers: int) -> None:
+        self.name = name
+        self.peers = peers
+        self.closed: str | None = None
+        self.opened = False
+        self.came: list[Member] = []
+        self.here: set[Member] = set()
+        self.placed: set[Member] = set()
+        self.complete = asyncio.Event()
+        self.reserving: asyncio.Task[Group] | None = None
+        self.group: Group | None = None
+
+
+class Gates:
+    """All gates of an agent."""
+
+    def __init__(self, engine: Engine, spawn: Callable[[Awaitable[None]], None]) -> None:
+        self._engine = engine
+        self._spawn = spawn
+        self._gates: dict[str, Gate] = {}
+        self._actor: Handle = None
+        self._starting = asyncio.Lock()
+
+    def join(self, member: Member) -> Gate:
+        """Note a member of a gang.
+
+        Raises:
+            GateClosedError: If another member has failed already.
+        """
+        about = member.message["gate"]
+        name = about["name"]
+        gate = self._gates.get(name)
+        if gate is None:
+            gate = self._gates[name] = Gate(name, about["peers"])
+        gate.came.append(member)
+        if len(gate.came) >= gate.peers:
+            gate.complete.set()
+        if gate.closed is not None:
+            self._forget(gate)
+            raise GateClosedError(gate.closed)
+        gate.here.add(member)
+        return gate
+
+    async def actor(self) -> Handle:
+        """Return the actor at which the members wait; the first gang starts it."""
+        async with self._starting:
+            if self._actor is None:
+                self._actor = await asyncio.to_thread(self._engine.gates)
+            return self._actor
+
+    async def reserved(self, gate: Gate, member: Member) -> tuple[Group, int]:
+        """Wait until Ray has reserved the room of a gang.
+
+        Returns:
+            The group, and the place of the member in it.
+
+        Raises:
+            GateClosedError: If Ray does not reserve it in time.
+        """
+        await gate.complete.wait()
+        if gate.closed is not None:
+            raise GateClosedError(gate.closed)
+        if gate.reserving is None:
+            gate.reserving = asyncio.ensure_future(self._reserve(gate))
+        group = await asyncio.shield(gate.reserving)
+        return group, gate.came.index(member)
+
+    async def _reserve(self, gate: Gate) -> Group:
+        members = [each.message for each in gate.came]
+        group = await asyncio.to_thread(self._engine.reserve, members)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _RESERVE_S
+        while not await asyncio.to_thread(self._engine.is_reserved, group, _SLICE_S):
+            if gate.closed is not None or loop.time() >= until:
+                break
+        else:
+            if gate.closed is None:
+                gate.group = group
+                return group
+        # Ray would go on trying for ever, where a node has gone.
+        await asyncio.to_thread(self._engine.remove_group, group)
+        msg = f"Ray has not reserved room for all members within {_RESERVE_S:g} s"
+        raise GateClosedError(gate.closed or msg)
+
+    def placed(self, gate: Gate, member: Member) -> None:
+        """Note that a member has its room and waits; open the gate if it was the last one."""
+        gate.placed.add(member)
+        if not gate.opened and gate.closed is None and len(gate.placed) >= gate.peers:
+            gate.opened = True
+            self._spawn(self._go(gate))
+
+    async def _go(self, gate: Gate) -> None:
+        try:
+            await self._actor.go.remote(gate.name, True)
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises
+            self._actor = None  # the next gang gets another one
+            gate.opened = False
+            self.close(gate, f"the gate is lost: {error}")
+
+    def lost(self, gate: Gate) -> None:
+        """Note that the actor at which the members wait is lost."""
+        self._actor = None
+        self.close(gate, "the gate is lost")
+
+    def close(self, gate: Gate, why: str) -> None:
+        """Say that a gang does not start: end all its members that are here."""
+        if gate.opened or gate.closed is not None:
+            return
+        gate.closed = why
+        gate.complete.set()
+        if self._actor is not None:
+            self._spawn(self._tell_closed(gate))
+        for member in list(gate.here):
+            member.spoil(why)
+
+    async def _tell_closed(self, gate: Gate) -> None:
+        try:
+            await self._actor.go.remote(gate.name, False)
+        except Exception:  # noqa: BLE001 - then those who wait have heard it
+            self._actor = None
+
+    def leave(self, gate: Gate, member: Member, why: str) -> None:
+        """Note that a run is over."""
+        gate.here.discard(member)
+        self.close(gate, why)
+        self._forget(gate)
+
+    def _forget(self, gate: Gate) -> None:
+        """Clear away a gate when all its members are over."""
+        if gate.here:
+            return
+        if gate.group is not None:
+            group, gate.group = gate.group, None
+            self._spawn(asyncio.to_thread(self._engine.remove_group, group))
+        if len(gate.came) >= gate.peers:
+            self._gates.pop(gate.name, None)
+            if self._actor is not None:
+                self._actor.forget.remote(gate.name)

@@ -1,0 +1,282 @@
+"""The runs of an agent: each is one task of Ray, or one detached actor, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from muster.ray.connected.engine import Engine, Group, Handle, RunMap
+from muster.ray.connected.gates import Gate, GateClosedError, Gates, Member
+from muster.ray.runner import CLOSED, ENDED, FAILED, PLACED, STARTED, Item
+
+if TYPE_CHECKING:
+    from muster.ray._messages import Failed
+    from muster.ray.connected.talk import Talk
+
+_FORCED_S: Final = 5.0
+"""How long to wait for the end of a run that was cancelled by force, in seconds."""
+
+_KEEPER_S: Final = 1.0
+"""What a keeper may take after the grace period to see its command off, in seconds."""
+
+_ASK_S: Final = 5.0
+"""How long to wait for the answer to whether a run has gone, in seconds."""
+
+_POLL_S: Final = 5.0
+"""How long one call for the news of a detached run may last, in seconds."""
+
+
+class Run:
+    """One run.
+
+    Attributes:
+        message: What the program wants to be run.
+        handle: The items of its task, or its actor, once it was submitted.
+        over: Set when Ray says that it is over.
+        begun: The process of the work and when it has started, once it has begun.
+        wants: Whether the program wants to hear that it was cancelled.
+        spoiled: Why its gang does not start.
+        end: How it has ended by itself.
+    """
+
+    def __init__(self, message: RunMap) -> None:
+        self.message = message
+        self.id: int = message["id"]
+        self.handle: Handle = None
+        self.over = asyncio.Event()
+        self.begun: tuple[int, int | None] | None = None
+        self.wants = False
+        self.spoiled: str | None = None
+        self.ending = False
+        self.end: Item | None = None
+        self.error: BaseException | None = None
+        self.gate: Gate | None = None
+        self.member: Member | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def node(self) -> str:
+        """The id of the node."""
+        node: str = self.message["node"]
+        return node
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is a command."""
+        return bool(self.message["work"]["kind"] == "command")
+
+
+class Runs:
+    """All runs of an agent that are not over."""
+
+    def __init__(self, engine: Engine, talk: Talk) -> None:
+        self._engine = engine
+        self._talk = talk
+        self._runs: dict[int, Run] = {}
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._gates = Gates(engine, self.spawn)
+
+    def spawn(self, work: Awaitable[None]) -> None:
+        """Do something beside; what it raises is printed."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._spawned)
+
+    def _spawned(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            sys.stderr.write(f"muster: {task.exception()!r}\n")
+
+    def run(self, message: RunMap) -> None:
+        """Run something."""
+        run = self._runs[message["id"]] = Run(message)
+        self.spawn(self._life(run))
+
+    def cancel(self, number: int, grace_s: float) -> None:
+        """End a run, and say so when nothing of it is left."""
+        run = self._runs.get(number)
+        if run is None or run.wants:
+            return
+        run.wants = True
+        self._begin_to_end(run, grace_s)
+
+    async def end_all(self, most_s: float) -> None:
+        """End all runs, since the program has gone.
+
+        Args:
+            most_s: How long they may take at most, in seconds.
+        """
+        for run in list(self._runs.values()):
+            self.cancel(run.id, min(run.message["grace_s"], most_s))
+        overs = [run.task for run in self._runs.values() if run.task is not None]
+        if overs:
+            await asyncio.wait(overs, timeout=most_s)
+
+    # The life of a run
+
+    async def _life(self, run: Run) -> None:
+        run.task = asyncio.current_task()
+        try:
+            await self._follow(run)
+        except GateClosedError as error:
+            run.spoiled = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises
+            run.error = error
+        run.over.set()
+        await self._after(run)
+
+    async def _after(self, run: Run) -> None:
+        """Go on when Ray says that a run is over."""
+        if run.gate is not None and run.member is not None:
+            self._gates.leave(run.gate, run.member, "another member of the gang has not started")
+        if run.ending:
+            return  # whoever ends it says the rest
+        if run.error is not None and run.begun is not None:
+            await self._is_gone(run)
+        self._say_end(run)
+
+    async def _follow(self, run: Run) -> None:
+        """Submit a run, and hear its items until the last one."""
+        about = run.message["gate"]
+        actor = group = None
+        if about is not None and about["peers"] > 1:
+            run.member = Member(run.message, lambda why: self._spoil(run, why))
+            run.gate = self._gates.join(run.member)
+            if about["reserve"]:
+                group = await self._gates.reserved(run.gate, run.member)
+            actor = await self._gates.actor()
+        if run.ending:
+            return
+        if run.message["work"].get("runtime_env"):
+            await asyncio.to_thread(self._submit, run, actor, group)
+        else:
+            self._submit(run, actor, group)
+        async for reference in run.handle:
+            if self._hear(run, await reference):
+                return
+
+    def _submit(self, run: Run, gate: Handle, group: tuple[Group, int] | None) -> None:
+        run.handle = self._engine.submit(run.message, gate, group)
+        if run.ending:  # meanwhile, if this was in a thread
+            self._engine.cancel(run.handle, force=False)
+
+    def _hear(self, run: Run, item: Item) -> bool:
+        """Deal with an item of a run; return whether it was the last one."""
+        what, *values = item
+        if what == PLACED:
+            if run.gate is not None and run.member is not None:
+                self._gates.placed(run.gate, run.member)
+            return False
+        if what == STARTED:
+            run.begun = values[0], values[1]
+            if not run.ending:
+                self._talk.say({"say": "started", "id": run.id, "pid": values[0]})
+            return False
+        if what == CLOSED:
+            if run.gate is not None and values[1]:
+                self._gates.lost(run.gate)
+            run.spoiled = run.spoiled or values[0]
+            return True
+        run.end = item
+        return True
+
+    def _say_end(self, run: Run) -> None:
+        """Say how a run has ended by itself."""
+        if self._runs.pop(run.id, None) is None:
+            return
+        what, *values = run.end or (None,)
+        if what == ENDED:
+            self._talk.say({"say": "ended", "id": run.id, "status": values[0], "value": values[1]})
+        elif what == FAILED:
+            self._say_failed(run, "work", values[0], values[1])
+        elif run.spoiled is not None:
+            self._say_failed(run, "gate", run.spoiled, run.spoiled)
+        elif run.error is not None:
+            self._say_failed(run, *self._engine.how(run.error))
+        else:
+            self._say_failed(run, "lost", "the task has ended without a result", "")
+
+    def _say_failed(self, run: Run, how: str, error: str, text: str) -> None:
+        said = {"say": "failed", "id": run.id, "how": how, "error": error, "text": text}
+        self._talk.say(cast("Failed", said))
+
+    # Its end from outside
+
+    def _spoil(self, run: Run, why: str) -> None:
+        """End a run since its gang does not start."""
+        run.spoiled = run.spoiled or why
+        self._begin_to_end(run, run.message["grace_s"])
+
+    def _begin_to_end(self, run: Run, grace_s: float) -> None:
+        if not run.ending:
+            run.ending = True
+            self.spawn(self._end(run, grace_s))
+
+    async def _end(self, run: Run, grace_s: float) -> None:
+        """End a run: softly at once, by force after the grace period."""
+        if run.gate is not None and run.member is not None:
+            self._gates.close(run.gate, "another member of the gang was cancelled")
+        gone = await self._ended(run, grace_s)
+        if not gone:
+            sys.stderr.write(f"muster: {run.message['name']} was cancelled, and may still run\n")
+        if run.wants and self._runs.pop(run.id, None) is not None:
+            self._talk.say({"say": "cancelled", "id": run.id, "gone": gone})
+        else:
+            self._say_end(run)
+
+    async def _ended(self, run: Run, grace_s: float) -> bool:
+        """End a run; return whether it has gone."""
+        if run.handle is not None and not run.over.is_set():
+            await self._quietly(asyncio.to_thread(self._engine.cancel, run.handle, force=False))
+        slack = _KEEPER_S if run.is_command else 0.0
+        if not await _within(run.over, grace_s + slack):
+            if run.handle is not None:
+                await self._quietly(asyncio.to_thread(self._engine.cancel, run.handle, force=True))
+            await _within(run.over, _FORCED_S)
+            return await self._is_gone(run)
+        if run.error is not None and run.begun is not None and run.is_command:
+            return await self._is_gone(run)
+        return True
+
+    async def _is_gone(self, run: Run) -> bool:
+        """Ask on the node whether a run has gone that has not told its end.
+
+        A command whose worker was killed may take its grace period. So long the same ask must not
+        run again.
+        """
+        if run.begun is None:
+            return run.over.is_set()
+        if run.error is not None and self._engine.how(run.error)[0] == "node_lost":
+            return True
+        pid, at = run.begun
+        grace_s = run.message["grace_s"] if run.is_command else 0.0
+        if run.is_command:
+            asked = self._engine.small(run.node, "is_over", pid, at, 0.0 if run.ending else grace_s)
+        else:
+            asked = self._engine.small(run.node, "worker_is_over", pid, at)
+        with suppress(Exception):
+            return bool(await asyncio.wait_for(_answer(asked), grace_s + _ASK_S))
+        # The node does not answer. When it has gone, nothing of the run is left.
+        return False
+
+    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something whose failure changes nothing: the wait for the end goes on."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises
+            sys.stderr.write(f"muster: {error!r}\n")
+
+
+async def _answer(reference: Handle) -> object:
+    answer: object = await reference
+    return answer
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event; return whether it came in time."""
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()

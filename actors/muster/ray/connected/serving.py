@@ -1,0 +1,191 @@
+"""What an agent does from its first message to the end of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+
+from muster.ray._messages import BEAT_S
+from muster.ray.connected.engine import Engine, Handle
+from muster.ray.connected.runs import Runs
+from muster.ray.connected.talk import Talk, listen, open_output, own_output
+
+if TYPE_CHECKING:
+    from muster.ray._messages import NodeMap
+
+_LAST_S: Final = 2.0
+"""How long runs may take to end when the program has gone, in seconds."""
+
+_DISCONNECT_S: Final = 5.0
+"""How long to wait for the end of the connection, in seconds."""
+
+_PROBE_S: Final = 60.0
+_WARM_S: Final = 60.0
+
+
+class _Loaded(Engine, Protocol):
+    def load(self) -> None: ...
+
+
+class _Serving:
+    """An agent that is connected, or is being connected."""
+
+    def __init__(self, engine: _Loaded, talk: Talk) -> None:
+        self._engine = engine
+        self._talk = talk
+        self._runs = Runs(engine, talk)
+        self._nodes: list[NodeMap] | None = None
+        self._probed: set[str] = set()
+        self._waiting: list[dict[str, Any]] | None = []
+        self._following: asyncio.Task[None] | None = None
+        self.is_connected = False
+        self.over = asyncio.Event()
+        self.status = 0
+
+    def told(self, message: dict[str, Any]) -> None:
+        """Do what the program says; what it says before the connection stands waits for that."""
+        if message.get("do") == "connect":
+            self._runs.spawn(self._connect(message))
+        elif self._waiting is not None:
+            self._waiting.append(message)
+        else:
+            self._do(message)
+
+    def _do(self, message: dict[str, Any]) -> None:
+        match message.get("do"):
+            case "run":
+                self._runs.run(message)
+            case "cancel":
+                self._runs.cancel(message["id"], message["grace_s"])
+            case "follow":
+                if self._following is not None:
+                    self._following.cancel()
+                self._following = asyncio.ensure_future(self._follow(message["every_s"]))
+            case "warm":
+                self._runs.spawn(self._warm(message["node"], message["count"]))
+            case _:
+                sys.stderr.write(f"muster: unknown message {message.get('do')!r}\n")
+
+    # The connection
+
+    async def _connect(self, message: dict[str, Any]) -> None:
+        address: str = message["address"]
+        try:
+            await asyncio.to_thread(self._engine.load)
+        except ImportError as error:
+            self._refuse("import", f"{sys.executable} cannot import ray: {error}")
+            return
+        if address.startswith("ray://"):
+            self._refuse("connect", f"{address}: the address of Ray Client; that of Ray is needed")
+            return
+        try:
+            ray, python = await asyncio.to_thread(
+                self._engine.connect, address, message["namespace"]
+            )
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises
+            differs = "Version mismatch" in str(error)
+            self._refuse("python" if differs else "connect", str(error))
+            return
+        self.is_connected = True
+        self._talk.say({"say": "connected", "ray": ray, "python": python})
+        waiting, self._waiting = self._waiting or [], None
+        for each in waiting:
+            self._do(each)
+
+    def _refuse(self, reason: Literal["import", "python", "connect"], text: str) -> None:
+        self._talk.say({"say": "refused", "reason": reason, "text": text})
+        self.status = 1
+        self.over.set()
+
+    async def beat(self) -> None:
+        """Say that the agent lives, for as long as it does."""
+        while True:
+            self._talk.say({"say": "beat"})
+            await asyncio.sleep(BEAT_S)
+
+    async def close(self) -> None:
+        """End what runs, and the connection."""
+        if self._following is not None:
+            self._following.cancel()
+        if self.is_connected:
+            await self._runs.end_all(_LAST_S)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(self._engine.disconnect), _DISCONNECT_S)
+
+    # Nodes
+
+    async def _follow(self, every_s: float) -> None:
+        while True:
+            try:
+                nodes = await asyncio.to_thread(self._engine.nodes)
+            except Exception as error:  # noqa: BLE001 - the cluster is away, for example
+                sys.stderr.write(f"muster: the nodes of Ray are not known: {error}\n")
+            else:
+                if nodes != self._nodes:
+                    self._nodes = nodes
+                    self._talk.say({"say": "nodes", "nodes": nodes})
+                    self._probe_new(nodes)
+            await asyncio.sleep(every_s)
+
+    def _probe_new(self, nodes: list[NodeMap]) -> None:
+        for node in nodes:
+            if node["id"] not in self._probed and _runs_work(node):
+                self._probed.add(node["id"])
+                self._runs.spawn(self._probe(node["id"]))
+
+    async def _probe(self, node: str) -> None:
+        """See whether soft cancel can reach the work on a node."""
+        with suppress(Exception):
+            asked = self._engine.small(node, "ignores_interrupts")
+            if await asyncio.wait_for(_awaited(asked), _PROBE_S):
+                text = (
+                    "SIGINT is ignored on this node, as where its raylet was started in the "
+                    "background of a script: a callable that is evicted does not hear of it, and "
+                    "is killed after its grace period"
+                )
+                self._talk.say({"say": "warning", "text": text, "node": node})
+
+    async def _warm(self, node: str, count: int) -> None:
+        """Start workers on a node: each holds one until all are there."""
+        held = [self._engine.warm(node, _WARM_S) for _ in range(count)]
+        with suppress(Exception):
+            first = asyncio.gather(*(each.__anext__() for each in held))
+            await asyncio.wait_for(first, _WARM_S)
+        for each in held:
+            with suppress(Exception):
+                await asyncio.to_thread(self._engine.cancel, each, force=False)
+
+
+def _runs_work(node: NodeMap) -> bool:
+    return any(
+        name in ("CPU", "GPU") or not name.startswith(("node:", "memory", "object_store_memory"))
+        for name in node["resources"]
+    )
+
+
+async def _awaited(reference: Handle) -> object:
+    answer: object = await reference
+    return answer
+
+
+async def serve(engine: object) -> int:
+    """Serve a program through the standard input and output, until it has gone.
+
+    Args:
+        engine: Ray.
+
+    Returns:
+        The exit status.
+    """
+    talk = await open_output(own_output())
+    serving = _Serving(cast("_Loaded", engine), talk)
+    beats = asyncio.ensure_future(serving.beat())
+    program = asyncio.ensure_future(listen(sys.stdin.buffer, serving.told))
+    over = asyncio.ensure_future(serving.over.wait())
+    await asyncio.wait({program, over}, return_when=asyncio.FIRST_COMPLETED)
+    await serving.close()
+    beats.cancel()
+    await talk.drain(_LAST_S)
+    return serving.status

@@ -1,0 +1,497 @@
+"""What runs in a worker of Ray: a command below a keeper, or a callable, each at most once.
+
+This file is sent to the workers by value, so it needs nothing but the standard library, and they
+need no Muster. :func:`work` is a task that gives *items*, tuples whose first member says what they
+are::
+
+    (PLACED, pid, at)         the worker has the room, and waits at the gate of its gang
+    (STARTED, pid, at)        the work has begun: the process of the command, or this worker
+    (ENDED, status, value)    it has ended by itself
+    (FAILED, error, text)     the callable has raised, or the command cannot be started
+    (CLOSED, error, lost)     the gate does not open, or is lost
+
+Nothing here blocks for long: Ray's soft cancel sets a mark that Python looks at between two
+instructions, and a blocking call does not return for it. So every wait is a loop of short ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from muster.ray.keeper import running, started_at
+
+PLACED: Final = "placed"
+STARTED: Final = "started"
+ENDED: Final = "ended"
+FAILED: Final = "failed"
+CLOSED: Final = "closed"
+
+Item = tuple[Any, ...]
+Handle = Any
+"""An actor of Ray, seen from outside."""
+
+_POLL_S: Final = 0.02
+"""How long to wait between two looks at whether the work is to end, in seconds."""
+
+_FENCE_S: Final = 0.1
+"""How long to wait between two looks at whether Ray's daemon lives, in seconds."""
+
+_CHUNK: Final = 65_536
+
+
+class Asked:
+    """Whether a run is asked to end: by Ray's soft cancel, or from another thread."""
+
+    def __init__(self) -> None:
+        self.to_end = False
+
+    def end(self) -> None:
+        """Ask it to end."""
+        self.to_end = True
+
+    @contextmanager
+    def instead_of_interrupts(self) -> Iterator[None]:
+        """Note an interrupt instead of raising ``KeyboardInterrupt``, in the main thread.
+
+        Raised anywhere, it could lose a process that was just started.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, lambda _number, _frame: self.end())
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def work(
+    keeper: str, job: dict[str, Any], gate: Handle = None, asked: Asked | None = None
+) -> Generator[Item, None, None]:
+    """Run a command or a callable.
+
+    Args:
+        keeper: The text of ``keeper.py``.
+        job: What to run: ``name``, ``grace_s``, and the fields of the work.
+        gate: The actor that keeps the gates of gangs, or None. ``job["gate"]`` is the name there.
+        asked: Whether it is asked to end; of its own if None.
+
+    Yields:
+        What has happened.
+    """
+    asked = asked or Asked()
+    job = {**job, "env": {**job["env"], "MUSTER_RUN": job["name"]}}
+    over = threading.Event()
+    fence = threading.Thread(target=_fence, args=(os.getppid(), over), daemon=True)
+    fence.start()
+    try:
+        if job["kind"] == "call":
+            yield from _at_gate(job, gate, asked)
+            yield from _call(job)
+        else:
+            with asked.instead_of_interrupts():
+                yield from _at_gate(job, gate, asked)
+                yield from _command(keeper, job, asked)
+    except _Closed as error:
+        yield (CLOSED, *error.args)
+    except _Asked:
+        pass
+    finally:
+        over.set()
+
+
+class _Closed(Exception):  # noqa: N818 - it is an item that is said
+    """The gate of the gang does not open."""
+
+
+class _Asked(Exception):  # noqa: N818 - no error
+    """The run was asked to end before it began."""
+
+
+def _at_gate(job: dict[str, Any], gate: Handle, asked: Asked) -> Iterator[Item]:
+    """Wait until all members of the gang are placed."""
+    if gate is None:
+        return
+    yield (PLACED, os.getpid(), started_at(os.getpid()))
+    # A future, and no call of Ray that waits: Ray would give away the processors meanwhile.
+    answer = gate.wait.remote(job["gate"]).future()
+    while not answer.done():
+        if asked.to_end:
+            raise _Asked
+        time.sleep(_POLL_S)
+    try:
+        opened = answer.result()
+    except Exception as error:  # noqa: BLE001 - what Ray raises is no matter here
+        raise _Closed(f"the gate is lost: {error}", True) from None
+    if not opened:
+        raise _Closed("another member of the gang has not started", False)
+
+
+# Callables
+
+
+def _call(job: dict[str, Any]) -> Iterator[Item]:
+    yield (STARTED, os.getpid(), started_at(os.getpid()))
+    try:
+        with _environment(job["env"]):
+            positional, named = _loads(job["arguments"])
+            value = _function(job["function"])(*positional, **named)
+            data = _dumps(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - also SystemExit, which would end the worker
+        yield (FAILED, _line(error), traceback.format_exc())
+    else:
+        yield (ENDED, None, data)
+
+
+def _line(error: BaseException) -> str:
+    with suppress(Exception):
+        return traceback.format_exception_only(error)[-1].strip()
+    return type(error).__name__
+
+
+def _function(what: str | bytes) -> Callable[..., object]:
+    if isinstance(what, bytes):
+        given: Callable[..., object] = _loads(what)
+        return given
+    module, _, name = what.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    called: Callable[..., object] = found
+    return called
+
+
+def _loads(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
+    # A worker has the cloudpickle that comes with Ray, and perhaps no other.
+    for name in ("cloudpickle", "cloudpickle.cloudpickle"):
+        if name not in sys.modules and f"ray.{name}" in sys.modules:
+            try:
+                importlib.import_module(name)
+            except ImportError:
+                sys.modules[name] = sys.modules[f"ray.{name}"]
+    return pickle.loads(data)
+
+
+def _dumps(value: object) -> bytes:
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        theirs = sys.modules.get("ray.cloudpickle")
+        if theirs is None:
+            raise
+        data: bytes = theirs.dumps(value)
+        return data
+
+
+@contextmanager
+def _environment(added: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+# Commands
+
+
+def _command(keeper: str, job: dict[str, Any], asked: Asked) -> Iterator[Item]:
+    kept = _Kept(keeper, job)
+    try:
+        status = None
+        while True:
+            said = kept.hear()
+            if asked.to_end:
+                kept.end()
+            if said is None:
+                continue
+            if "error" in said:
+                yield (FAILED, said["error"], said["error"])
+                return
+            if "started" in said:
+                yield (STARTED, kept.group, kept.at)
+            elif "status" in said:
+                status = said["status"]
+                break
+        yield (ENDED, status, None)
+    finally:
+        kept.close()
+
+
+class _Kept:
+    """A command with its keeper, seen from the worker."""
+
+    def __init__(self, keeper: str, job: dict[str, Any]) -> None:
+        self.group = 0
+        self.at: int | None = None
+        self._is_over = False
+        self._is_ending = False
+        self._kill_at: float | None = None
+        self._heard = b""
+        self._grace_s: float = job["grace_s"]
+        theirs, self._leash = os.pipe()
+        self._answer, answers = os.pipe()
+        launcher = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", keeper, str(theirs), str(answers)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs, answers),
+            cwd="/" if not os.path.isdir(".") else None,
+        )
+        os.close(theirs)
+        os.close(answers)
+        with suppress(BrokenPipeError):  # the answer says that the keeper has gone
+            _write(self._leash, json.dumps(_told(job)).encode() + b"\n")
+        launcher.wait()
+
+    def hear(self) -> dict[str, Any] | None:
+        """Return what the keeper has said, if it said something within a short time."""
+        while True:
+            line, newline, rest = self._heard.partition(b"\n")
+            if newline:
+                self._heard = rest
+                said: dict[str, Any] = json.loads(line)
+                if "child" not in said:
+                    self._is_over = "started" not in said
+                    return said
+                self.group, self.at = said["child"], said["at"]
+                continue
+            if not select.select([self._answer], [], [], _POLL_S)[0]:
+                return None
+            part = os.read(self._answer, _CHUNK)
+            if not part:
+                return self._without_keeper()
+            self._heard += part
+
+    def _without_keeper(self) -> dict[str, Any]:
+        """The keeper was killed: end the group in its place."""
+        self._is_over = True
+        end_group(self.group, self.at, self._grace_s if self._is_ending else 0.0)
+        return {"error": "the keeper of the command was killed"}
+
+    def end(self) -> None:
+        """Ask the keeper to end the command."""
+        if not self._is_ending:
+            self._is_ending = True
+            with suppress(BrokenPipeError):
+                os.write(self._leash, b"t")
+
+    def close(self) -> None:
+        """End the command if it has not ended, and wait until nothing of it runs."""
+        while not self._is_over:
+            self.end()
+            self.hear()
+        os.close(self._leash)
+        os.close(self._answer)
+
+
+def _told(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the job as the keeper needs it."""
+    run: list[str] | str = job["run"]
+    parent = os.getppid()
+    return {
+        "run": ["/bin/sh", "-c", run] if isinstance(run, str) else run,
+        "cwd": job["cwd"],
+        "env": {**os.environ, **job["env"]},
+        "stdin": job["stdin"],
+        "stdout": job["stdout"],
+        "stderr": job["stderr"],
+        "grace_s": job["grace_s"],
+        "parent": parent,
+        "parent_at": started_at(parent),
+    }
+
+
+def _write(end: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(end, data) :]
+
+
+# What was left, or must not be left
+
+
+def end_group(group: int, at: int | None, grace_s: float) -> bool:
+    """End a group whose keeper has gone, and wait until nothing of it runs.
+
+    Args:
+        group: The id of the group, which is the number of its first process; 0 for no group.
+        at: When that process has started: another process may have the number now.
+        grace_s: How long the group may take to end by itself after SIGTERM, in seconds.
+
+    Returns:
+        Whether nothing of it runs any more.
+    """
+    if not group or started_at(group) not in (at, -1):
+        return True
+    kill_at = time.monotonic() + grace_s
+    gone_at = kill_at + 2.0
+    _signal(group, signal.SIGTERM)
+    _signal(group, signal.SIGCONT)
+    while running(group):
+        if time.monotonic() >= gone_at:
+            return False
+        if time.monotonic() >= kill_at:
+            _signal(group, signal.SIGKILL)
+        time.sleep(_POLL_S)
+    return True
+
+
+def _signal(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _fence(parent: int, over: threading.Event) -> None:
+    """End this worker when Ray's daemon, its parent, has gone: the node is lost for Ray."""
+    while not over.wait(_FENCE_S):
+        if os.getppid() != parent:
+            for pid in _descendants(os.getpid()):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            os._exit(1)  # keepers hear it, and end their commands
+
+
+def _descendants(root: int) -> list[int]:
+    """Return the processes that a process has started, and those that these have started."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(path.read_bytes().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found: list[int] = []
+    left = [root]
+    while left:
+        mine = children.get(left.pop(), [])
+        found += mine
+        left += mine
+    return found
+
+
+# Tasks of the agent itself
+
+
+def is_over(pid: int, at: int | None, grace_s: float) -> bool:
+    """Return whether the process of a run has ended: its command is ended if its keeper has not."""
+    return end_group(pid, at, grace_s)
+
+
+def worker_is_over(pid: int, at: int | None) -> bool:
+    """Return whether a worker has ended."""
+    return started_at(pid) != at
+
+
+def ignores_interrupts() -> bool:
+    """Return whether the workers of this node ignore SIGINT, so that soft cancel does nothing."""
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def warm(within_s: float) -> Iterator[int]:
+    """Hold a worker until it is cancelled, so that another one is started beside it."""
+    yield os.getpid()
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        time.sleep(_POLL_S)
+
+
+# Actors
+
+
+class Gates:
+    """The gates of gangs: their members wait here until all are placed. An actor of Ray."""
+
+    def __init__(self) -> None:
+        self._gates: dict[str, asyncio.Future[bool]] = {}
+
+    def _gate(self, name: str) -> asyncio.Future[bool]:
+        if name not in self._gates:
+            self._gates[name] = asyncio.get_running_loop().create_future()
+        return self._gates[name]
+
+    async def wait(self, name: str) -> bool:
+        """Wait at a gate; return whether it was opened, or is not going to be."""
+        return await asyncio.shield(self._gate(name))
+
+    async def go(self, name: str, opened: bool) -> None:
+        """Open a gate, or say that it is not going to be opened."""
+        gate = self._gate(name)
+        if not gate.done():
+            gate.set_result(opened)
+
+    async def forget(self, name: str) -> None:
+        """Nobody waits at a gate any more."""
+        self._gates.pop(name, None)
+
+
+class Detached:
+    """A run that outlives the program, and keeps its end until it is fetched: an actor of Ray."""
+
+    def __init__(self, keeper: str, job: dict[str, Any], about: dict[str, Any]) -> None:
+        self._keeper = keeper
+        self._job = job
+        self._about = about
+        self._asked = Asked()
+        self._thread = 0
+        self._items: list[Item] = []
+        self._new = threading.Condition()
+
+    def begin(self, gate: Handle) -> None:
+        """Do the work. It goes on when the program that called this has gone."""
+        if self._items or self._thread or self._asked.to_end:
+            return
+        self._thread = threading.get_ident()
+        try:
+            for item in work(self._keeper, self._job, gate, self._asked):
+                self._tell(item)
+        except KeyboardInterrupt:
+            self._tell((FAILED, "KeyboardInterrupt", "KeyboardInterrupt"))
+        finally:
+            self._thread = 0
+            if not self._items or self._items[-1][0] in (PLACED, STARTED):
+                self._tell((CLOSED, "the run was asked to end", False))
+
+    def _tell(self, item: Item) -> None:
+        with self._new:
+            self._items.append(item)
+            self._new.notify_all()
+
+    def about(self) -> dict[str, Any]:
+        """Return what an agent must know of it."""
+        last = self._items[-1][0] if self._items else PLACED
+        state = {PLACED: "placed", STARTED: "running"}.get(last, "ended")
+        return {**self._about, "state": state}
+
+    def items(self, since: int, within_s: float) -> list[Item]:
+        """Return the items from a number on, as soon as there is one."""
+        with self._new:
+            self._new.wait_for(lambda: len(self._items) > since, timeout=within_s)
+            return self._items[since:]
+
+    def end(self) -> None:
+        """Ask the work to end."""
+        self._asked.end()
+        thread = self._thread
+        if thread and self._job["kind"] == "call":
+            raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+            raise_in(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
