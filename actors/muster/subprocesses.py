@@ -75,8 +75,9 @@ class SubprocessBinder:
     ask already holds: only the same ask, and the end of the scheduler, wait for them. So the
     grace period should be shorter than the bind timeout.
 
-    The environment of a command contains ``MUSTER_APP``, ``MUSTER_ASK``, ``MUSTER_NODE`` and
-    ``MUSTER_QUEUE``.
+    The environment of a command contains ``MUSTER_APP``, ``MUSTER_ASK``, ``MUSTER_NODE``,
+    ``MUSTER_QUEUE`` and ``MUSTER_RUN``: application, ask and number of the allocation, which no two
+    runs share, as ``app/ask/number``.
 
     Args:
         command: Returns the command to run; called each time an ask is bound. If it raises,
@@ -177,13 +178,17 @@ def _open_files(command: Command, files: ExitStack) -> tuple[int, int | None, in
 
 def _environment(command: Command, allocation: Allocation) -> dict[str, str]:
     """Return the environment variables of a command."""
+    return {**os.environ, **command.env, **variables(allocation)}
+
+
+def variables(allocation: Allocation) -> dict[str, str]:
+    """Return the environment variables that tell a command what it is run for."""
     return {
-        **os.environ,
-        **command.env,
         "MUSTER_APP": allocation.app,
         "MUSTER_ASK": allocation.ask,
         "MUSTER_NODE": allocation.node,
         "MUSTER_QUEUE": allocation.queue,
+        "MUSTER_RUN": f"{allocation.app}/{allocation.ask}/{allocation.number}",
     }
 
 

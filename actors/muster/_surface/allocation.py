@@ -39,6 +39,8 @@ class Allocation(ABC):
         step: The lowest ``number`` among these members, by which they know each other; 0 if the
             bind is older, as above, and the ask has a gang.
         work: What the ask said is to run for it (``command``, ``env``, ``workdir``), or None.
+        kept: Whether the scheduler has a store, so that a binder with ``resume`` may leave the
+            work alone when the scheduler is closed, and go on with it after a restart.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Allocation(ABC):
         peers: int,
         step: int,
         work: Work | None,
+        kept: bool,
     ) -> None:
         self.app: Final = app
         self.ask: Final = ask
@@ -65,6 +68,7 @@ class Allocation(ABC):
         self.peers: Final = peers
         self.step: Final = step
         self.work: Final = work
+        self.kept: Final = kept
 
     @property
     @abstractmethod

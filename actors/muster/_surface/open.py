@@ -173,7 +173,7 @@ async def open_parts(
     entry: Entry[Call | Note] = Entry()
     observers = Observers()
     pace = Pace()
-    client = Client(entry, pace)
+    client = Client(entry, pace, keeps=store is not None)
 
     async def tell(note: Note) -> None:
         # A scheduler that is being closed does not need notes any more.

@@ -47,6 +47,7 @@ class TrioAllocation(Allocation):
             peers=held.peers,
             step=held.step,
             work=tracked.work,
+            kept=client.keeps,
         )
         self._client = client
         self._tracked = tracked

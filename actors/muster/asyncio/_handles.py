@@ -37,6 +37,7 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
             peers=inner.peers,
             step=inner.step,
             work=inner.work,
+            kept=inner.kept,
         )
 
     @property

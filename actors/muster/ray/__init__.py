@@ -7,14 +7,24 @@ asks there. Importing this package does not import ray: only the agent does.
 
 from __future__ import annotations
 
-from muster.ray._errors import RayLostError, WorkError
+from muster.ray._amounts import DEFAULT_RESOURCES
+from muster.ray._binder import RayBinder
+from muster.ray._cluster import Cluster, Survivor, connect
+from muster.ray._errors import RayLostError, RayUnreachableError, RunFailedError, WorkError
 from muster.ray._work import Call, Result
 from muster.subprocesses import Command
 
 __all__ = [
+    "DEFAULT_RESOURCES",
     "Call",
+    "Cluster",
     "Command",
+    "RayBinder",
     "RayLostError",
+    "RayUnreachableError",
     "Result",
+    "RunFailedError",
+    "Survivor",
     "WorkError",
+    "connect",
 ]

@@ -18,6 +18,20 @@ class RayLostError(NotStartedError):
 
 
 @final
+class RayUnreachableError(MusterError):
+    """There is no Ray at an address, or the process that is to be connected to it cannot start."""
+
+
+class RunFailedError(MusterError):
+    """Ray has not started a run, or the worker or the node where it ran has gone."""
+
+
+@final
+class NodeGoneError(RunFailedError):
+    """The node where a run was to be, or was, has gone."""
+
+
+@final
 class WorkError(MusterError):
     """A callable has raised, or what it was given or gave back could not be transferred.
 

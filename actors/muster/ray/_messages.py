@@ -2,7 +2,7 @@
 
 The program writes to the agent's standard input, and reads its standard output. Whatever Ray or
 its libraries print there goes to the standard error. The pipe's end, in either direction, means
-that the other side has gone. Each side ignores keys that it does not know, and answers about
+that the other side has gone. Each side ignores keys that it does not know, and what is said of
 runs that it does not know.
 
 A run has a number, which the program gives; it is never used again while the agent lives. Its
@@ -26,6 +26,12 @@ BEAT_S = 1.0
 SILENCE_S = 10.0
 """After how long a silence the agent is taken for dead, in seconds."""
 
+NEVER_S = 1e9
+"""The longest time in a message, in seconds; stands for an endless ``grace_s``."""
+
+LARGEST_BYTES = 256 * 1024 * 1024
+"""The largest message, in bytes; a value that is larger is reported as ``Failed``, as ``work``."""
+
 
 # To the agent
 
@@ -39,7 +45,10 @@ class Connect(TypedDict):
 
 
 class Follow(TypedDict):
-    """Look at Ray's nodes every so many seconds, and say ``Nodes`` at first and at each change."""
+    """Look at Ray's nodes every so many seconds, and say ``Nodes`` at first and at each change.
+
+    A further one replaces the first.
+    """
 
     do: Literal["follow"]
     every_s: float

@@ -45,7 +45,11 @@ def take_snapshot(
         yield
         for node in piece:
             nodes[node.name] = NodeSnapshot(
-                node.name, dict(node.capacity), dict(node.used), node.schedulable
+                node.name,
+                dict(node.capacity),
+                dict(node.used),
+                node.schedulable,
+                dict(node.attributes),
             )
     shares: dict[str, float] = {}
     for queue in queues:

@@ -169,12 +169,14 @@ class NodeSnapshot:
         capacity: Its capacity.
         used: The resources of the asks on it.
         schedulable: Whether asks may be placed on it.
+        attributes: Its attributes, which selectors of asks name.
     """
 
     name: str
     capacity: Mapping[str, int]
     used: Mapping[str, int]
     schedulable: bool
+    attributes: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 @final

@@ -32,11 +32,13 @@ class Client:
     Args:
         entry: The queue of calls; callers wait for a place when it is full.
         pace: The pace of all tasks of the scheduler, for callers with many events.
+        keeps: Whether the scheduler has a store.
     """
 
-    def __init__(self, entry: Entry[Call | Note], pace: Pace) -> None:
+    def __init__(self, entry: Entry[Call | Note], pace: Pace, *, keeps: bool = False) -> None:
         self._entry = entry
         self.pace = pace
+        self.keeps = keeps
 
     async def call(self, call: Call, answer: Answer[A]) -> A:
         """Send a call to the coordinator, and return its answer.

@@ -1,0 +1,264 @@
+"""A connection to a cluster of Ray."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, Never, final
+
+import attrs
+import trio
+
+from muster.ray._amounts import DEFAULT_RESOURCES, Amounts
+from muster.ray._errors import RayLostError
+from muster.ray._follow import Books, Follower, Naming
+from muster.ray._link import Link, Target
+from muster.ray._orders import Terms, Work
+from muster.ray._runs import Runs, declared_in
+from muster_core.errors import EventError
+
+if TYPE_CHECKING:
+    from muster._surface.allocation import Allocation
+    from muster.ray._work import Result
+    from muster_core.resources import Resources
+
+_EVERYTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+_GRACE_S: Final = 10.0
+"""How long the work of a run without a binder may take to end, in seconds."""
+
+_SETTLE_S: Final = 5.0
+"""How long such a run waits for its allocation to end when the agent was lost, in seconds."""
+
+
+@final
+@attrs.frozen
+class Survivor:
+    """A detached run of an earlier program.
+
+    Attributes:
+        app: The name of the application.
+        ask: The name of the ask.
+        number: The number of the allocation.
+        node: The name of its node; None if the node has gone, or is not selected.
+        resources: The resources that it holds.
+        state: Whether it waits for the other members of its gang, runs, or has ended; one that
+            has ended keeps its result.
+    """
+
+    app: str
+    ask: str
+    number: int
+    node: str | None
+    resources: Resources
+    state: Literal["placed", "running", "ended"]
+
+
+@final
+class Cluster:
+    """A cluster of Ray; :func:`connect` creates it.
+
+    If the connection is lost, all runs raise :class:`RayLostError`, the followed nodes are
+    removed, and the connection is made again: after 1 s, 2 s, 4 s and so on, at most 30 s. Then
+    the nodes come again.
+    """
+
+    def __init__(self, runs: Runs, warm: int) -> None:
+        # Binders use it; a program has no need for it.
+        self.runs = runs
+        self._warm = warm
+
+    async def follow(
+        self,
+        scheduler: Books,
+        *,
+        every: float = 0.5,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> Never:
+        """Make the nodes of Ray nodes of a scheduler, as long as this task runs.
+
+        A node that is alive and has something to schedule is added, with the labels of Ray and
+        ``ray.io/node-id`` as its attributes. One that has gone is removed: what ran there is
+        pending again. One that has come again with another id is removed and added. One that
+        drains takes no more asks. Only what has changed is told, and nodes that do not have the
+        attribute ``ray.io/node-id`` are left alone. A node that the scheduler refuses is logged.
+
+        If the scheduler has nodes of Ray from its store, those that are still there stay, with
+        their asks, and the others are removed.
+
+        Start it in a nursery inside the block of the scheduler: ``await
+        nursery.start(cluster.follow, scheduler)`` returns when the first nodes are there.
+
+        Args:
+            scheduler: The scheduler.
+            every: How often to look at the nodes, in seconds.
+            task_status: Told when the first nodes are there.
+
+        Raises:
+            EventError: If ``every`` is not a number above 0.
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        if not (math.isfinite(every) and every > 0):
+            msg = f"every: {every!r} seconds: must be a number above 0"
+            raise EventError(msg)
+        link = self.runs.link
+        await link.look(every)
+        follower = Follower(scheduler, self.runs.naming)
+        seen = None
+        try:
+            while True:
+                if link.seen is seen or link.seen.nodes is None:
+                    await link.changed()
+                    continue
+                is_first, seen = seen is None, link.seen
+                assert seen.nodes is not None, "there is a list"
+                if is_first:
+                    await follower.find(seen.nodes)
+                added = await follower.follow(seen.nodes)
+                self.runs.tell(follower, seen.version)
+                if is_first:
+                    self.runs.begun.set()
+                    task_status.started()
+                await self._warm_up(added)
+        finally:
+            self.runs.tell(follower, None)
+
+    async def run(
+        self,
+        allocation: Allocation,
+        work: Work,
+        *,
+        started: Callable[[], None] | None = None,
+    ) -> Result:
+        """Run something on the node of an allocation, without a binder.
+
+        Call it in the block of :meth:`muster.Allocation.running`. If it is cancelled, the work is
+        ended, with ten seconds of grace, and it returns when nothing of the work is left.
+        Members of a gang do not wait for one another here.
+
+        Args:
+            allocation: The allocation.
+            work: The work.
+            started: Called when the work has begun.
+
+        Raises:
+            EventError: If Ray cannot count an amount of the allocation.
+            ImportError: If the callable cannot be sent, because cloudpickle is missing.
+            RayLostError: If the connection was lost.
+            RunFailedError: If Ray has not started the work, or its worker or node has gone.
+            WorkError: If a callable has raised.
+        """
+        try:
+            terms = Terms(_GRACE_S)
+            outcome = await self.runs.run(allocation, work, terms, started or (lambda: None))
+        except RayLostError:
+            # The nodes are being removed. If the scheduler hears of that first, the block of the
+            # allocation ends because the node was lost, and the ask is pending again.
+            await trio.sleep(_SETTLE_S)
+            raise
+        return outcome.result
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """Return the detached runs of earlier programs that nobody has adopted yet.
+
+        Raises:
+            RayLostError: If the connection was lost.
+        """
+        runs = self.runs
+        return tuple(
+            Survivor(
+                app,
+                ask,
+                number,
+                runs.name_of_node(one["node"]),
+                runs.naming.amounts.resources(declared_in(one)),
+                one["state"],
+            )
+            for (app, ask, number), one in await runs.survivors()
+        )
+
+    async def _warm_up(self, nodes: Sequence[str]) -> None:
+        """Let Ray start workers on nodes that were added."""
+        if self._warm:
+            with suppress(RayLostError):
+                for node in nodes:
+                    life = await self.runs.link.life()
+                    await life.send({"do": "warm", "node": node, "count": self._warm})
+
+
+@asynccontextmanager
+async def connect(
+    address: str = "auto",
+    *,
+    namespace: str = "muster",
+    python: str = sys.executable,
+    node_name: str | None = None,
+    select: Mapping[str, str] = _EVERYTHING,
+    resources: Mapping[str, str] = DEFAULT_RESOURCES,
+    warm: int = 0,
+) -> AsyncGenerator[Cluster, None]:
+    """Be connected to a cluster of Ray for the time of an ``async with`` block.
+
+    Ray is spoken to by an *agent*, a process of its own, which ends with the block. Open the block
+    outside of that of the scheduler, which can then still end its work.
+
+    Muster knows only of its own work. What others run on the same nodes makes runs wait in Ray,
+    until their bind times out: give Muster nodes of its own, with a label that ``select`` names.
+
+    Args:
+        address: The address of Ray, as for ``ray.init``.
+        namespace: The namespace of Ray in which detached runs are.
+        python: The Python interpreter of the agent, which has the extra ``ray``. It must be of the
+            version that the workers have.
+        node_name: The label that has the names of the nodes; a node without it, or any if this is
+            None, is called by its id.
+        select: Only nodes with these labels are nodes of Muster.
+        resources: What the resources of Ray are called in Muster; all others keep their names.
+        warm: How many workers Ray starts on each node when it is added: the first runs there need
+            not wait for them.
+
+    Yields:
+        The cluster.
+
+    Raises:
+        EventError: If an argument is invalid.
+        ImportError: If ``python`` has no Ray.
+        RayUnreachableError: If there is no Ray at the address, or the agent cannot be started.
+            A connection that is lost later is made again.
+    """
+    if type(warm) is not int or warm < 0:
+        msg = f"warm: {warm!r}: must be a whole number, 0 or more"
+        raise EventError(msg)
+    naming = Naming(node_name, dict(select), Amounts(resources))
+    link = Link(Target(address, namespace, python))
+    leaving: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                await nursery.start(link.run)
+                yield Cluster(Runs(link, naming, nursery), warm)
+            except BaseException as error:  # noqa: BLE001 - it is raised again below
+                leaving = error
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        leaving = _foremost(group, leaving)
+    if leaving is not None:
+        context = leaving.__context__
+        try:
+            raise leaving
+        finally:
+            leaving.__context__ = context  # the group that contained it did not cause it
+            del leaving
+
+
+def _foremost(
+    group: BaseExceptionGroup[BaseException], leaving: BaseException | None
+) -> BaseException:
+    """Return what to raise when tasks have failed and ``leaving`` has ended the body."""
+    failures = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
+    if not failures:
+        return group if leaving is None else leaving
+    return failures[0] if len(failures) == 1 else group.derive(failures)

@@ -1,0 +1,183 @@
+"""The nodes of Ray as nodes of a scheduler."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol, final
+
+import attrs
+
+from muster.ray._amounts import Amounts
+from muster.ray._link import names_of
+from muster.ray._messages import NodeMap
+from muster_core.errors import EventError, MusterError, RefusedError
+from muster_core.events import AddNode, Event, RemoveNode, UpdateNode
+from muster_core.resources import Resources
+from muster_core.snapshots import Snapshot
+
+_LOG: Final = logging.getLogger("muster.ray")
+
+NODE_ID: Final = "ray.io/node-id"
+"""The attribute of a node of Muster by which it is a node of Ray."""
+
+
+class Books(Protocol):
+    """The part of a scheduler that is needed here."""
+
+    async def submit_many(self, events: Iterable[Event], /) -> tuple[RefusedError | None, ...]:
+        """Submit events in one batch; see :meth:`muster.Scheduler.submit_many`."""
+        ...
+
+    async def snapshot(self) -> Snapshot:
+        """Return the state; see :meth:`muster.Scheduler.snapshot`."""
+        ...
+
+
+@final
+@attrs.frozen
+class Naming:
+    """Which nodes of Ray are nodes of Muster, and how they are described.
+
+    Attributes:
+        label: The label that has the names; None for the ids of the nodes.
+        select: The labels that nodes must have.
+        amounts: Translates amounts.
+    """
+
+    label: str | None
+    select: Mapping[str, str]
+    amounts: Amounts
+
+    def selected(self, nodes: tuple[NodeMap, ...]) -> Mapping[str, NodeMap]:
+        """Return the nodes that are selected, by name."""
+        wanted = self.select.items()
+        return names_of(tuple(one for one in nodes if wanted <= one["labels"].items()), self.label)
+
+
+@final
+@attrs.frozen
+class _Wanted:
+    """What a node of Muster is to be like.
+
+    Attributes:
+        id: The id of the node of Ray.
+        capacity: Its resources.
+        attributes: Its attributes.
+        draining: Whether it takes no more work.
+    """
+
+    id: str
+    capacity: Resources
+    attributes: Mapping[str, str]
+    draining: bool
+
+
+@final
+class Follower:
+    """Makes the nodes of one scheduler those of Ray, by events for what differs.
+
+    Args:
+        books: The scheduler.
+        naming: Describes the nodes.
+    """
+
+    def __init__(self, books: Books, naming: Naming) -> None:
+        self._books = books
+        self._naming = naming
+        #: The nodes that the scheduler has from here, by name.
+        self._held: dict[str, _Wanted] = {}
+        #: The last complaint about each name, so that it is logged once.
+        self._complaints: dict[str, str] = {}
+
+    async def find(self, nodes: tuple[NodeMap, ...]) -> None:
+        """Take over the nodes that the scheduler has from an earlier program.
+
+        Args:
+            nodes: The nodes of Ray now.
+        """
+        wanted = self._wanted(nodes)
+        for name, node in (await self._books.snapshot()).nodes.items():
+            number = node.attributes.get(NODE_ID)
+            if number is None:
+                continue  # somebody else's
+            # If it takes no work although it does not drain, an operator has closed it.
+            is_draining = name in wanted and wanted[name].draining and not node.schedulable
+            self._held[name] = _Wanted(
+                number, Resources(node.capacity), dict(node.attributes), is_draining
+            )
+
+    async def follow(self, nodes: tuple[NodeMap, ...]) -> Sequence[str]:
+        """Tell the scheduler what has changed, in one batch.
+
+        Returns:
+            The ids of the nodes that were added.
+        """
+        wanted = self._wanted(nodes)
+        events: list[AddNode | UpdateNode | RemoveNode] = []
+        for name, held in self._held.items():
+            if name not in wanted or wanted[name].id != held.id:
+                events.append(RemoveNode(name))
+        for name, node in wanted.items():
+            change = self._change(name, node)
+            if change is not None:
+                events.append(change)
+        added: list[str] = []
+        if events:
+            refusals = await self._books.submit_many(events)
+            for event, refusal in zip(events, refusals, strict=True):
+                self._note(event, refusal, wanted)
+                if refusal is None and isinstance(event, AddNode):
+                    added.append(wanted[event.node].id)
+        for name in self._complaints.keys() - wanted.keys():
+            del self._complaints[name]
+        return added
+
+    def _change(self, name: str, node: _Wanted) -> AddNode | UpdateNode | None:
+        """Return the event that makes a node what it is to be, if there is one."""
+        held = self._held.get(name)
+        try:
+            if held is None or held.id != node.id:
+                return AddNode(name, node.capacity, node.attributes, not node.draining)
+            if held == node:
+                return None
+            return UpdateNode(
+                name,
+                None if node.capacity == held.capacity else node.capacity,
+                None if node.attributes == held.attributes else node.attributes,
+                None if node.draining == held.draining else not node.draining,
+            )
+        except EventError as error:
+            self._complain(name, error)
+            return None
+
+    def _note(
+        self,
+        event: AddNode | UpdateNode | RemoveNode,
+        refusal: RefusedError | None,
+        wanted: Mapping[str, _Wanted],
+    ) -> None:
+        """Take in what has become of an event."""
+        name = event.node
+        if refusal is not None:
+            self._complain(name, refusal)
+        if isinstance(event, RemoveNode) or (refusal is not None and isinstance(event, UpdateNode)):
+            self._held.pop(name, None)  # if it was refused, somebody else has removed the node
+        elif refusal is None:
+            self._held[name] = wanted[name]
+            self._complaints.pop(name, None)
+
+    def _complain(self, name: str, error: MusterError) -> None:
+        text = str(error)
+        if self._complaints.get(name) != text:
+            self._complaints[name] = text
+            _LOG.warning("node %s of Ray: %s", name, text)
+
+    def _wanted(self, nodes: tuple[NodeMap, ...]) -> dict[str, _Wanted]:
+        found: dict[str, _Wanted] = {}
+        for name, node in self._naming.selected(nodes).items():
+            capacity = self._naming.amounts.capacity(node["resources"])
+            if capacity is not None:
+                labels = {**node["labels"], NODE_ID: node["id"]}
+                found[name] = _Wanted(node["id"], capacity, labels, node["draining"])
+        return found

@@ -1,0 +1,288 @@
+"""The link to the agent, which is started again whenever it was lost."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Callable, Mapping
+from itertools import count
+from operator import itemgetter
+from pathlib import Path
+from typing import Final, Never, NoReturn, final
+
+import attrs
+import trio
+
+from muster.ray._errors import RayLostError, RayUnreachableError
+from muster.ray._life import Heard, Life
+from muster.ray._messages import Connected, NodeMap, Notice
+
+_LOG: Final = logging.getLogger("muster.ray")
+
+_AGENT: Final = Path(__file__).with_name("agent.py")
+
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+"""How long to wait before the agent is started again, in seconds; each time twice as long."""
+
+_STABLE_S: Final = 30.0
+"""How long the agent must have lived for the pauses to begin again, in seconds."""
+
+_AWAY_S: Final = 5.0
+"""How long a run waits for the agent to be connected again, in seconds."""
+
+_EVERY_S: Final = 0.5
+"""How often the agent looks at the nodes, in seconds."""
+
+_LAST_WORDS_S: Final = 1.0
+"""How long the last lines of the agent's error output may take, in seconds."""
+
+_EXTRA: Final = "pip install 'muster-scheduler[ray]'"
+
+
+@final
+@attrs.frozen
+class Target:
+    """Where the agent is connected.
+
+    Attributes:
+        address: The address of Ray.
+        namespace: The namespace of detached runs.
+        python: The interpreter of the agent.
+    """
+
+    address: str
+    namespace: str
+    python: str
+
+
+@final
+@attrs.frozen
+class Seen:
+    """The nodes of Ray, as the agent has listed them last.
+
+    Attributes:
+        version: How many lists there were before.
+        nodes: The nodes; None before the first list.
+    """
+
+    version: int
+    nodes: tuple[NodeMap, ...] | None
+
+
+@final
+class Link:
+    """Keeps an agent alive, and knows what it has said last.
+
+    Args:
+        target: Where it is connected.
+
+    Attributes:
+        seen: The nodes of Ray. When the agent is lost, there are none.
+        to_end: The detached runs that were lost with an agent, with their grace periods: they are
+            ended as soon as there is an agent again.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._numbers = count(1)
+        self._life: Life | None = None
+        self._changed = trio.Event()
+        self._every_s = _EVERY_S
+        self.seen = Seen(0, None)
+        self.to_end: dict[str, float] = {}
+
+    # What others need
+
+    def number(self) -> int:
+        """Return a number for a run; no two runs have the same one."""
+        return next(self._numbers)
+
+    async def changed(self) -> None:
+        """Wait until the agent is connected or lost, or has listed other nodes."""
+        await self._changed.wait()
+
+    def notify(self) -> None:
+        """Wake those who wait for a change."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def life(self, patience_s: float = _AWAY_S) -> Life:
+        """Return the agent; while it is away, wait for it.
+
+        Args:
+            patience_s: How long to wait, in seconds.
+
+        Raises:
+            RayLostError: If it does not come in time.
+        """
+        with trio.move_on_after(patience_s):
+            while self._life is None:
+                await self.changed()
+        if self._life is None:
+            msg = f"there is no connection to Ray at {self._target.address!r} now"
+            raise RayLostError(msg)
+        return self._life
+
+    async def look(self, every_s: float) -> None:
+        """Look at the nodes so often from now on."""
+        self._every_s = every_s
+        if self._life is not None:
+            try:
+                await self._life.send({"do": "follow", "every_s": every_s})
+            except RayLostError:
+                return  # the next one is told when it is connected
+
+    # The lives of the agent
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> Never:
+        """Start the agent, and start it again whenever it was lost.
+
+        The task has started when the agent is connected for the first time.
+
+        Raises:
+            ImportError: If the agent has no Ray, at first.
+            RayUnreachableError: If it cannot be connected, at first.
+        """
+        began_at = trio.current_time()
+        life = await self._live(task_status.started)
+        if not life.is_connected:
+            self._raise_refused(life)
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            if _has_lasted(life, began_at):
+                pause_s = _FIRST_PAUSE_S
+            _LOG.warning(
+                "no connection to Ray at %r: %s; it is tried again in %g s",
+                self._target.address,
+                _why(life),
+                pause_s,
+            )
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            began_at = trio.current_time()
+            try:
+                life = await self._live(lambda: None)
+            except RayUnreachableError as error:  # the interpreter has gone meanwhile
+                _LOG.warning("%s", error)
+
+    async def _live(self, connected: Callable[[], None]) -> Life:
+        """Run the agent once, until it is lost."""
+        process = await self._start()
+
+        def when_connected(message: Connected) -> None:
+            _LOG.info("connected to Ray %s at %r", message["ray"], self._target.address)
+            self._life = life
+            self.notify()
+            greeting.set()
+            connected()
+
+        greeting = trio.Event()
+        life = Life(process, Heard(self._see, when_connected, self._warn))
+        try:
+            async with trio.open_nursery() as nursery:
+                logged = trio.Event()
+                nursery.start_soon(self._watch, life, nursery.cancel_scope)
+                nursery.start_soon(self._greet, life, greeting)
+                nursery.start_soon(self._log_errors, life, logged)
+                try:
+                    await life.listen()
+                finally:
+                    self._part_from(life)
+                    await life.hang_up()  # who writes to it now must not wait any more
+                with trio.move_on_after(_LAST_WORDS_S):
+                    await logged.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            await life.end()
+        return life
+
+    def _part_from(self, life: Life) -> None:
+        life.lose("it was closed")
+        self._life = None
+        if self.seen.nodes is not None:
+            self._see([])
+        self.notify()
+
+    async def _start(self) -> trio.Process:
+        """Start the agent in a session of its own, so that no terminal ends it with this program.
+
+        Raises:
+            RayUnreachableError: If it cannot be started.
+        """
+        try:
+            return await trio.lowlevel.open_process(
+                [self._target.python, str(_AGENT)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            msg = f"python: {self._target.python!r} cannot be started: {error}"
+            raise RayUnreachableError(msg) from error
+
+    async def _watch(self, life: Life, scope: trio.CancelScope) -> None:
+        await life.watch()
+        scope.cancel()
+
+    async def _log_errors(self, life: Life, logged: trio.Event) -> None:
+        await life.log_errors()
+        logged.set()
+
+    async def _greet(self, life: Life, connected: trio.Event) -> None:
+        """Say what each new agent has to know."""
+        address, namespace = self._target.address, self._target.namespace
+        try:
+            await life.send({"do": "connect", "address": address, "namespace": namespace})
+            await connected.wait()
+            for name, grace_s in tuple(self.to_end.items()):
+                await life.send({"do": "end", "name": name, "grace_s": grace_s})
+                self.to_end.pop(name, None)
+            await life.send({"do": "follow", "every_s": self._every_s})
+        except RayLostError:
+            return
+
+    def _see(self, nodes: list[NodeMap]) -> None:
+        self.seen = Seen(self.seen.version + 1, tuple(nodes))
+        self.notify()
+
+    def _warn(self, notice: Notice) -> None:
+        node = notice.get("node")
+        _LOG.warning("%s", notice["text"] if node is None else f"node {node}: {notice['text']}")
+
+    def _raise_refused(self, life: Life) -> NoReturn:
+        """Raise why the agent could not be connected.
+
+        Raises:
+            ImportError: If it has no Ray.
+            RayUnreachableError: Otherwise.
+        """
+        refused = life.refused
+        if refused is not None and refused["reason"] == "import":
+            msg = f"{self._target.python} cannot import ray ({refused['text']}): {_EXTRA}"
+            raise ImportError(msg, name="ray")
+        msg = f"there is no Ray at the address {self._target.address!r}: {_why(life)}"
+        raise RayUnreachableError(msg)
+
+
+def _has_lasted(life: Life, began_at: float) -> bool:
+    """Return whether an agent was connected for long."""
+    return life.is_connected and trio.current_time() >= began_at + _STABLE_S
+
+
+def _why(life: Life) -> str | None:
+    """Return why the agent is not connected any more, or was not."""
+    return life.lost if life.refused is None else life.refused["text"]
+
+
+def names_of(nodes: tuple[NodeMap, ...], label: str | None) -> Mapping[str, NodeMap]:
+    """Return nodes by their names in Muster: a label, or else their ids.
+
+    If several have the same name, it is that of the first id, whatever the order of the list.
+    """
+    found: dict[str, NodeMap] = {}
+    for node in sorted(nodes, key=itemgetter("id")):
+        name = node["id"] if label is None else node["labels"].get(label, node["id"])
+        found.setdefault(name, node)
+    return found

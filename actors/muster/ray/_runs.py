@@ -1,0 +1,384 @@
+"""Runs of allocations: begun, followed to their ends, ended, left alone and adopted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+
+from muster._errors import (
+    BrokenSchedulerError,
+    ClosedSchedulerError,
+    NotStartedError,
+    StoreError,
+    WorkFailedError,
+)
+from muster.ray._amounts import Declared
+from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
+from muster.ray._orders import Terms, Work, name_of, order, parsed_name, result_of
+from muster_core.events import Outcome as OutcomeOfWork
+
+if TYPE_CHECKING:
+    from muster._surface.allocation import Allocation
+    from muster.ray import _messages as messages
+    from muster.ray._follow import Naming
+    from muster.ray._life import Life, Run
+    from muster.ray._link import Link, Seen
+    from muster.ray._messages import NodeMap, SurvivorMap
+    from muster.ray._work import Result
+
+_LOG: Final = logging.getLogger("muster.ray")
+
+_HOLD_S: Final = 20.0
+"""How long a run whose node has gone waits for the removal of the node, in seconds."""
+
+
+@final
+@attrs.frozen
+class Outcome:
+    """How a run has ended by itself.
+
+    Attributes:
+        result: What the program is told.
+        name: The name of the run.
+        life: The agent that knows it.
+        run: The run.
+    """
+
+    result: Result
+    name: str
+    life: Life
+    run: Run
+
+
+@final
+class Runs:
+    """All runs on one cluster.
+
+    Args:
+        link: The link to the agent.
+        naming: Describes nodes.
+        nursery: The nursery of the cluster, for what goes on beside the runs.
+
+    Attributes:
+        link: The link to the agent.
+        naming: Describes nodes.
+        begun: Set when a scheduler runs that may adopt runs of an earlier program.
+    """
+
+    def __init__(self, link: Link, naming: Naming, nursery: trio.Nursery) -> None:
+        self.link = link
+        self.naming = naming
+        self.begun = trio.Event()
+        self._nursery = nursery
+        #: For each task that follows the nodes, the version of the list that its scheduler knows.
+        self._told: dict[object, int] = {}
+        #: The nodes by name, with the list from which they are.
+        self._nodes: tuple[Seen, Mapping[str, NodeMap]] | None = None
+        #: The detached runs that go on when their scheduler has closed, by name.
+        self._left: dict[str, tuple[Life, Run]] = {}
+        #: The detached runs of earlier programs that were listed, by application and ask.
+        self._listed: dict[tuple[str, str], SurvivorMap] = {}
+        #: The names of those that were adopted or ended.
+        self._claimed: set[str] = set()
+
+    # Nodes
+
+    def tell(self, follower: object, version: int | None) -> None:
+        """Record which list of nodes a scheduler knows; None if it is not told any more."""
+        if version is None:
+            self._told.pop(follower, None)
+        else:
+            self._told[follower] = version
+        self.link.notify()
+
+    def name_of_node(self, number: str) -> str | None:
+        """Return the name of a node, or None if it has gone."""
+        found = self._by_name(self.link.seen)
+        return next((name for name, node in found.items() if node["id"] == number), None)
+
+    def _by_name(self, seen: Seen) -> Mapping[str, NodeMap]:
+        if self._nodes is None or self._nodes[0] is not seen:
+            self._nodes = seen, self.naming.selected(seen.nodes or ())
+        return self._nodes[1]
+
+    async def _node(self, name: str) -> str:
+        """Return the id of a node.
+
+        If it has gone, this waits until the scheduler has heard of it, which ends the run.
+
+        Raises:
+            RayLostError: If there is no agent.
+            RunFailedError: If it is no node of Ray.
+        """
+        with trio.move_on_after(_HOLD_S):
+            while True:
+                await self.link.life()
+                seen = self.link.seen
+                node = self._by_name(seen).get(name)
+                if node is not None:
+                    return node["id"]
+                told = self._told.values()
+                if seen.nodes is not None and told and min(told) >= seen.version:
+                    break
+                await self.link.changed()
+        msg = f"{name} is not a node of Ray"
+        raise RunFailedError(msg)
+
+    # Runs
+
+    async def run(
+        self, allocation: Allocation, work: Work, terms: Terms, started: Callable[[], None]
+    ) -> Outcome:
+        """Run the work of an allocation, and wait for its end.
+
+        If the caller is cancelled, the work is ended, and this waits until it has.
+
+        Raises:
+            EventError: If Ray cannot count the amounts.
+            NotStartedError: If another member of the gang could not be started.
+            RayLostError: If the agent was lost.
+            RunFailedError: If Ray has not started it, or has lost it.
+            WorkError: If a callable has raised.
+        """
+        self.begun.set()
+        declared = self.naming.amounts.declared(allocation.resources)
+        node = await self._node(allocation.node)
+        number = self.link.number()
+        message = order(number, allocation, node, declared, work, terms)
+        life = await self.link.life()
+        if terms.is_detached and await self._claim(life, allocation, message):
+            name = self._listed.pop((allocation.app, allocation.ask))["name"]
+            return await self._adopt(allocation, name, terms, started)
+        run = life.open_run(number)
+        return await self._see_through(allocation, life, run, terms, started, message)
+
+    async def resume(
+        self, allocation: Allocation, terms: Terms, started: Callable[[], None]
+    ) -> Outcome:
+        """Go on with the run of an allocation from an earlier program; see :meth:`run`.
+
+        Raises:
+            NotStartedError: If it is not there, or these runs are not detached.
+        """
+        self.begun.set()
+        name = name_of(allocation.app, allocation.ask, allocation.number)
+        if not terms.is_detached:
+            # The earlier program may have thought otherwise.
+            with suppress(RayLostError):
+                await self._end(await self.link.life(0), name, terms.sent_grace_s)
+            msg = "its work has ended with the program that had started it"
+            raise NotStartedError(msg)
+        life, run = self._left.pop(name, (None, None))
+        if life is not None and run is not None and life.lost is None:
+            if run.has_started:
+                started()
+            return await self._see_through(allocation, life, run, terms, started, None)
+        return await self._adopt(allocation, name, terms, started)
+
+    async def _adopt(
+        self, allocation: Allocation, name: str, terms: Terms, started: Callable[[], None]
+    ) -> Outcome:
+        life = await self.link.life()
+        self._claimed.add(name)
+        message: messages.Adopt = {
+            "do": "adopt",
+            "id": self.link.number(),
+            "name": name,
+            "grace_s": terms.sent_grace_s,
+        }
+        run = life.open_run(message["id"])
+        return await self._see_through(allocation, life, run, terms, started, message)
+
+    async def _see_through(
+        self,
+        allocation: Allocation,
+        life: Life,
+        run: Run,
+        terms: Terms,
+        started: Callable[[], None],
+        message: messages.Run | messages.Adopt | None,
+    ) -> Outcome:
+        """Begin a run, and wait for its end."""
+        name = name_of(allocation.app, allocation.ask, allocation.number)
+        is_adopted = message is not None and message["do"] == "adopt"
+        has_ended = is_left = False
+        try:
+            if message is not None:
+                name = message["name"]
+                await life.send(message, run)
+            result = await _result(life, run, started, is_adopted=is_adopted)
+            has_ended = True
+            return Outcome(result, name, life, run)
+        except NodeGoneError:
+            # The scheduler hears of it soon, and this is cancelled: no failed attempt.
+            await trio.sleep(_HOLD_S)
+            raise
+        except BaseException:
+            is_left = terms.is_detached and allocation.kept and allocation.ending == "closing"
+            if not is_left:
+                await life.end_run(run, terms.grace_s)
+            raise
+        finally:
+            if is_left:
+                self._left[name] = life, run
+            else:
+                life.close_run(run)
+                if terms.is_detached and not has_ended:
+                    await self._drop(name, life, run, terms.sent_grace_s)
+
+    async def _drop(self, name: str, life: Life, run: Run, grace_s: float) -> None:
+        """See to it that nothing is left of a detached run that was given up."""
+        if run.is_sent and run.end is None:
+            self.link.to_end[name] = grace_s
+        elif run.end is not None and run.end["say"] != "cancelled":
+            await self._say_fetched(life, run)
+
+    async def conclude(
+        self, allocation: Allocation, outcome: Outcome, failure: WorkFailedError | None
+    ) -> None:
+        """Let the scheduler know how a detached run has ended, before its end is dropped.
+
+        Raises:
+            WorkFailedError: The failure, if the scheduler does not know of it yet.
+        """
+        is_recorded = True
+        with trio.CancelScope(shield=True):  # short
+            if allocation.kept:
+                is_recorded = await _record(allocation, failure)
+            if is_recorded:
+                await self._say_fetched(outcome.life, outcome.run)
+        if not is_recorded:
+            self._left[outcome.name] = outcome.life, outcome.run
+            await trio.sleep_forever()  # until the scheduler has closed
+        if failure is not None:
+            raise failure
+
+    async def drop(self, outcome: Outcome, terms: Terms) -> None:
+        """Drop the end of a run, which is to begin again."""
+        if terms.is_detached:
+            await self._say_fetched(outcome.life, outcome.run)
+
+    async def _say_fetched(self, life: Life, run: Run) -> None:
+        with trio.CancelScope(shield=True), suppress(RayLostError):
+            await life.send({"do": "fetched", "id": run.id})
+
+    # Runs of earlier programs
+
+    async def survivors(self) -> list[tuple[tuple[str, str, int], SurvivorMap]]:
+        """Return the detached runs of earlier programs that were not adopted, with their names.
+
+        Raises:
+            RayLostError: If the agent was lost.
+        """
+        life = await self.link.life()
+        found: list[tuple[tuple[str, str, int], SurvivorMap]] = []
+        for one in await life.survivors():
+            parts = parsed_name(one["name"])
+            if parts is not None and one["name"] not in self._claimed:
+                found.append((parts, one))
+                self._listed[parts[:2]] = one
+        return found
+
+    def end_forgotten_later(self, within_s: float, grace_s: float) -> None:
+        """End the detached runs of earlier programs that nobody adopts in time.
+
+        Args:
+            within_s: How long to wait, in seconds since a scheduler has begun.
+            grace_s: How long they may take to end, in seconds.
+        """
+        self._nursery.start_soon(self._end_forgotten, within_s, grace_s)
+
+    async def _end_forgotten(self, within_s: float, grace_s: float) -> None:
+        await self.begun.wait()
+        await trio.sleep(within_s)
+        while True:
+            try:
+                life = await self.link.life(inf)
+                for (app, ask, _), one in await self.survivors():
+                    _LOG.warning("%s/%s of an earlier program is ended: nobody wants it", app, ask)
+                    await self._end(life, one["name"], grace_s)
+            except RayLostError:
+                continue
+            return
+
+    async def _end(self, life: Life, name: str, grace_s: float) -> None:
+        self._claimed.add(name)
+        await life.send({"do": "end", "name": name, "grace_s": grace_s})
+
+    async def _claim(self, life: Life, allocation: Allocation, message: messages.Run) -> bool:
+        """Say whether an earlier program has begun the very run of a message; end another one."""
+        listed = self._listed.get((allocation.app, allocation.ask))
+        if listed is None:
+            return False
+        if listed["name"] not in self._claimed:
+            is_there = listed["state"] != "placed" and listed["node"] == message["node"]
+            if is_there and declared_in(listed) == declared_in(message):
+                return True
+            await self._end(life, listed["name"], message["grace_s"])
+        self._listed.pop((allocation.app, allocation.ask), None)
+        return False
+
+
+async def _record(allocation: Allocation, failure: WorkFailedError | None) -> bool:
+    """Release an allocation; return whether that is kept."""
+    outcome = OutcomeOfWork.COMPLETED if failure is None else OutcomeOfWork.FAILED
+    try:
+        await allocation.release(outcome, None if failure is None else str(failure))
+    except (ClosedSchedulerError, BrokenSchedulerError, StoreError):
+        return False
+    return True
+
+
+def declared_in(message: messages.Run | SurvivorMap) -> Declared:
+    """Return what a run has declared."""
+    return Declared(
+        float(message["cpus"]),
+        float(message["gpus"]),
+        message["memory"],
+        {name: float(amount) for name, amount in message["resources"].items()},
+    )
+
+
+async def _result(life: Life, run: Run, started: Callable[[], None], *, is_adopted: bool) -> Result:
+    """Wait for the end of a run.
+
+    Raises:
+        MusterError: If it has not ended by itself.
+    """
+    while True:
+        message = await run.next()
+        if message is None:
+            life.check()
+            msg = "the agent was closed"
+            raise RayLostError(msg)
+        if message["say"] == "started":
+            started()
+        elif message["say"] == "ended":
+            return result_of(message)
+        elif message["say"] == "failed":
+            raise _failure(message, is_adopted=is_adopted)
+        else:
+            msg = "the agent has cancelled it by itself"
+            raise RunFailedError(msg)
+
+
+def _failure(failed: messages.Failed, *, is_adopted: bool) -> Exception:
+    """Return the error that says why a run has failed."""
+    text = f"{failed['error']}: {failed['text']}" if failed["text"] else failed["error"]
+    match failed["how"]:
+        case "work":
+            return WorkError(text)
+        case "gate":
+            return NotStartedError(text)
+        case "node_lost":
+            return NodeGoneError(text)
+        case "not_started" if is_adopted:
+            return NotStartedError(text)
+        case _:
+            return RunFailedError(text)
