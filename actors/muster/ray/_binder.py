@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, final, get_args
 
+import attrs
+
 from muster._errors import WorkFailedError
 from muster.ray._orders import Terms, Work
 from muster_core.errors import EventError
@@ -62,6 +64,7 @@ class RayBinder:
             :class:`muster.WorkFailedError`, the work has failed: the ask is pending again if it
             has a retry left. If it raises another exception, the bind has failed.
         grace_period: How long work may take to end, in seconds; with infinity it is never killed.
+        closing_grace: The same when the scheduler is closed, if that is to be shorter.
         reserve: ``group``: Ray reserves the room of the members of a gang that begin together, in
             one placement group, also against others on the cluster.
         detached: Whether work outlives this program. It takes about a second to begin, so this is
@@ -83,8 +86,12 @@ class RayBinder:
         reserve: Reserve = "none",
         detached: bool = False,
         adopt_within: float = 60.0,
+        closing_grace: float | None = None,
     ) -> None:
-        self._terms = terms_of(grace_period, reserve, adopt_within, detached=detached)
+        terms = terms_of(grace_period, reserve, adopt_within, detached=detached)
+        if closing_grace is not None:
+            check_seconds("closing_grace", closing_grace)
+        self._terms = attrs.evolve(terms, closing_s=closing_grace)
         self._runs = cluster.runs
         self._work = work
         self._done = done
@@ -145,11 +152,20 @@ def terms_of(grace_s: float, reserve: str, adopt_within_s: float, *, detached: b
     Raises:
         EventError: If an argument is invalid.
     """
-    for name, seconds in (("grace_period", grace_s), ("adopt_within", adopt_within_s)):
-        if math.isnan(seconds) or seconds < 0:
-            msg = f"{name}: {seconds!r} is not a number of seconds from 0"
-            raise EventError(msg)
+    check_seconds("grace_period", grace_s)
+    check_seconds("adopt_within", adopt_within_s)
     if reserve not in get_args(Reserve):
         msg = f"reserve: {reserve!r}: must be one of {', '.join(get_args(Reserve))}"
         raise EventError(msg)
     return Terms(grace_s, has_gates=True, reserves=reserve == "group", is_detached=detached)
+
+
+def check_seconds(name: str, seconds: float) -> None:
+    """Check the argument of a binder that is a time.
+
+    Raises:
+        EventError: If it is invalid.
+    """
+    if math.isnan(seconds) or seconds < 0:
+        msg = f"{name}: {seconds!r} is not a number of seconds from 0"
+        raise EventError(msg)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import trio
 
-from muster._errors import NotStartedError, WorkFailedError
+from muster._errors import WorkFailedError
 from muster.ray import Command, RayBinder, RayLostError
 from muster.service.local.binder import hold
 from muster.service.local.jobs import result_of
@@ -47,12 +47,16 @@ class RayWork:
         link: The connection.
         options: How commands run.
         lasts: Whether they outlive the service.
+
+    Attributes:
+        link: The connection.
+        lasts: Whether commands outlive the service.
     """
 
     def __init__(self, link: RayLink, options: RayOptions, *, lasts: bool) -> None:
         self.link: Final = link
         self._options = options
-        self._lasts = lasts
+        self.lasts: Final = lasts
         self._binder: RayBinder | None = None
         #: Set when nothing runs on Ray any more that nobody has asked for.
         self._is_clear = trio.Event()
@@ -96,12 +100,11 @@ class RayWork:
             await hold(started)
             return
         self._note(allocation)
-        if not self._lasts:
+        cluster = await self.link.cluster()
+        if not self.lasts:
             # If the service was killed, the command may still be ending.
             await trio.sleep(self._options.grace_s + _FENCE_S)
-            msg = "its command has ended with the service"
-            raise NotStartedError(msg)
-        await self._with(await self.link.cluster()).resume(allocation, started)
+        await self._with(cluster).resume(allocation, started)
 
     def _with(self, cluster: Cluster) -> RayBinder:
         if self._binder is None:
@@ -110,7 +113,7 @@ class RayWork:
                 self._command,
                 done=_judge,
                 grace_period=self._options.grace_s,
-                detached=self._lasts,
+                detached=self.lasts,
                 closing_grace=_CLOSING_GRACE_S,
             )
         return self._binder

@@ -112,7 +112,6 @@ class RayLink:
         ) as cluster:
             self._cluster = cluster
             self._connected.set()
-            _LOG.info("connected to Ray at %s", self.address)
             task_status.started()
             await trio.sleep_forever()
 

@@ -94,8 +94,9 @@ async def running_ray(ray: RayWork | None, service: Service) -> AsyncGenerator[N
 async def _follow(ray: RayWork, service: Service) -> None:
     with suppress(ClosedSchedulerError):
         cluster = await _connected(ray, service)
-        standing = await service.look(standing_of)
-        await _end_orphans(cluster, standing.bound, service.options.ray.grace_s)
+        if ray.lasts:
+            standing = await service.look(standing_of)
+            await _end_orphans(cluster, standing.bound, service.options.ray.grace_s)
         ray.let_in()
         await cluster.follow(service.scheduler)
 
