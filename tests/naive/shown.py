@@ -75,7 +75,9 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
         queues={path: _queue(path, queue) for path, queue in states.items()},
         shares={path: queue.share for path, queue in states.items()},
         nodes={
-            name: NodeSnapshot(name, dict(node.capacity), used[name], node.schedulable)
+            name: NodeSnapshot(
+                name, dict(node.capacity), used[name], node.schedulable, dict(node.attributes)
+            )
             for name, node in model.world.nodes.items()
         },
         gangs=model.gangs,

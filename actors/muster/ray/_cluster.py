@@ -15,9 +15,9 @@ import trio
 from muster.ray._amounts import DEFAULT_RESOURCES, Amounts
 from muster.ray._errors import RayLostError
 from muster.ray._follow import Books, Follower, Naming
-from muster.ray._link import Link, Target
 from muster.ray._orders import Terms, Work, name_of
 from muster.ray._runs import Runs, declared_in
+from muster.ray.linked.link import Link, Target
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
@@ -213,8 +213,8 @@ class Cluster:
         if self._warm:
             with suppress(RayLostError):
                 for node in nodes:
-                    life = await self.runs.link.life()
-                    await life.send({"do": "warm", "node": node, "count": self._warm})
+                    agent = await self.runs.link.agent()
+                    await agent.send({"do": "warm", "node": node, "count": self._warm})
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from typing import Final, Protocol, final
 import attrs
 
 from muster.ray._amounts import Amounts
-from muster.ray._link import names_of
 from muster.ray._messages import NodeMap
+from muster.ray.linked.link import names_of
 from muster_core.errors import EventError, MusterError, RefusedError
 from muster_core.events import AddNode, Event, RemoveNode, UpdateNode
 from muster_core.resources import Resources

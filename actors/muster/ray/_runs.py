@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
     from muster.ray import _messages as messages
     from muster.ray._follow import Naming
-    from muster.ray._life import Life, Run
-    from muster.ray._link import Link, Seen
     from muster.ray._messages import NodeMap, SurvivorMap
     from muster.ray._work import Result
+    from muster.ray.linked.link import Link, Seen
+    from muster.ray.linked.process import Agent, Run
 
 _LOG: Final = logging.getLogger("muster.ray")
 
@@ -53,13 +53,13 @@ class Outcome:
     Attributes:
         result: What the program is told.
         name: The name of the run.
-        life: The agent that knows it.
+        agent: The agent that knows it.
         run: The run.
     """
 
     result: Result
     name: str
-    life: Life
+    agent: Agent
     run: Run
 
 
@@ -88,7 +88,7 @@ class Runs:
         #: The nodes by name, with the list from which they are.
         self._nodes: tuple[Seen, Mapping[str, NodeMap]] | None = None
         #: The detached runs that go on when their scheduler has closed, by name.
-        self._left: dict[str, tuple[Life, Run]] = {}
+        self._left: dict[str, tuple[Agent, Run]] = {}
         #: The detached runs of earlier programs that were listed, by application and ask.
         self._listed: dict[tuple[str, str], SurvivorMap] = {}
         #: The names of those that were adopted or ended.
@@ -125,7 +125,7 @@ class Runs:
         """
         with trio.move_on_after(_HOLD_S):
             while True:
-                await self.link.life()
+                await self.link.agent()
                 seen = self.link.seen
                 node = self._by_name(seen).get(name)
                 if node is not None:
@@ -158,12 +158,12 @@ class Runs:
         node = await self._node(allocation.node)
         number = self.link.number()
         message = order(number, allocation, node, declared, work, terms)
-        life = await self.link.life()
-        if terms.is_detached and await self._claim(life, allocation, message):
+        agent = await self.link.agent()
+        if terms.is_detached and await self._claim(agent, allocation, message):
             name = self._listed.pop((allocation.app, allocation.ask))["name"]
             return await self._adopt(allocation, name, terms, started)
-        run = life.open_run(number)
-        return await self._see_through(allocation, life, run, terms, started, message)
+        run = agent.open_run(number)
+        return await self._see_through(allocation, agent, run, terms, started, message)
 
     async def resume(
         self, allocation: Allocation, terms: Terms, started: Callable[[], None]
@@ -178,20 +178,20 @@ class Runs:
         if not terms.is_detached:
             # The earlier program may have thought otherwise.
             with suppress(RayLostError):
-                await self._end(await self.link.life(0), name, terms.sent_grace_s)
+                await self._end(await self.link.agent(0), name, terms.sent_grace_s)
             msg = "its work has ended with the program that had started it"
             raise NotStartedError(msg)
-        life, run = self._left.pop(name, (None, None))
-        if life is not None and run is not None and life.lost is None:
+        agent, run = self._left.pop(name, (None, None))
+        if agent is not None and run is not None and agent.lost is None:
             if run.has_started:
                 started()
-            return await self._see_through(allocation, life, run, terms, started, None)
+            return await self._see_through(allocation, agent, run, terms, started, None)
         return await self._adopt(allocation, name, terms, started)
 
     async def _adopt(
         self, allocation: Allocation, name: str, terms: Terms, started: Callable[[], None]
     ) -> Outcome:
-        life = await self.link.life()
+        agent = await self.link.agent()
         self._claimed.add(name)
         message: messages.Adopt = {
             "do": "adopt",
@@ -199,13 +199,13 @@ class Runs:
             "name": name,
             "grace_s": terms.sent_grace_s,
         }
-        run = life.open_run(message["id"])
-        return await self._see_through(allocation, life, run, terms, started, message)
+        run = agent.open_run(message["id"])
+        return await self._see_through(allocation, agent, run, terms, started, message)
 
     async def _see_through(
         self,
         allocation: Allocation,
-        life: Life,
+        agent: Agent,
         run: Run,
         terms: Terms,
         started: Callable[[], None],
@@ -218,10 +218,10 @@ class Runs:
         try:
             if message is not None:
                 name = message["name"]
-                await life.send(message, run)
-            result = await _result(life, run, started, is_adopted=is_adopted)
+                await agent.send(message, run)
+            result = await _result(agent, run, started, is_adopted=is_adopted)
             has_ended = True
-            return Outcome(result, name, life, run)
+            return Outcome(result, name, agent, run)
         except NodeGoneError:
             # The scheduler hears of it soon, and this is cancelled: no failed attempt.
             await trio.sleep(_HOLD_S)
@@ -229,22 +229,22 @@ class Runs:
         except BaseException:
             is_left = terms.is_detached and allocation.kept and allocation.ending == "closing"
             if not is_left:
-                await life.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
+                await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
             raise
         finally:
             if is_left:
-                self._left[name] = life, run
+                self._left[name] = agent, run
             else:
-                life.close_run(run)
+                agent.close_run(run)
                 if terms.is_detached and not has_ended:
-                    await self._drop(name, life, run, terms.sent_grace_s)
+                    await self._drop(name, agent, run, terms.sent_grace_s)
 
-    async def _drop(self, name: str, life: Life, run: Run, grace_s: float) -> None:
+    async def _drop(self, name: str, agent: Agent, run: Run, grace_s: float) -> None:
         """See to it that nothing is left of a detached run that was given up."""
         if run.is_sent and run.end is None:
             self.link.to_end[name] = grace_s
         elif run.end is not None and run.end["say"] != "cancelled":
-            await self._say_fetched(life, run)
+            await self._say_fetched(agent, run)
 
     async def conclude(
         self, allocation: Allocation, outcome: Outcome, failure: WorkFailedError | None
@@ -259,9 +259,9 @@ class Runs:
             if allocation.kept:
                 is_recorded = await _record(allocation, failure)
             if is_recorded:
-                await self._say_fetched(outcome.life, outcome.run)
+                await self._say_fetched(outcome.agent, outcome.run)
         if not is_recorded:
-            self._left[outcome.name] = outcome.life, outcome.run
+            self._left[outcome.name] = outcome.agent, outcome.run
             await trio.sleep_forever()  # until the scheduler has closed
         if failure is not None:
             raise failure
@@ -269,11 +269,11 @@ class Runs:
     async def drop(self, outcome: Outcome, terms: Terms) -> None:
         """Drop the end of a run, which is to begin again."""
         if terms.is_detached:
-            await self._say_fetched(outcome.life, outcome.run)
+            await self._say_fetched(outcome.agent, outcome.run)
 
-    async def _say_fetched(self, life: Life, run: Run) -> None:
+    async def _say_fetched(self, agent: Agent, run: Run) -> None:
         with trio.CancelScope(shield=True), suppress(RayLostError):
-            await life.send({"do": "fetched", "id": run.id})
+            await agent.send({"do": "fetched", "id": run.id})
 
     # Runs of earlier programs
 
@@ -283,9 +283,9 @@ class Runs:
         Raises:
             RayLostError: If the agent was lost.
         """
-        life = await self.link.life()
+        agent = await self.link.agent()
         found: list[tuple[tuple[str, str, int], SurvivorMap]] = []
-        for one in await life.survivors():
+        for one in await agent.survivors():
             parts = parsed_name(one["name"])
             if parts is not None and one["name"] not in self._claimed:
                 found.append((parts, one))
@@ -306,10 +306,10 @@ class Runs:
         await trio.sleep(within_s)
         while True:
             try:
-                life = await self.link.life(inf)
+                agent = await self.link.agent(inf)
                 for (app, ask, _), one in await self.survivors():
                     _LOG.warning("%s/%s of an earlier program is ended: nobody wants it", app, ask)
-                    await self._end(life, one["name"], grace_s)
+                    await self._end(agent, one["name"], grace_s)
             except RayLostError:
                 continue
             return
@@ -324,21 +324,21 @@ class Runs:
         Raises:
             RayLostError: If the agent was lost, or the run has not ended in time.
         """
-        life = await self.link.life()
-        await self._end(life, name, min(grace_s, NEVER_S))
+        agent = await self.link.agent()
+        await self._end(agent, name, min(grace_s, NEVER_S))
         self._listed = {key: one for key, one in self._listed.items() if one["name"] != name}
         with trio.move_on_after(grace_s + _ENDING_S):
-            while any(one["name"] == name for one in await life.survivors()):  # noqa: ASYNC110 - nobody tells
+            while any(one["name"] == name for one in await agent.survivors()):  # noqa: ASYNC110 - nobody tells
                 await trio.sleep(_POLL_S)
             return
         msg = f"{name} was to end, and Ray says that it has not"
         raise RayLostError(msg)
 
-    async def _end(self, life: Life, name: str, grace_s: float) -> None:
+    async def _end(self, agent: Agent, name: str, grace_s: float) -> None:
         self._claimed.add(name)
-        await life.send({"do": "end", "name": name, "grace_s": grace_s})
+        await agent.send({"do": "end", "name": name, "grace_s": grace_s})
 
-    async def _claim(self, life: Life, allocation: Allocation, message: messages.Run) -> bool:
+    async def _claim(self, agent: Agent, allocation: Allocation, message: messages.Run) -> bool:
         """Say whether an earlier program has begun the very run of a message; end another one."""
         listed = self._listed.get((allocation.app, allocation.ask))
         if listed is None:
@@ -347,7 +347,7 @@ class Runs:
             is_there = listed["state"] != "placed" and listed["node"] == message["node"]
             if is_there and declared_in(listed) == declared_in(message):
                 return True
-            await self._end(life, listed["name"], message["grace_s"])
+            await self._end(agent, listed["name"], message["grace_s"])
         self._listed.pop((allocation.app, allocation.ask), None)
         return False
 
@@ -372,7 +372,9 @@ def declared_in(message: messages.Run | SurvivorMap) -> Declared:
     )
 
 
-async def _result(life: Life, run: Run, started: Callable[[], None], *, is_adopted: bool) -> Result:
+async def _result(
+    agent: Agent, run: Run, started: Callable[[], None], *, is_adopted: bool
+) -> Result:
     """Wait for the end of a run.
 
     Raises:
@@ -381,7 +383,7 @@ async def _result(life: Life, run: Run, started: Callable[[], None], *, is_adopt
     while True:
         message = await run.next()
         if message is None:
-            life.check()
+            agent.check()
             msg = "the agent was closed"
             raise RayLostError(msg)
         if message["say"] == "started":

@@ -1,4 +1,4 @@
-"""One life of the agent: a process that is connected to Ray, and what is said to it and by it."""
+"""The agent: a process that is connected to Ray, and what is said to it and by it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from muster.ray._messages import (
     SurvivorMap,
     ToAgent,
 )
-from muster.ray._wire import Incoming, WireError, packed
+from muster.ray.linked.wire import Incoming, WireError, packed
 from muster.subprocesses import end_group
 
 _LOG: Final = logging.getLogger("muster.ray")
@@ -37,7 +37,7 @@ _LOG: Final = logging.getLogger("muster.ray")
 _CONNECTING_S: Final = 120.0
 """How long the agent may take until it is connected, in seconds: Ray itself tries for a minute."""
 
-_LEAVING_S: Final = 5.0
+_LEAVING_S: Final = 10.0
 """How long the agent may take to end when its input has ended, in seconds; then it is killed."""
 
 _LAST_WORDS_S: Final = 0.5
@@ -111,7 +111,7 @@ class Run:
 
 @final
 @attrs.frozen
-class Heard:
+class Listeners:
     """What an agent tells others than its runs.
 
     Attributes:
@@ -126,12 +126,12 @@ class Heard:
 
 
 @final
-class Life:
-    """One life of the agent.
+class Agent:
+    """The process of the agent, from its start to its end.
 
     Args:
         process: Its process.
-        heard: What is called with what it says.
+        listeners: What is called with what it says.
 
     Attributes:
         is_connected: Whether it has been connected to Ray.
@@ -140,9 +140,9 @@ class Life:
         last_lines: The end of its error output.
     """
 
-    def __init__(self, process: trio.Process, heard: Heard) -> None:
+    def __init__(self, process: trio.Process, listeners: Listeners) -> None:
         self._process = process
-        self._heard = heard
+        self._listeners = listeners
         self._writing = trio.Lock()
         self._runs: dict[int, Run] = {}
         self._asking: list[trio.MemorySendChannel[list[SurvivorMap]]] = []
@@ -286,16 +286,16 @@ class Life:
         ):
             self._hear_of_run(message)
         elif message["say"] == "nodes":
-            self._heard.nodes(message["nodes"])
+            self._listeners.nodes(message["nodes"])
         elif message["say"] == "connected":
             self.is_connected = True
-            self._heard.connected(message)
+            self._listeners.connected(message)
         elif message["say"] == "refused":
             self.refused = message
         elif message["say"] == "survivors":
             self._answer(message["survivors"])
         elif message["say"] == "warning":
-            self._heard.warning(message)
+            self._listeners.warning(message)
 
     def _hear_of_run(self, message: AboutRun) -> None:
         run = self._runs.get(message["id"])

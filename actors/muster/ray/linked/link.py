@@ -14,12 +14,12 @@ import attrs
 import trio
 
 from muster.ray._errors import RayLostError, RayUnreachableError
-from muster.ray._life import Heard, Life
 from muster.ray._messages import Connected, NodeMap, Notice
+from muster.ray.linked.process import Agent, Listeners
 
 _LOG: Final = logging.getLogger("muster.ray")
 
-_AGENT: Final = Path(__file__).with_name("agent.py")
+_AGENT: Final = Path(__file__).resolve().parent.parent / "agent.py"
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
@@ -88,7 +88,7 @@ class Link:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._numbers = count(1)
-        self._life: Life | None = None
+        self._agent: Agent | None = None
         self._changed = trio.Event()
         self._every_s = _EVERY_S
         self.seen = Seen(0, None)
@@ -101,7 +101,7 @@ class Link:
     @property
     def is_connected(self) -> bool:
         """Whether there is an agent that is connected to Ray."""
-        return self._life is not None
+        return self._agent is not None
 
     def number(self) -> int:
         """Return a number for a run; no two runs have the same one."""
@@ -116,7 +116,7 @@ class Link:
         self._changed.set()
         self._changed = trio.Event()
 
-    async def life(self, patience_s: float = _AWAY_S) -> Life:
+    async def agent(self, patience_s: float = _AWAY_S) -> Agent:
         """Return the agent; while it is away, wait for it.
 
         Args:
@@ -126,23 +126,23 @@ class Link:
             RayLostError: If it does not come in time.
         """
         with trio.move_on_after(patience_s):
-            while self._life is None:
+            while self._agent is None or self._agent.lost is not None:
                 await self.changed()
-        if self._life is None:
+        if self._agent is None or self._agent.lost is not None:
             msg = f"there is no connection to Ray at {self._target.address!r} now"
             raise RayLostError(msg)
-        return self._life
+        return self._agent
 
     async def look(self, every_s: float) -> None:
         """Look at the nodes so often from now on."""
         self._every_s = every_s
-        if self._life is not None:
+        if self._agent is not None:
             try:
-                await self._life.send({"do": "follow", "every_s": every_s})
+                await self._agent.send({"do": "follow", "every_s": every_s})
             except RayLostError:
                 return  # the next one is told when it is connected
 
-    # The lives of the agent
+    # How an agent is kept
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> Never:
         """Start the agent, and start it again whenever it was lost.
@@ -154,14 +154,14 @@ class Link:
             RayUnreachableError: If it cannot be connected, at first.
         """
         began_at = trio.current_time()
-        life = await self._live(task_status.started)
-        if not life.is_connected:
-            self._raise_refused(life)
+        agent = await self._run_once(task_status.started)
+        if not agent.is_connected:
+            self._raise_refused(agent)
         pause_s = _FIRST_PAUSE_S
         while True:
-            if _has_lasted(life, began_at):
+            if _has_lasted(agent, began_at):
                 pause_s = _FIRST_PAUSE_S
-            self.trouble = _why(life)
+            self.trouble = _why(agent)
             _LOG.warning(
                 "no connection to Ray at %r: %s; it is tried again in %g s",
                 self._target.address,
@@ -173,45 +173,45 @@ class Link:
             began_at = trio.current_time()
             self.restarts += 1
             try:
-                life = await self._live(lambda: None)
+                agent = await self._run_once(lambda: None)
             except RayUnreachableError as error:  # the interpreter has gone meanwhile
                 _LOG.warning("%s", error)
 
-    async def _live(self, connected: Callable[[], None]) -> Life:
+    async def _run_once(self, connected: Callable[[], None]) -> Agent:
         """Run the agent once, until it is lost."""
         process = await self._start()
 
         def when_connected(message: Connected) -> None:
             _LOG.info("connected to Ray %s at %r", message["ray"], self._target.address)
-            self._life = life
+            self._agent = agent
             self.trouble = None
             self.notify()
             greeting.set()
             connected()
 
         greeting = trio.Event()
-        life = Life(process, Heard(self._see, when_connected, self._warn))
+        agent = Agent(process, Listeners(self._see, when_connected, self._warn))
         try:
             async with trio.open_nursery() as nursery:
                 logged = trio.Event()
-                nursery.start_soon(self._watch, life, nursery.cancel_scope)
-                nursery.start_soon(self._greet, life, greeting)
-                nursery.start_soon(self._log_errors, life, logged)
+                nursery.start_soon(self._watch, agent, nursery.cancel_scope)
+                nursery.start_soon(self._greet, agent, greeting)
+                nursery.start_soon(self._log_errors, agent, logged)
                 try:
-                    await life.listen()
+                    await agent.listen()
                 finally:
-                    self._part_from(life)
-                    await life.hang_up()  # who writes to it now must not wait any more
+                    self._part_from(agent)
+                    await agent.hang_up()  # who writes to it now must not wait any more
                 with trio.move_on_after(_LAST_WORDS_S):
                     await logged.wait()
                 nursery.cancel_scope.cancel()
         finally:
-            await life.end()
-        return life
+            await agent.end()
+        return agent
 
-    def _part_from(self, life: Life) -> None:
-        life.lose("it was closed")
-        self._life = None
+    def _part_from(self, agent: Agent) -> None:
+        agent.lose("it was closed")
+        self._agent = None
         if self.seen.nodes is not None:
             self._see([])
         self.notify()
@@ -234,24 +234,24 @@ class Link:
             msg = f"python: {self._target.python!r} cannot be started: {error}"
             raise RayUnreachableError(msg) from error
 
-    async def _watch(self, life: Life, scope: trio.CancelScope) -> None:
-        await life.watch()
+    async def _watch(self, agent: Agent, scope: trio.CancelScope) -> None:
+        await agent.watch()
         scope.cancel()
 
-    async def _log_errors(self, life: Life, logged: trio.Event) -> None:
-        await life.log_errors()
+    async def _log_errors(self, agent: Agent, logged: trio.Event) -> None:
+        await agent.log_errors()
         logged.set()
 
-    async def _greet(self, life: Life, connected: trio.Event) -> None:
+    async def _greet(self, agent: Agent, connected: trio.Event) -> None:
         """Say what each new agent has to know."""
         address, namespace = self._target.address, self._target.namespace
         try:
-            await life.send({"do": "connect", "address": address, "namespace": namespace})
+            await agent.send({"do": "connect", "address": address, "namespace": namespace})
             await connected.wait()
             for name, grace_s in tuple(self.to_end.items()):
-                await life.send({"do": "end", "name": name, "grace_s": grace_s})
+                await agent.send({"do": "end", "name": name, "grace_s": grace_s})
                 self.to_end.pop(name, None)
-            await life.send({"do": "follow", "every_s": self._every_s})
+            await agent.send({"do": "follow", "every_s": self._every_s})
         except RayLostError:
             return
 
@@ -263,29 +263,29 @@ class Link:
         node = notice.get("node")
         _LOG.warning("%s", notice["text"] if node is None else f"node {node}: {notice['text']}")
 
-    def _raise_refused(self, life: Life) -> NoReturn:
+    def _raise_refused(self, agent: Agent) -> NoReturn:
         """Raise why the agent could not be connected.
 
         Raises:
             ImportError: If it has no Ray.
             RayUnreachableError: Otherwise.
         """
-        refused = life.refused
+        refused = agent.refused
         if refused is not None and refused["reason"] == "import":
             msg = f"{self._target.python} cannot import ray ({refused['text']}): {_EXTRA}"
             raise ImportError(msg, name="ray")
-        msg = f"there is no Ray at the address {self._target.address!r}: {_why(life)}"
+        msg = f"there is no Ray at the address {self._target.address!r}: {_why(agent)}"
         raise RayUnreachableError(msg)
 
 
-def _has_lasted(life: Life, began_at: float) -> bool:
+def _has_lasted(agent: Agent, began_at: float) -> bool:
     """Return whether an agent was connected for long."""
-    return life.is_connected and trio.current_time() >= began_at + _STABLE_S
+    return agent.is_connected and trio.current_time() >= began_at + _STABLE_S
 
 
-def _why(life: Life) -> str | None:
+def _why(agent: Agent) -> str | None:
     """Return why the agent is not connected any more, or was not."""
-    return life.lost if life.refused is None else life.refused["text"]
+    return agent.lost if agent.refused is None else agent.refused["text"]
 
 
 def names_of(nodes: tuple[NodeMap, ...], label: str | None) -> Mapping[str, NodeMap]:

@@ -1,0 +1,104 @@
+"""An agent that says what a test tells it; a process of its own, which knows no Ray.
+
+The address that it is to connect to is the socket of the test. Whatever it hears it passes on there,
+and what it gets from there it does.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import time
+from typing import Any
+
+import msgpack
+
+BEAT_S = 0.5
+
+
+class FakeAgent:
+    """Stands between the program and the test."""
+
+    def __init__(self) -> None:
+        self.heard = msgpack.Unpacker()
+        self.orders = msgpack.Unpacker()
+        self.test: socket.socket | None = None
+        self.beats = True
+        self.listens = True
+        self.stays = False
+        self.cancels = True
+        self.beaten = 0.0
+
+    def run(self) -> None:
+        while True:
+            sources = [0] if self.listens else []
+            if self.test is not None:
+                sources.append(self.test.fileno())
+            ready, _, _ = select.select(sources, [], [], BEAT_S)
+            if 0 in ready:
+                self.hear(os.read(0, 65536))
+            if self.test is not None and self.test.fileno() in ready:
+                data = self.test.recv(65536)
+                if not data:
+                    os._exit(3)  # the test has gone
+                self.orders.feed(data)
+                for order in self.orders:
+                    self.do(order)
+            if self.beats and time.monotonic() >= self.beaten + BEAT_S:
+                self.beaten = time.monotonic()
+                self.write(msgpack.packb({"say": "beat"}))
+
+    def hear(self, data: bytes) -> None:
+        if not data:
+            self.listens = False
+            self.tell({"end": True})
+            if not self.stays:
+                os._exit(0)
+        self.heard.feed(data)
+        for message in self.heard:
+            if message["do"] == "connect":
+                self.test = socket.socket(socket.AF_UNIX)
+                self.test.connect(message["address"])
+                self.tell({"pid": os.getpid()})
+            self.tell({"heard": message})
+            if message["do"] == "cancel" and self.cancels:
+                self.write(msgpack.packb({"say": "cancelled", "id": message["id"], "gone": True}))
+
+    def tell(self, what: dict[str, Any]) -> None:
+        if self.test is not None:
+            self.test.sendall(msgpack.packb(what))
+
+    def do(self, order: dict[str, Any]) -> None:
+        match order:
+            case {"say": message}:
+                self.write(msgpack.packb(message))
+            case {"write": data}:
+                self.write(data)
+            case {"print": text}:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+            case {"beats": beats}:
+                self.beats = beats
+            case {"listens": listens}:
+                self.listens = listens
+            case {"cancels": cancels}:
+                self.cancels = cancels
+            case {"stays": stays}:
+                self.stays = stays
+            case {"close": number}:
+                self.beats = False
+                os.close(number)
+            case {"exit": status}:
+                os._exit(status)
+            case _:
+                os._exit(4)
+
+    def write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(1, data) :]
+
+
+if __name__ == "__main__":
+    FakeAgent().run()

@@ -1,0 +1,173 @@
+"""Agents that do what a test says: what the tests of the program's side share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgpack
+import trio
+
+from muster.ray import Cluster, connect
+
+ONE: Final = {"vcore": 1}
+
+NODE: Final[dict[str, Any]] = {
+    "id": "a1",
+    "labels": {"zone": "east"},
+    "resources": {"CPU": 2.0, "memory": 1000.0, "node:10.0.0.1": 1.0},
+    "draining": False,
+}
+
+
+def node(number: str, **changes: object) -> dict[str, Any]:
+    """Give a node of Ray."""
+    return {**NODE, "id": number, **changes}
+
+
+class Puppet:
+    """One life of an agent."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._orders = msgpack.Unpacker()
+        self.pid = 0
+
+    async def next(self) -> dict[str, Any]:
+        """Wait for what it tells; an empty map when it has gone."""
+        while True:
+            told: dict[str, Any]
+            for told in self._orders:
+                return told
+            data = await self._stream.receive_some(65536)
+            if not data:
+                return {}
+            self._orders.feed(data)
+
+    async def heard(self, do: str) -> dict[str, Any]:
+        """Wait for the next message from the program, which is this one."""
+        told = await self.next()
+        message: dict[str, Any] = told.get("heard", told)
+        assert message.get("do") == do, told
+        return message
+
+    async def close(self) -> None:
+        with trio.CancelScope(shield=True):
+            await self._stream.aclose()
+
+    async def order(self, **order: object) -> None:
+        await self._stream.send_all(msgpack.packb(order))
+
+    async def say(self, say: str, **fields: object) -> None:
+        """Let it say something to the program."""
+        await self.order(say={"say": say, **fields})
+
+    async def started(self, run: Mapping[str, Any]) -> None:
+        await self.say("started", id=run["id"], pid=7)
+
+    async def ended(self, run: Mapping[str, Any], status: int | None = 0) -> None:
+        await self.say("ended", id=run["id"], status=status, value=None)
+
+    async def failed(self, run: Mapping[str, Any], how: str) -> None:
+        await self.say("failed", id=run["id"], how=how, error="SomeError", text="the text")
+
+    async def cancelled(self, run: Mapping[str, Any]) -> None:
+        await self.say("cancelled", id=run["id"], gone=True)
+
+    async def begin(self) -> dict[str, Any]:
+        """Hear of a run, and say that it has started."""
+        run = await self.heard("run")
+        await self.started(run)
+        return run
+
+    async def greet(self, *nodes: Mapping[str, Any]) -> None:
+        """Connect, and list nodes."""
+        await self.heard("connect")
+        await self.say("connected", ray="2.0", python="3.11")
+        await self.heard("follow")
+        await self.say("nodes", nodes=nodes)
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        os.kill(self.pid, number)
+
+
+class Agents:
+    """The agents that the program starts, one after the other."""
+
+    def __init__(self, folder: Path, listener: trio.SocketListener) -> None:
+        self.address = str(folder / "socket")
+        self.python = str(folder / "python")
+        self._listener = listener
+        self._puppets: list[Puppet] = []
+
+    async def next(self) -> Puppet:
+        """Wait for the next one."""
+        with trio.fail_after(60):
+            puppet = Puppet(await self._listener.accept())
+            self._puppets.append(puppet)
+            puppet.pid = (await puppet.next())["pid"]
+        return puppet
+
+    async def close(self) -> None:
+        for puppet in self._puppets:
+            await puppet.close()
+
+
+@asynccontextmanager
+async def agents(folder: Path) -> AsyncGenerator[Agents]:
+    """Be there for the agents of a program."""
+    python = folder / "python"
+    fake = Path(__file__).with_name("fake_agent.py")
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {fake} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    with trio.socket.socket(trio.socket.AF_UNIX) as sock:
+        await sock.bind(str(folder / "socket"))
+        sock.listen()
+        them = Agents(folder, trio.SocketListener(sock))
+        try:
+            yield them
+        finally:
+            await them.close()
+
+
+@attrs.frozen
+class Stage:
+    """A program that is connected.
+
+    Attributes:
+        ray: The cluster.
+        agent: The agent.
+        agents: Those that come after it.
+    """
+
+    ray: Cluster
+    agent: Puppet
+    agents: Agents
+
+
+@asynccontextmanager
+async def connected(
+    folder: Path,
+    *nodes: Mapping[str, Any],
+    **options: Any,  # noqa: ANN401 - those of `connect`
+) -> AsyncGenerator[Stage]:
+    """Be connected to an agent, which has listed nodes."""
+    found: list[Puppet] = []
+
+    async def greet(them: Agents) -> None:
+        found.append(await them.next())
+        await found[0].greet(*nodes)
+        greeted.set()
+
+    greeted = trio.Event()
+    async with agents(folder) as them, trio.open_nursery() as nursery:
+        nursery.start_soon(greet, them)
+        async with connect(them.address, python=them.python, **options) as ray:
+            await greeted.wait()
+            yield Stage(ray, found[0], them)

@@ -1,0 +1,267 @@
+"""Asks whose work is run by an agent that does what the test says."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import muster
+from muster import Reason
+from muster.ray import (
+    Call,
+    Command,
+    RayBinder,
+    Result,
+    RunFailedError,
+    WorkError,
+)
+from tests.actors.ray.puppets import ONE, Puppet, Stage, connected, node
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+Work = Call | Command | str
+
+
+@asynccontextmanager
+async def scheduled(
+    folder: Path,
+    work: Work | Callable[[muster.Allocation], Work] = "true",
+    *,
+    follows: bool = True,
+    nodes: int = 1,
+    scheduler: dict[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401 - those of the binder
+) -> AsyncGenerator[tuple[muster.Scheduler, Puppet, Stage]]:
+    """Have a scheduler whose binder uses an agent."""
+    listed = [node(f"a{number}") for number in range(1, nodes + 1)]
+    async with connected(folder, *listed) as stage:
+        binder = RayBinder(stage.ray, work if callable(work) else lambda _: work, **options)
+        async with (
+            muster.open_scheduler(binder=binder, **scheduler or {}) as running,
+            trio.open_nursery() as nursery,
+        ):
+            if follows:
+                await nursery.start(stage.ray.follow, running)
+                await stage.agent.heard("follow")
+            yield running, stage.agent, stage
+            nursery.cancel_scope.cancel()
+
+
+async def ask_for(
+    scheduler: muster.Scheduler,
+) -> muster.Ask:
+    """Ask for a core."""
+    await scheduler.add_app("a", "root.q")
+    return await scheduler.add_ask("a", "k", ONE)
+
+
+async def test_a_command_is_run_on_the_node_of_its_ask(tmp_path: Path) -> None:
+    done: list[Result] = []
+    command = Command(["true", "x"], cwd="/", env={"MORE": "more"}, stdout=tmp_path / "log")
+    async with scheduled(
+        tmp_path, command, done=lambda _, result: done.append(result), grace_period=3
+    ) as (scheduler, agent, _):
+        ask = await ask_for(scheduler)
+        run = await agent.heard("run")
+        await agent.started(run)
+        allocation = await ask.bound()
+        await agent.ended(run, 5)
+
+        assert await allocation.ended() is Reason.COMPLETED
+    assert done == [Result(status=5)]
+    assert run == {
+        "do": "run",
+        "id": 1,
+        "name": f"a/k/{allocation.number}",
+        "node": "a1",
+        "cpus": 1.0,
+        "gpus": 0.0,
+        "memory": 0,
+        "resources": {},
+        "work": {
+            "kind": "command",
+            "run": ["true", "x"],
+            "cwd": "/",
+            "env": {
+                "MORE": "more",
+                "MUSTER_APP": "a",
+                "MUSTER_ASK": "k",
+                "MUSTER_NODE": "a1",
+                "MUSTER_QUEUE": "root.q",
+                "MUSTER_RUN": f"a/k/{allocation.number}",
+            },
+            "stdin": None,
+            "stdout": str(tmp_path / "log"),
+            "stderr": None,
+        },
+        "grace_s": 3,
+        "gate": None,
+        "detached": False,
+    }
+
+
+async def test_a_callable_is_called_and_its_value_comes_back(tmp_path: Path) -> None:
+    done: list[Result] = []
+    call = Call("math:pow", (2,), {"y": 3}, {"env_vars": {"A": "b"}}, {"max_calls": 1})
+    async with scheduled(tmp_path, call, done=lambda _, result: done.append(result)) as (
+        scheduler,
+        agent,
+        _,
+    ):
+        ask = await ask_for(scheduler)
+        run = await agent.begin()
+        allocation = await ask.bound()
+        value = pickle.dumps({"x": [1, 2]})
+        await agent.say("ended", id=run["id"], status=None, value=value)
+
+        assert await allocation.ended() is Reason.COMPLETED
+    assert done == [Result(value={"x": [1, 2]})]
+    work = run["work"]
+    assert (work["kind"], work["function"]) == ("call", "math:pow")
+    assert pickle.loads(work["arguments"]) == ((2,), {"y": 3})
+    assert work["runtime_env"] == {"env_vars": {"A": "b"}}
+    assert work["options"] == {"max_calls": 1}
+    assert work["env"]["MUSTER_ASK"] == "k"
+
+
+async def test_a_function_is_sent_to_the_worker(tmp_path: Path) -> None:
+    factor = 3
+    async with scheduled(tmp_path, Call(lambda x: factor * x, (5,))) as (scheduler, agent, _):
+        await ask_for(scheduler)
+        work = (await agent.heard("run"))["work"]
+
+        assert pickle.loads(work["function"])(7) == 21
+
+
+async def test_work_that_is_preempted_is_cancelled_and_waited_for(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, grace_period=4) as (scheduler, agent, _):
+        await agent.order(cancels=False)
+        ask = await ask_for(scheduler)
+        run = await agent.begin()
+        await ask.bound()
+        await scheduler.remove_app("a")
+
+        assert await agent.heard("cancel") == {"do": "cancel", "id": run["id"], "grace_s": 4}
+        # The next run of the same ask waits for the end of the first.
+        await ask_for(scheduler)
+        await scheduler.settle()
+        await agent.cancelled(run)
+        second = await agent.heard("run")
+        assert second["id"] != run["id"]
+        assert second["name"].startswith("a/k/")
+        await agent.started(second)
+        await agent.ended(second)
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [("work", WorkError), ("lost", RunFailedError), ("not_started", RunFailedError)],
+)
+async def test_what_fails_counts(tmp_path: Path, how: str, error: type[Exception]) -> None:
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+        ask = await ask_for(scheduler)
+        await agent.failed(await agent.heard("run"), how)
+
+        with pytest.raises(muster.BindFailedError) as raised:
+            await ask.bound()
+    assert isinstance(raised.value.__cause__, error)
+    assert str(raised.value.__cause__) == "SomeError: the text"
+
+
+async def test_a_member_whose_gang_was_not_started_is_not_to_blame(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+        ask = await ask_for(scheduler)
+        await agent.failed(await agent.heard("run"), "gate")
+        second = await agent.begin()
+        allocation = await ask.bound()
+        await agent.ended(second)
+
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_a_gang_has_a_gate(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, reserve="group") as (scheduler, agent, _):
+        await scheduler.add_gang("g", 2)
+        await scheduler.add_app("a", "root.q")
+        await scheduler.add_ask("a", "x", ONE, gang="g")
+        await scheduler.add_ask("a", "y", ONE, gang="g")
+        first, second = await agent.heard("run"), await agent.heard("run")
+
+        step = min(int(run["name"].rpartition("/")[2]) for run in (first, second))
+        gate = {"name": f"default/g/{step}", "peers": 2, "reserve": True}
+        assert (first["gate"], second["gate"]) == (gate, gate)
+        for run in (first, second):
+            await agent.started(run)
+            await agent.ended(run)
+
+
+async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:
+    def done(_: muster.Allocation, result: Result) -> None:
+        raise muster.WorkFailedError(f"exit status {result.status}")
+
+    async with scheduled(tmp_path, done=done) as (scheduler, agent, _):
+        ask = await ask_for(scheduler)
+        run = await agent.begin()
+        allocation = await ask.bound()
+        await agent.ended(run, 9)
+
+        assert await allocation.ended() is Reason.FAILED
+        with pytest.raises(muster.AskFailedError, match="exit status 9"):
+            await ask.bound()
+
+
+async def test_when_the_agent_dies_all_begins_again(tmp_path: Path) -> None:
+    lost: list[str] = []
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, stage):
+        ask = await ask_for(scheduler)
+        await agent.begin()
+        allocation = await ask.bound()
+        agent.kill()
+        lost.append(await allocation.ended())
+
+        again = await stage.agents.next()
+        await again.greet(node("a1"))
+        run = await again.begin()
+        allocation = await ask.bound()
+        await again.ended(run)
+        assert await allocation.ended() is Reason.COMPLETED
+    assert lost[0] in {Reason.BIND_FAILED, Reason.NODE_LOST}
+
+
+async def test_a_run_without_a_binder(tmp_path: Path) -> None:
+    begun: list[str] = []
+    async with (
+        connected(tmp_path, node("a1")) as stage,
+        muster.open_scheduler() as scheduler,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def answer() -> None:
+            await stage.agent.ended(await stage.agent.begin(), 3)
+
+        await nursery.start(stage.ray.follow, scheduler)
+        await stage.agent.heard("follow")
+        allocation = await (await ask_for(scheduler)).bound()
+        nursery.start_soon(answer)
+        async with allocation.running():
+            result = await stage.ray.run(
+                allocation, "exit 3", started=lambda: begun.append("begun")
+            )
+        nursery.cancel_scope.cancel()
+    assert (result, begun) == (Result(status=3), ["begun"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"grace_period": -1}, {"grace_period": nan}, {"reserve": "x"}, {"adopt_within": -1}]
+)
+async def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
+    async with connected(tmp_path) as stage:
+        with pytest.raises(muster.EventError, match=next(iter(options))):
+            RayBinder(stage.ray, lambda _: "true", **options)
