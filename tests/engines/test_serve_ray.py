@@ -253,7 +253,8 @@ def test_the_service_outlives_its_agent(cluster: Cluster, tmp_path: Path) -> Non
 
 def agent_of(served: Served) -> int:
     """Give the process of a service that speaks to Ray."""
-    children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children").read_text()
+    threads = Path(f"/proc/{served.process.pid}/task").iterdir()
+    children = " ".join((thread / "children").read_text() for thread in threads)
     (agent,) = [
         int(pid)
         for pid in children.split()
