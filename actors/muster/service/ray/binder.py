@@ -63,6 +63,7 @@ class RayWork:
         #: The node where an ask has run last, by its name.
         self._nodes: OrderedDict[tuple[str, str], str] = OrderedDict()
 
+    # RAY-9
     @property
     def bind_timeout_s(self) -> float:
         """How long a command may take to start, in seconds: the node may still be held so long."""

@@ -91,6 +91,7 @@ async def running_ray(ray: RayWork | None, service: Service) -> AsyncGenerator[N
         nursery.cancel_scope.cancel()
 
 
+# RAY-8
 async def _follow(ray: RayWork, service: Service) -> None:
     with suppress(ClosedSchedulerError):
         cluster = await _connected(ray, service)
