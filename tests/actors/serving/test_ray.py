@@ -69,6 +69,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     more = ("--ray-output", str(ray / "out"), "--ray-namespace", "ours")
     with Served(folder, *options(ray, *more), config=QUEUES) as served:
         submit(served.client, APP)
+        patiently(lambda: len(served.client.get("/api/v1/nodes").json()["items"]) == 1)
         assert json.loads((ray / "connect.json").read_text())["namespace"] == "ours"
         yield served
 
@@ -141,8 +142,9 @@ def test_output_is_followed_until_the_command_has_ended(served: Served, tmp_path
     command = "echo one; until test -f {0}/go; do sleep 0.05; done; echo two"
     submit(served.client, job("long", command.format(tmp_path)))
     until(served.client, ask="long", kind="bound")
-    patiently(lambda: output(served.client, "long") == "one\n")
-    with served.client.stream("GET", "/api/v1/asks/a/long/logs?follow=true") as response:
+    path = "/api/v1/asks/a/long/logs"
+    patiently(lambda: served.client.get(path).text == "one\n")  # it begins after it is bound
+    with served.client.stream("GET", f"{path}?follow=true") as response:
         lines = response.iter_lines()
         assert next(lines) == "one"
         (tmp_path / "go").touch()
