@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, final, get_args
 
-from muster._errors import WorkFailedError
 from muster.ray._orders import Terms, Work
 from muster_core.errors import EventError
 
@@ -124,19 +123,13 @@ class RayBinder:
         await self._end(allocation, await self._runs.resume(allocation, self._terms, started))
 
     async def _end(self, allocation: Allocation, outcome: Outcome) -> None:
-        failure: WorkFailedError | None = None
-        try:
+        async def done(result: Result) -> None:
             if self._done is not None:
-                self._done(allocation, outcome.result)
-        except WorkFailedError as error:
-            failure = error
-        except BaseException:
-            await self._runs.drop(outcome, self._terms)
-            raise
-        if self._terms.is_detached:
-            await self._runs.conclude(allocation, outcome, failure)
-        elif failure is not None:
-            raise failure
+                self._done(allocation, result)
+
+        release = allocation.release if allocation.kept else None
+        detached = self._terms.is_detached
+        await self._runs.conclude(outcome, done, release, is_detached=detached)
 
 
 def terms_of(grace_s: float, reserve: str, adopt_within_s: float, *, detached: bool) -> Terms:
