@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ import attrs
 import msgpack
 import trio
 
-from muster.ray import Cluster, connect
+import muster
+from muster.ray import Call, Cluster, Command, RayBinder, connect
 
 ONE: Final = {"vcore": 1}
 
@@ -92,6 +94,14 @@ class Puppet:
         await self.say("connected", ray="2.0", python="3.11")
         await self.heard("follow")
         await self.say("nodes", nodes=nodes)
+
+    @contextmanager
+    def beaten(self) -> Generator[None]:
+        """Let it beat, and do something before any task of the program goes on."""
+        number = self._stream.socket.fileno()
+        os.write(number, msgpack.packb({"say": {"say": "beat"}}) + msgpack.packb({"sync": True}))
+        assert select.select([number], [], [], 30)[0]
+        yield
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(self.pid, number)
@@ -171,3 +181,50 @@ async def connected(
         async with connect(them.address, python=them.python, **options) as ray:
             await greeted.wait()
             yield Stage(ray, found[0], them)
+
+
+Work = Call | Command | str
+
+
+@asynccontextmanager
+async def followed(cluster: Cluster, scheduler: muster.Scheduler) -> AsyncGenerator[None]:
+    """Follow the nodes during a block."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cluster.follow, scheduler)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def scheduled(
+    folder: Path,
+    work: Work | Callable[[muster.Allocation], Work] = "true",
+    *,
+    nodes: int = 1,
+    scheduler: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401 - those of the binder
+) -> AsyncGenerator[tuple[muster.Scheduler, Puppet, Stage]]:
+    """Have a scheduler whose binder uses an agent, with nodes ``a1``, ``a2`` and so on."""
+    listed = [node(f"a{number}") for number in range(1, nodes + 1)]
+    async with connected(folder, *listed) as stage:
+        binder = RayBinder(stage.ray, work if callable(work) else lambda _: work, **options)
+        async with (
+            muster.open_scheduler(binder=binder, **scheduler or {}) as running,
+            followed(stage.ray, running),
+        ):
+            await stage.agent.heard("follow")
+            yield running, stage.agent, stage
+
+
+async def asked(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
+    """Ask for a core, of an application that comes with the first one."""
+    if "a" not in (await scheduler.snapshot()).apps:
+        await scheduler.add_app("a", "root.q")
+    return await scheduler.add_ask("a", ask, ONE)
+
+
+async def running(scheduler: muster.Scheduler, agent: Puppet) -> muster.Allocation:
+    """Have an ask whose work runs."""
+    ask = await asked(scheduler)
+    await agent.begin()
+    return await ask.bound()
