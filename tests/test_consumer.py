@@ -22,6 +22,8 @@ import muster
 import muster.asyncio
 from muster import subprocesses, testing
 
+pytestmark = pytest.mark.starts_early
+
 PROJECT = Path(__file__).parent.parent
 CONSUMER = PROJECT / "tests" / "consumer"
 PROGRAMS = sorted(CONSUMER.glob("*.py"))

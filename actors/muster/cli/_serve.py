@@ -205,7 +205,7 @@ def command(context: click.Context, /, **values: object) -> None:
     """
     options = _options(values)
     with needing("serve"):
-        from muster.service.running.combinations import problems_of  # noqa: PLC0415
+        from muster.service.running.combinations import problems_of  # noqa: PLC0415 - of the extra
     problems = problems_of(options)
     if problems:
         for problem in problems:
@@ -230,8 +230,8 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
 def _run(options: ServeOptions) -> bool:
     """Run the service; return whether it has ended as it was told."""
     with needing("serve"):
-        from muster.service.running.signals import Signals  # noqa: PLC0415
-        from muster.service.serve import serve  # noqa: PLC0415
+        from muster.service.running.signals import Signals  # noqa: PLC0415 - of the extra
+        from muster.service.serve import serve  # noqa: PLC0415 - of the extra
 
     with Signals() as signals:
 
@@ -241,7 +241,11 @@ def _run(options: ServeOptions) -> bool:
 
         try:
             trio.run(main)
-        except (MusterError, OSError) as error:
+        except OSError as error:
+            named = f"{error.filename}: " if error.filename else ""
+            _LOG.error("%s%s", named, error.strerror or error)
+            return False
+        except MusterError as error:
             _LOG.error("%s", error)
             return False
     _LOG.info("the service has ended", extra={"fields": {"what": "change"}})

@@ -14,6 +14,7 @@ import platform
 import signal
 import sys
 import types
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,20 @@ _OURS: Final = frozenset(
     }
 )
 """Options of Ray's tasks that an ask cannot set, beside those that are always set."""
+
+
+_ABOUT: Final = ("node", "cpus", "gpus", "memory", "resources", "group")
+
+
+class _Actor:
+    """The actor of a detached run: all calls but ``begin`` come through while it works."""
+
+    def __init__(self, handle: Any) -> None:  # noqa: ANN401 - Ray has no types
+        self.handle = handle
+        self.begin = handle.begin
+        self.about = handle.about.options(concurrency_group="io")
+        self.items = handle.items.options(concurrency_group="io")
+        self.end = handle.end.options(concurrency_group="io")
 
 
 class Ray:
@@ -171,11 +186,13 @@ class Ray:
         actor = self._ray.remote(num_cpus=0, max_concurrency=100_000)(self._runner.Gates)
         return actor.options(scheduling_strategy=near).remote()
 
-    def reserve(self, runs: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401 - Ray has no types
+    def reserve(self, runs: Sequence[dict[str, Any]], name: str | None) -> Any:  # noqa: ANN401
         """Begin to reserve room for several runs, each on its node."""
         groups = importlib.import_module("ray.util.placement_group")
         return groups.placement_group(
             [_bundle(run) for run in runs],
+            name=name or "",
+            lifetime=None if name is None else "detached",
             bundle_label_selector=[{"ray.io/node-id": run["node"]} for run in runs],
         )
 
@@ -187,7 +204,65 @@ class Ray:
         """Give back what was reserved."""
         importlib.import_module("ray.util.placement_group").remove_placement_group(group)
 
+    def names_of_groups(self) -> list[str]:
+        """Return the names of what is reserved for detached runs."""
+        groups = importlib.import_module("ray.util.placement_group").placement_group_table()
+        return [
+            group["name"]
+            for group in groups.values()
+            if group["name"].startswith(_DETACHED) and group["state"] != "REMOVED"
+        ]
+
+    def remove_group_named(self, name: str) -> None:
+        """Give back what was reserved, by its name."""
+        groups = importlib.import_module("ray.util.placement_group")
+        with suppress(ValueError):  # another member has done it
+            groups.remove_placement_group(groups.get_placement_group(name))
+
+    # Detached runs
+
+    def start_detached(self, run: dict[str, Any], group: Any) -> Any:  # noqa: ANN401
+        """Start the actor of a detached run; it does not begin yet."""
+        about = {name: run[name] for name in _ABOUT} | {"kind": run["work"]["kind"]}
+        io = {"concurrency_groups": {"io": 8}}
+        actor = self._ray.remote(max_restarts=0, max_task_retries=0, **io)(self._runner.Detached)
+        options: dict[str, Any] = {
+            **self._amounts(run),
+            "name": f"{_DETACHED}{run['name']}",
+            "lifetime": "detached",
+            "scheduling_strategy": self._place(run, group),
+        }
+        if run["work"].get("runtime_env"):
+            options["runtime_env"] = run["work"]["runtime_env"]
+        return _Actor(actor.options(**options).remote(self._keeper, _job(run), about))
+
+    def detached(self, name: str) -> Any:  # noqa: ANN401 - Ray has no types
+        """Return the actor of a detached run, if it lives or is on its way."""
+        try:
+            return _Actor(self._ray.get_actor(f"{_DETACHED}{name}"))
+        except ValueError:
+            return None
+
+    def names_of_detached(self) -> list[str]:
+        """Return the names of all detached runs."""
+        names = self._ray.util.list_named_actors()
+        return [name.removeprefix(_DETACHED) for name in names if name.startswith(_DETACHED)]
+
+    def is_pending(self, actor: Any) -> bool:  # noqa: ANN401 - Ray has no types
+        """Return whether an actor has not been started yet."""
+        state = importlib.import_module("ray._private.state")
+        found = state.actors(actor.handle._actor_id.hex())  # noqa: SLF001
+        return found.get("State") in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+
+    def kill(self, actor: Any) -> None:  # noqa: ANN401 - Ray has no types
+        """Kill an actor."""
+        self._ray.kill(actor.handle)
+
     # Errors
+
+    def is_away(self, error: BaseException) -> bool:
+        """Return whether an actor does not answer, but may live."""
+        return isinstance(error, self._ray.exceptions.ActorUnavailableError)
 
     def how(self, error: BaseException) -> tuple[str, str, str]:
         """Return what an error means for a run."""

@@ -479,7 +479,7 @@ class Detached:
     def about(self) -> dict[str, Any]:
         """Return what an agent must know of it."""
         last = self._items[-1][0] if self._items else PLACED
-        state = {PLACED: "placed", STARTED: "running"}.get(last, "ended")
+        state = {PLACED: "placed", CLOSED: "placed", STARTED: "running"}.get(last, "ended")
         return {**self._about, "state": state}
 
     def items(self, since: int, within_s: float) -> list[Item]:

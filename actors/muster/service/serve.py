@@ -30,13 +30,14 @@ from muster.service.ledger.ledger import Ledger
 from muster.service.limits.counting import Usage
 from muster.service.metrics.metrics import Metrics
 from muster.service.roll import Roll
+from muster.service.running.beforehand import read_beforehand
 from muster.service.running.commands import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
 from muster.service.running.reload import Reloader
 from muster.service.state import Service
 from muster.service.streaming.broadcast import Broadcast
-from muster.service.yunikorn.site import make_site, may_come_from_anywhere
+from muster.service.yunikorn.site import make_site, may_come_from_anywhere, refusal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from muster._surface.open import Parts
     from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
+    from muster_core.config.model import Configuration
 
 _LOG: Final = logging.getLogger("muster.service")
 
@@ -82,7 +84,8 @@ async def serve(
             or the tokens or the certificate cannot be used.
         OSError: If the configuration cannot be read.
     """
-    running = _Running(options, ends, rereads)
+    config = read_beforehand(options)
+    running = _Running(options, config, ends, rereads)
     failure: Exception | None = None
     tls = None if running.certificate is None else running.certificate.context
     scheme = "http" if tls is None else "https"
@@ -120,10 +123,12 @@ class _Running:
     def __init__(
         self,
         options: ServeOptions,
+        config: Configuration | None,
         ends: trio.Event,
         rereads: trio.MemoryReceiveChannel[None] | None,
     ) -> None:
         self.options = options
+        self._config = config
         self.access = OpenAccess() if options.tokens is None else TokenAccess(options.tokens)
         self.certificate = (
             None
@@ -153,7 +158,7 @@ class _Running:
     def _door(self, app: ASGIApp, hosts: Hosts) -> Door:
         """Return the door before an application."""
         allows = may_come_from_anywhere if self.options.cors else never
-        return Door(app, hosts, self.usage, self.health, allows)
+        return Door(app, hosts, self.usage, self.health, allows, refusal)
 
     def _service_now(self) -> Service:
         assert self._service is not None, "a request that came through before the state was loaded"
@@ -190,7 +195,7 @@ class _Running:
         async with (
             open_local(options) as local,
             open_parts(
-                options.config,
+                self._config,
                 partition=options.partition,
                 binder=local,
                 bind_timeout=BIND_TIMEOUT_S,

@@ -187,6 +187,7 @@ def test_a_state_that_another_process_has(tmp_path: Path) -> None:
         )
     assert other.returncode == 2
     assert "Traceback" not in other.stderr
+    assert "listening" not in other.stderr
     assert state in other.stderr.splitlines()[-1]
 
 

@@ -11,9 +11,13 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import attrs
 import pytest
 from httpx import Response
 
+from muster._runtime.requests import RequestKey
+from muster.service.input.repeats import Repeats
+from muster.service.problems import Problem
 from muster.store import StateReader
 from tests.actors.serving.served import PATIENCE_S, Served
 
@@ -95,6 +99,23 @@ def test_a_key_is_short_and_printable(served: Served, key: str) -> None:
 
     assert answer.status_code == 400
     assert "must be 1 to 255 printable characters" in answer.json()["detail"]
+
+
+def test_a_key_whose_request_is_under_way_is_told_to_come_again() -> None:
+    # INPUT-7
+    repeats = Repeats(None)
+    request = RequestKey("ann", "k", b"digest")
+
+    with repeats.under_way(request):
+        with pytest.raises(Problem) as refused, repeats.under_way(request):
+            pytest.fail("two of them are carried out at once")
+        with repeats.under_way(attrs.evolve(request, user="bob")):
+            pass
+    assert refused.value.status == 409
+    assert refused.value.headers == {"Retry-After": "1"}
+    assert "send it again after a second" in refused.value.detail
+    with repeats.under_way(request):
+        pass
 
 
 def test_a_key_survives_the_end_of_the_process(tmp_path: Path) -> None:

@@ -362,7 +362,7 @@ def test_what_makes_sense(options: ServeOptions) -> None:
         ("--max-head-time=soon", "soon"),
         ("--run=ray", "'ray' is not one of"),
         ("--run-as==x", "must be USER=ACCOUNT"),
-        ("--config=missing.yaml", "missing.yaml"),
+        ("--config=missing.yaml", " error missing.yaml: No such file or directory\n"),
     ],
 )
 def test_arguments_that_are_wrong(argument: str, problem: str) -> None:

@@ -20,6 +20,8 @@ from muster_core.events import AddAsk, AddNode, Event
 from tests.actors.callers import CALLS, Caller, prepare
 from tests.actors.program import ONE, Steps, shuffled, tasks
 
+pytestmark = pytest.mark.starts_early
+
 
 @attrs.define
 class Run:

@@ -56,8 +56,11 @@ class Engine(Protocol):
         """Start the actor at which the members of gangs wait."""
         ...
 
-    def reserve(self, runs: Sequence[RunMap]) -> Group:
-        """Begin to reserve room for several runs, each on its node."""
+    def reserve(self, runs: Sequence[RunMap], name: str | None) -> Group:
+        """Begin to reserve room for several runs, each on its node.
+
+        With a name it stays when the agent has gone.
+        """
         ...
 
     def is_reserved(self, group: Group, within_s: float) -> bool:
@@ -68,8 +71,20 @@ class Engine(Protocol):
         """Give back what was reserved."""
         ...
 
+    def names_of_groups(self) -> list[str]:
+        """Return the names of what is reserved for detached runs."""
+        ...
+
+    def remove_group_named(self, name: str) -> None:
+        """Give back what was reserved, by its name."""
+        ...
+
     def start_detached(self, run: RunMap, group: tuple[Group, int] | None) -> Handle:
-        """Start the actor of a detached run; it does not begin yet."""
+        """Start the actor of a detached run; it does not begin yet.
+
+        Raises:
+            ValueError: If the name is taken.
+        """
         ...
 
     def detached(self, name: str) -> Handle | None:
@@ -86,6 +101,10 @@ class Engine(Protocol):
 
     def kill(self, actor: Handle) -> None:
         """Kill an actor."""
+        ...
+
+    def is_away(self, error: BaseException) -> bool:
+        """Return whether an actor does not answer, but may live."""
         ...
 
     def how(self, error: BaseException) -> tuple[str, str, str]:

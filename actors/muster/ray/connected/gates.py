@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from muster.ray.connected.engine import Engine, Group, Handle, RunMap
+from muster.ray.connected.works import group_name
 
 _RESERVE_S: Final = 20.0
 """How long Ray may take to reserve the room of a gang, in seconds."""
@@ -45,6 +46,7 @@ class Gate:
         self.complete = asyncio.Event()
         self.reserving: asyncio.Task[Group] | None = None
         self.group: Group | None = None
+        self.keeps_group = False
 
 
 class Gates:
@@ -103,7 +105,10 @@ class Gates:
 
     async def _reserve(self, gate: Gate) -> Group:
         members = [each.message for each in gate.came]
-        group = await asyncio.to_thread(self._engine.reserve, members)
+        detached = any(message["detached"] for message in members)
+        gate.keeps_group = detached
+        name = group_name(gate.name) if detached else None
+        group = await asyncio.to_thread(self._engine.reserve, members, name)
         loop = asyncio.get_running_loop()
         until = loop.time() + _RESERVE_S
         while not await asyncio.to_thread(self._engine.is_reserved, group, _SLICE_S):
@@ -165,7 +170,7 @@ class Gates:
         """Clear away a gate when all its members are over."""
         if gate.here:
             return
-        if gate.group is not None:
+        if gate.group is not None and not (gate.opened and gate.keeps_group):
             group, gate.group = gate.group, None
             self._spawn(asyncio.to_thread(self._engine.remove_group, group))
         if len(gate.came) >= gate.peers:

@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from muster.ray.connected.engine import Engine, Group, Handle, RunMap
+from muster.ray.connected.engine import Engine, Handle, RunMap
 from muster.ray.connected.gates import Gate, GateClosedError, Gates, Member
+from muster.ray.connected.works import Detached, Task, end_detached, remove_unused_groups
 from muster.ray.runner import CLOSED, ENDED, FAILED, PLACED, STARTED, Item
 
 if TYPE_CHECKING:
-    from muster.ray._messages import Failed
+    from muster.ray._messages import Failed, SurvivorMap
     from muster.ray.connected.talk import Talk
+
+_SURVIVOR: Final = ("node", "state", "cpus", "gpus", "memory", "resources")
 
 _FORCED_S: Final = 5.0
 """How long to wait for the end of a run that was cancelled by force, in seconds."""
@@ -25,16 +28,13 @@ _KEEPER_S: Final = 1.0
 _ASK_S: Final = 5.0
 """How long to wait for the answer to whether a run has gone, in seconds."""
 
-_POLL_S: Final = 5.0
-"""How long one call for the news of a detached run may last, in seconds."""
-
 
 class Run:
     """One run.
 
     Attributes:
         message: What the program wants to be run.
-        handle: The items of its task, or its actor, once it was submitted.
+        work: How it is done by Ray.
         over: Set when Ray says that it is over.
         begun: The process of the work and when it has started, once it has begun.
         wants: Whether the program wants to hear that it was cancelled.
@@ -42,10 +42,10 @@ class Run:
         end: How it has ended by itself.
     """
 
-    def __init__(self, message: RunMap) -> None:
+    def __init__(self, message: RunMap, work: Task | Detached) -> None:
         self.message = message
+        self.work = work
         self.id: int = message["id"]
-        self.handle: Handle = None
         self.over = asyncio.Event()
         self.begun: tuple[int, int | None] | None = None
         self.wants = False
@@ -55,7 +55,6 @@ class Run:
         self.error: BaseException | None = None
         self.gate: Gate | None = None
         self.member: Member | None = None
-        self.task: asyncio.Task[None] | None = None
 
     @property
     def node(self) -> str:
@@ -78,6 +77,7 @@ class Runs:
         self._runs: dict[int, Run] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._gates = Gates(engine, self.spawn)
+        self._ended: dict[int, Detached] = {}
 
     def spawn(self, work: Awaitable[None]) -> None:
         """Do something beside; what it raises is printed."""
@@ -92,8 +92,18 @@ class Runs:
 
     def run(self, message: RunMap) -> None:
         """Run something."""
-        run = self._runs[message["id"]] = Run(message)
+        kind = Detached if message["detached"] else Task
+        self._begin(Run(message, kind(self._engine, message)))
+
+    def _begin(self, run: Run) -> None:
+        self._runs[run.id] = run
         self.spawn(self._life(run))
+
+    def fetched(self, number: int) -> None:
+        """The program has dealt with the end of a detached run."""
+        work = self._ended.pop(number, None)
+        if work is not None:
+            self.spawn(work.forget())
 
     def cancel(self, number: int, grace_s: float) -> None:
         """End a run, and say so when nothing of it is left."""
@@ -104,21 +114,76 @@ class Runs:
         self._begin_to_end(run, grace_s)
 
     async def end_all(self, most_s: float) -> None:
-        """End all runs, since the program has gone.
+        """End all runs but the detached ones, since the program has gone.
 
         Args:
             most_s: How long they may take at most, in seconds.
         """
-        for run in list(self._runs.values()):
+        ending = [run for run in self._runs.values() if isinstance(run.work, Task)]
+        for run in ending:
             self.cancel(run.id, min(run.message["grace_s"], most_s))
-        overs = [run.task for run in self._runs.values() if run.task is not None]
+        overs = [asyncio.ensure_future(run.over.wait()) for run in ending]
         if overs:
             await asyncio.wait(overs, timeout=most_s)
+
+    # Detached runs of earlier agents
+
+    async def survivors(self) -> None:
+        """Say which there are."""
+        mine = {run.message["name"] for run in self._runs.values()}
+        mine |= {work.name for work in self._ended.values()}
+        names = await asyncio.to_thread(self._engine.names_of_detached)
+        found = await asyncio.gather(*(self._survivor(name) for name in names if name not in mine))
+        await self._quietly(remove_unused_groups(self._engine))
+        there = cast("list[SurvivorMap]", [one for one in found if one is not None])
+        self._talk.say({"say": "survivors", "survivors": there})
+
+    async def _survivor(self, name: str) -> dict[str, Any] | None:
+        actor = await asyncio.to_thread(self._engine.detached, name)
+        if actor is None:
+            return None
+        about = await self._about(actor)
+        if about is not None:
+            return {**{key: about[key] for key in _SURVIVOR}, "name": name}
+        with suppress(Exception):
+            if await asyncio.to_thread(self._engine.is_pending, actor):
+                await asyncio.to_thread(self._engine.kill, actor)  # nothing of it has begun
+            elif await asyncio.to_thread(self._engine.detached, name) is not None:
+                text = f"the detached run {name} does not answer; it is left as it is"
+                self._talk.say({"say": "warning", "text": text})
+        return None
+
+    async def _about(self, actor: Handle) -> dict[str, Any] | None:
+        with suppress(Exception):
+            about = await asyncio.wait_for(_answer(actor.about.remote()), _ASK_S)
+            return cast("dict[str, Any]", about)
+        return None
+
+    async def adopt(self, number: int, name: str, grace_s: float) -> None:
+        """Go on with a detached run."""
+        actor = await asyncio.to_thread(self._engine.detached, name)
+        about = None if actor is None else await self._about(actor)
+        if actor is not None and (about is None or about["state"] == "placed"):
+            await self._quietly(end_detached(self._engine, actor, grace_s))
+        if about is None or about["state"] == "placed":
+            text = f"the detached run {name} is not there, or has not begun"
+            said = {"say": "failed", "id": number, "how": "not_started", "error": text}
+            self._talk.say(cast("Failed", {**said, "text": text}))
+            return
+        message = {**about, "id": number, "name": name, "grace_s": grace_s, "gate": None}
+        message |= {"detached": True, "work": {"kind": about["kind"]}}
+        self._begin(Run(message, Detached(self._engine, message, actor)))
+
+    async def end_survivor(self, name: str, grace_s: float) -> None:
+        """End a detached run that nobody adopts."""
+        actor = await asyncio.to_thread(self._engine.detached, name)
+        if actor is not None:
+            await end_detached(self._engine, actor, grace_s)
+            await remove_unused_groups(self._engine)
 
     # The life of a run
 
     async def _life(self, run: Run) -> None:
-        run.task = asyncio.current_task()
         try:
             await self._follow(run)
         except GateClosedError as error:
@@ -136,6 +201,8 @@ class Runs:
             return  # whoever ends it says the rest
         if run.error is not None and run.begun is not None:
             await self._is_gone(run)
+        if isinstance(run.work, Detached):
+            self._ended[run.id] = run.work
         self._say_end(run)
 
     async def _follow(self, run: Run) -> None:
@@ -150,18 +217,9 @@ class Runs:
             actor = await self._gates.actor()
         if run.ending:
             return
-        if run.message["work"].get("runtime_env"):
-            await asyncio.to_thread(self._submit, run, actor, group)
-        else:
-            self._submit(run, actor, group)
-        async for reference in run.handle:
-            if self._hear(run, await reference):
+        async for item in run.work.items(actor, group):
+            if self._hear(run, item):
                 return
-
-    def _submit(self, run: Run, gate: Handle, group: tuple[Group, int] | None) -> None:
-        run.handle = self._engine.submit(run.message, gate, group)
-        if run.ending:  # meanwhile, if this was in a thread
-            self._engine.cancel(run.handle, force=False)
 
     def _hear(self, run: Run, item: Item) -> bool:
         """Deal with an item of a run; return whether it was the last one."""
@@ -219,7 +277,8 @@ class Runs:
         """End a run: softly at once, by force after the grace period."""
         if run.gate is not None and run.member is not None:
             self._gates.close(run.gate, "another member of the gang was cancelled")
-        gone = await self._ended(run, grace_s)
+        gone = await self._let_end(run, grace_s)
+        await self._quietly(run.work.forget())
         if not gone:
             sys.stderr.write(f"muster: {run.message['name']} was cancelled, and may still run\n")
         if run.wants and self._runs.pop(run.id, None) is not None:
@@ -227,14 +286,13 @@ class Runs:
         else:
             self._say_end(run)
 
-    async def _ended(self, run: Run, grace_s: float) -> bool:
+    async def _let_end(self, run: Run, grace_s: float) -> bool:
         """End a run; return whether it has gone."""
-        if run.handle is not None and not run.over.is_set():
-            await self._quietly(asyncio.to_thread(self._engine.cancel, run.handle, force=False))
+        if not run.over.is_set():
+            await self._quietly(run.work.end(force=False))
         slack = _KEEPER_S if run.is_command else 0.0
         if not await _within(run.over, grace_s + slack):
-            if run.handle is not None:
-                await self._quietly(asyncio.to_thread(self._engine.cancel, run.handle, force=True))
+            await self._quietly(run.work.end(force=True))
             await _within(run.over, _FORCED_S)
             return await self._is_gone(run)
         if run.error is not None and run.begun is not None and run.is_command:

@@ -63,6 +63,15 @@ class _Serving:
                 if self._following is not None:
                     self._following.cancel()
                 self._following = asyncio.ensure_future(self._follow(message["every_s"]))
+            case "adopt":
+                number, name, grace_s = message["id"], message["name"], message["grace_s"]
+                self._runs.spawn(self._runs.adopt(number, name, grace_s))
+            case "survivors":
+                self._runs.spawn(self._runs.survivors())
+            case "end":
+                self._runs.spawn(self._runs.end_survivor(message["name"], message["grace_s"]))
+            case "fetched":
+                self._runs.fetched(message["id"])
             case "warm":
                 self._runs.spawn(self._warm(message["node"], message["count"]))
             case _:

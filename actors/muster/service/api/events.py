@@ -183,7 +183,7 @@ ENDPOINTS: Final = (
                 "What became of each event, in order; of a dry run also the decisions.", SUBMITTED
             ),
             400: Answer("The body cannot be read; nothing was let in."),
-            409: Answer("A request with this key is under way."),
+            409: Answer("A request with this key is under way; a repeat gets its answer."),
             413: Answer("The body is beyond a limit; nothing was let in."),
             415: Answer("The body is of another media type."),
             422: Answer("The key was used for a request with other content."),

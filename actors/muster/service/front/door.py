@@ -34,10 +34,20 @@ AllowsOrigin = Callable[["Scope"], bool]
 """Whether other web sites may send a request."""
 
 
+Refuses = Callable[["Scope", Problem], "Response"]
+"""The response to a request that is refused here."""
+
+
 def never(scope: Scope) -> bool:
     """Return that no other web site may send a request."""
     del scope
     return False
+
+
+def as_problem(scope: Scope, problem: Problem) -> Response:
+    """Return the problem as it is."""
+    del scope
+    return problem.response()
 
 
 @final
@@ -50,6 +60,7 @@ class Door:
         usage: The limits.
         health: Whether it works.
         allows_origin: Whether other web sites may send a request; default: never.
+        refuses: The form of a refusal; default: a problem.
     """
 
     def __init__(
@@ -59,12 +70,14 @@ class Door:
         usage: Usage,
         health: Health,
         allows_origin: AllowsOrigin = never,
+        refuses: Refuses = as_problem,
     ) -> None:
         self.app = app
         self.usage = usage
         self._hosts = hosts
         self._health = health
         self._allows_origin = allows_origin
+        self.refuses = refuses
         self._under_way: set[_Exchange] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,13 +114,13 @@ class Door:
         problem = self._problem(scope)
         if problem is not None:
             self.usage.refusals.note(problem)
-            return problem.response()
+            return self.refuses(scope, problem)
         if self._health.is_ready and not scope["state"].get("spare"):
             return None
         about_health = None
         if scope["method"] in {"GET", "HEAD"}:
             about_health = response_about(self._health, scope["path"])
-        return about_health or self._not_now(scope).response()
+        return about_health or self.refuses(scope, self._not_now(scope))
 
     def _problem(self, scope: Scope) -> Problem | None:
         problem = self._hosts.check(scope)
@@ -171,12 +184,12 @@ class _Exchange:
         except Problem as refused:
             self._door.usage.refusals.note(refused)
             if self._status is None:
-                await refused.response()(scope, self.receive, self.send)
+                await self._door.refuses(scope, refused)(scope, self.receive, self.send)
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
             if self._status is None:
                 bug = Problem(500, "the service has a bug here; its log says more")
-                await bug.response()(scope, self.receive, self.send)
+                await self._door.refuses(scope, bug)(scope, self.receive, self.send)
         finally:
             self._log()
 

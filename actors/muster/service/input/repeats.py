@@ -68,7 +68,8 @@ class Repeats:
         name = (request.user, request.key)
         if name in self._under_way:
             told = f"Idempotency-Key: {request.key!r}: a request with this key is under way"
-            raise Problem(409, told, headers={"Retry-After": "1"})
+            what = "send it again after a second, and get the answer of that one"
+            raise Problem(409, f"{told}: {what}", headers={"Retry-After": "1"})
         self._under_way.add(name)
         try:
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from types import FrameType, TracebackType
-from typing import Final, Self, final
+from typing import Any, Final, Self, final
 
 import trio
 
@@ -33,7 +33,7 @@ class Signals:
         self.ends = trio.Event()
         self._rereads, self.rereads = trio.open_memory_channel[None](1)
         self._token: trio.lowlevel.TrioToken | None = None
-        self._before: dict[int, object] = {}
+        self._before: dict[int, Any] = {}
         self._is_ending = False
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class Signals:
     ) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, before in self._before.items():
-            signal.signal(number, before)  # type: ignore[arg-type]
+            signal.signal(number, before)
 
     def start(self) -> None:
         """Tell the tasks of this run of trio from now on."""

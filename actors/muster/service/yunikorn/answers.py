@@ -111,6 +111,11 @@ async def answer_wrong(request: Request, wrong: Wrong) -> Response:
     return await answer(request, body, status=wrong.status, headers=wrong.headers)
 
 
+def wrong_response(wrong: Wrong) -> Response:
+    """Return the response for a request that cannot be answered, without compression."""
+    return Response(as_json(wrong.as_map()), wrong.status, {"Content-Type": JSON, **wrong.headers})
+
+
 def plain(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with a short text."""
     return Response(text, status, {"Content-Type": TEXT, **(headers or {})})

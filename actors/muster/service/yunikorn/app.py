@@ -63,7 +63,9 @@ PATHS: Final[Mapping[str, tuple[str, Handler]]] = {
 }
 """All end points: their paths, their methods, and what they answer."""
 
-_NOT_THERE: Final = "404 page not found\n"
+NOT_THERE: Final = "404 page not found\n"
+"""What is said of a path of no end point."""
+
 _ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Headers": "X-Requested-With,Content-Type,Accept,Origin",
@@ -162,7 +164,7 @@ def _not_there(request: Request, path: str) -> Response:
     if without != path and find(without) is not None:
         query = request.scope["query_string"].decode("latin-1")
         return plain("", 301, {"Location": f"{without}?{query}" if query else without})
-    return plain(_NOT_THERE, 404)
+    return plain(NOT_THERE, 404)
 
 
 async def _answered(asked: Asked, handler: Handler) -> Response:
@@ -178,7 +180,7 @@ async def _answered(asked: Asked, handler: Handler) -> Response:
             asked.service.usage.refusals.note(wrong.__cause__)
         return await answer_wrong(request, wrong)
     except NoEndpoint:
-        return plain(_NOT_THERE, 404)
+        return plain(NOT_THERE, 404)
     except Problem as problem:
         asked.service.usage.refusals.note(problem)
         refused = Wrong(problem.status, problem.detail, headers=problem.headers)

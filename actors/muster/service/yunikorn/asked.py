@@ -48,9 +48,10 @@ class Asked:
             ClosedSchedulerError: If the scheduler is closed.
         """
         service = self.service
+        found: list[T] = []
         told: list[Exception] = []
 
-        def reading(machine: CoordinatorMachine) -> Steps[T | None]:
+        def reading(machine: CoordinatorMachine) -> Steps[None]:
             seen = Seen(
                 machine,
                 service.ledger,
@@ -59,15 +60,14 @@ class Asked:
                 service.options.cluster,
             )
             try:
-                return (yield from read(seen))
+                found.append((yield from read(seen)))
             except Exception as error:  # noqa: BLE001 - raised below, in the task that asks
                 told.append(error)
-                return None
 
-        found = await service.look(reading)
+        await service.look(reading)
         if told:
             raise told[0]
-        return found  # type: ignore[return-value]  # None only after an error
+        return found[0]
 
     @property
     def now_us(self) -> int:

@@ -6,16 +6,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from muster.service.yunikorn.app import YuniKorn
+from muster.service.yunikorn.answers import plain, wrong_response
+from muster.service.yunikorn.app import NOT_THERE, YuniKorn
+from muster.service.yunikorn.wrong import Wrong
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from muster.service.problems import Problem
     from muster.service.state import Service
 
 # The style sheet of the UI is switched on by an inline event handler.
@@ -41,6 +47,20 @@ def may_come_from_anywhere(scope: Scope) -> bool:
     return path.startswith("/ws/")
 
 
+# REST-3
+def refusal(scope: Scope, problem: Problem) -> Response:
+    """Return the response to a request that does not come to an end point.
+
+    Args:
+        scope: The request.
+        problem: Why.
+    """
+    path: str = scope["path"]
+    if not path.startswith(("/ws/", "/debug/")):
+        return problem.response()
+    return wrong_response(Wrong(problem.status, problem.detail, headers=problem.headers))
+
+
 # REST-25
 def make_site(service: Callable[[], Service], folder: Path | None) -> Starlette:
     """Return the application of the port of its own.
@@ -53,7 +73,15 @@ def make_site(service: Callable[[], Service], folder: Path | None) -> Starlette:
     if folder is not None:
         files = StaticFiles(directory=folder, html=True)
         found.append(Mount("/", _with_policy(files)))
-    return Starlette(routes=found)
+    return Starlette(routes=found, exception_handlers={HTTPException: _nothing_there})
+
+
+async def _nothing_there(request: Request, error: Exception) -> Response:
+    """Return the response for a path where there is nothing, or a method that is none there."""
+    del request
+    assert isinstance(error, HTTPException), f"{error!r} is handled here"
+    told = NOT_THERE if error.status_code == 404 else f"{error.detail}\n"
+    return plain(told, error.status_code, error.headers)
 
 
 def _with_policy(app: ASGIApp) -> ASGIApp:

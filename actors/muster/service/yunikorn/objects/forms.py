@@ -76,8 +76,14 @@ def shown(amounts: Mapping[str, int]) -> dict[str, int]:
 
 # REST-4
 def bounded(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts, none of them above 2^63-1."""
-    return {name: min(amount, MAX_QUANTITY) for name, amount in amounts.items()}
+    """Return amounts, none of them above 2^63-1, or below -(2^63-1)."""
+    return {name: bound(amount) for name, amount in amounts.items()}
+
+
+# REST-4
+def bound(amount: int) -> int:
+    """Return an amount, or the nearest one that YuniKorn's clients read."""
+    return max(-MAX_QUANTITY, min(amount, MAX_QUANTITY))
 
 
 # REST-4

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, final
 
-from muster.service.yunikorn.objects.forms import Seen, percentages
+from muster.service.yunikorn.objects.forms import Seen, bound, percentages
 from muster.service.yunikorn.objects.nodes import allocated, bucket_of
 from muster_core.structures.steps import in_pieces
 
@@ -188,7 +188,7 @@ def _amounts(seen: Seen, path: str, key: int) -> Iterator[tuple[_Labels, int]]:
         ("pending", view.types.amounts(view.pending)),
     ):
         for kind, amount in sorted(amounts.items()):
-            yield {"queue": path, "state": state, "resource": kind}, amount
+            yield {"queue": path, "state": state, "resource": kind}, bound(amount)
     if config.max_applications:
         labels = {"queue": path, "state": "maxRunningApps", "resource": "apps"}
         yield labels, config.max_applications

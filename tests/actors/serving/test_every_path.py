@@ -1,0 +1,232 @@
+"""Every path, for every role, with no token, a wrong one, and one that was taken back.
+
+The paths are those that are routed, so that none is forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import attrs
+import httpx
+import pytest
+from starlette.routing import BaseRoute, Mount, Route
+from typing_extensions import override
+
+from muster.service.access.who import Role
+from muster.service.app import ENDPOINTS, make_app
+from muster.service.problems import PROBLEM_JSON
+from muster.service.yunikorn.app import PATHS, YuniKorn
+from muster.service.yunikorn.site import make_site
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_tokens import SECRETS, bearer, line_of
+
+GONE: Final = "secret-of-somebody-who-left"
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "NONSENSE")
+UI: Final = "/{path}"
+LEAST: Final = {(one.method, one.path): one.role for one in ENDPOINTS}
+
+
+@attrs.frozen
+class Place:
+    """A path on one of the two ports.
+
+    Attributes:
+        site: Whether it is on the port of YuniKorn's end points.
+        path: The path, with names in braces.
+        methods: The methods that it takes.
+        others: The methods that another path takes, which has longer names.
+    """
+
+    site: bool
+    path: str
+    methods: tuple[str, ...]
+    others: frozenset[str] = frozenset()
+
+    @property
+    def sample(self) -> str:
+        """A path of this form."""
+        return re.sub(r"\{[^}]*\}", "" if self.path == UI else "x", self.path)
+
+    @property
+    def is_yunikorns(self) -> bool:
+        return self.path.startswith(("/ws/", "/debug/"))
+
+    def role(self, method: str) -> Role:
+        """Give the least role that may use it."""
+        if self.is_yunikorns:
+            return Role.READER
+        if self.site:
+            return Role.ANYONE  # The files of YuniKorn's web UI, which anybody can build.
+        return LEAST["GET" if method == "HEAD" else method, self.path]
+
+    @override
+    def __str__(self) -> str:
+        """Give its name for the list of tests."""
+        return f"{'site' if self.site else 'service'} {self.path}"
+
+
+def nobody() -> NoReturn:
+    raise AssertionError
+
+
+def places(site: bool, routes: Sequence[BaseRoute]) -> Iterator[Place]:
+    """Yield all paths of an application; fail for a route of a kind that nobody knows."""
+    for route in routes:
+        if isinstance(route, Mount):
+            assert (site, route.path) == (True, "")
+            yield Place(site, UI, ("GET", "HEAD"))
+            continue
+        assert isinstance(route, Route), route
+        if isinstance(route.endpoint, YuniKorn):
+            assert route.methods is None, "they are for each path"
+            beginning = route.path.removesuffix("{path:path}")
+            for path, (method, _) in PATHS.items():
+                if path.startswith(beginning):
+                    yield Place(site, path, (method,))
+        else:
+            assert route.methods, route
+            place = Place(site, route.path, tuple(sorted(route.methods)))
+            also = [
+                one.methods or ()
+                for one in routes
+                if isinstance(one, Route) and one.path_regex.match(place.sample)
+            ]
+            yield attrs.evolve(place, others=frozenset().union(*also) - route.methods)
+
+
+PLACES: Final = (
+    *places(False, make_app(nobody).routes),
+    *places(True, make_site(nobody, Path(__file__).parent).routes),
+)
+
+
+@attrs.frozen
+class Ports:
+    """Clients of both ports of a service."""
+
+    served: Served
+    site: httpx.Client
+
+    def ask(self, place: Place, method: str, headers: dict[str, str]) -> httpx.Response:
+        """Send a request, and do not read a stream to its end."""
+        client = self.site if place.site else self.served.client
+        request = client.build_request(method, place.sample, headers=headers)
+        response = client.send(request, stream=True, follow_redirects=False)
+        if response.status_code >= 400:
+            response.read()
+        response.close()
+        return response
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
+    folder = tmp_path_factory.mktemp("every")
+    tokens, built = folder / "tokens", folder / "ui"
+    built.mkdir()
+    (built / "index.html").write_text("<title>ui</title>", encoding="utf-8")
+    lines = [line_of(role, secret) for role, secret in SECRETS.items()]
+    tokens.write_text("\n".join([*lines, line_of(Role.ADMIN, GONE, "gone")]), encoding="utf-8")
+    listen = ("--yunikorn-listen", "127.0.0.1:0", "--yunikorn-ui", str(built))
+    with Served(folder, "--tokens", str(tokens), *listen) as served:
+        (url,) = (
+            line.rpartition("listening on ")[2]
+            for line in served.lines
+            if "listening on" in line and served.urls[0] not in line
+        )
+        with Served.client_of(url) as site:
+            found = Ports(served, site)
+            before = [found.ask(one, one.methods[0], bearer(GONE)).status_code for one in PLACES]
+            assert not {401, 403} & {*before}
+            tokens.write_text("\n".join(lines), encoding="utf-8")
+            served.process.send_signal(signal.SIGHUP)
+            served.line("tokens: read again: in force")
+            yield found
+
+
+def check_refused(place: Place, method: str, response: httpx.Response, status: int) -> None:
+    """Check that a request was refused, in the form of its end points."""
+    assert response.status_code == status, method
+    if status == 401:
+        assert response.headers["www-authenticate"].startswith('Bearer realm="muster"')
+    if not place.is_yunikorns:
+        assert response.headers["content-type"] == PROBLEM_JSON
+    elif method != "HEAD":
+        found = response.json()
+        assert found["status_code"] == found["StatusCode"] == status
+        assert found["message"] == found["Message"] == found["description"]
+
+
+# ACCESS-3, REST-25
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_every_path_for_every_role(ports: Ports, place: Place) -> None:
+    without: list[dict[str, str]] = [
+        {},
+        bearer("secret-of-nobody"),
+        bearer(GONE),
+        {"Authorization": "Basic " + SECRETS[Role.ADMIN]},
+    ]
+    for method in place.methods:
+        least = place.role(method)
+        for headers in without:
+            response = ports.ask(place, method, headers)
+            if least is Role.ANYONE:
+                assert response.status_code < 400, headers
+            else:
+                check_refused(place, method, response, 401)
+        for role, secret in SECRETS.items():
+            response = ports.ask(place, method, bearer(secret))
+            if role < least:
+                check_refused(place, method, response, 403)
+            else:
+                assert response.status_code not in {401, 403}, role
+                assert response.status_code < 500, role
+
+
+# REST-1
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_other_methods_are_refused_whoever_asks(ports: Ports, place: Place) -> None:
+    for method in {*METHODS} - {*place.methods} - place.others:
+        for headers in ({}, bearer(SECRETS[Role.ADMIN])):
+            response = ports.ask(place, method, headers)
+            assert response.status_code == 405, method
+            assert {*response.headers["allow"].split(", ")} == {*place.methods}
+
+
+# REST-1, REST-25
+@pytest.mark.parametrize("site", [False, True])
+@pytest.mark.parametrize("path", ["/nowhere", "/api/v2/x", "/ws/v1/x", "/debug/x", "/ws", "/ws/v1"])
+def test_where_there_is_nothing(ports: Ports, site: bool, path: str) -> None:
+    for method in ("GET", "POST"):
+        for headers in ({}, bearer(SECRETS[Role.ADMIN])):
+            is_file = site and not path.startswith(("/ws/", "/debug/"))
+            response = ports.ask(Place(site, path, ()), method, headers)
+            assert response.status_code == (405 if is_file and method == "POST" else 404)
+            is_text = site or path.startswith(("/ws/", "/debug/"))
+            media = "text/plain; charset=utf-8" if is_text else PROBLEM_JSON
+            assert response.headers["content-type"] == media
+
+
+def test_all_paths_are_there() -> None:
+    paths = {(place.site, place.path) for place in PLACES}
+
+    assert {"/healthz", "/readyz", "/metrics", "/openapi.json"} < {path for _, path in paths}
+    for site in (False, True):
+        assert {path for of, path in paths if of is site and path.startswith("/ws")} == {
+            path for path in PATHS if path.startswith("/ws")
+        }
+        assert (site, "/debug/stack") in paths
+
+
+# REST-3
+@pytest.mark.parametrize("place", [one for one in PLACES if one.path != UI], ids=str)
+def test_what_is_refused_at_the_door_has_the_form_of_the_path(ports: Ports, place: Place) -> None:
+    method = place.methods[0]
+    elsewhere = ports.ask(place, method, {"Host": "elsewhere.example"})
+    check_refused(place, method, elsewhere, 421)
+    other_site = ports.ask(place, method, {"Origin": "http://elsewhere.example"})
+    check_refused(place, method, other_site, 403)
