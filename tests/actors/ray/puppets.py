@@ -40,6 +40,8 @@ class Puppet:
         self._stream = stream
         self._orders = msgpack.Unpacker()
         self.pid = 0
+        #: What it has told that no test has read, once the program has left it.
+        self.rest: list[dict[str, Any]] = []
 
     async def next(self) -> dict[str, Any]:
         """Wait for what it tells; an empty map when it has gone."""
@@ -47,21 +49,40 @@ class Puppet:
             told: dict[str, Any]
             for told in self._orders:
                 return told
-            data = await self._stream.receive_some(65536)
+            try:
+                data = await self._stream.receive_some(65536)
+            except trio.BrokenResourceError:  # it has ended without reading everything
+                data = b""
             if not data:
                 return {}
             self._orders.feed(data)
 
     async def heard(self, do: str) -> dict[str, Any]:
-        """Wait for the next message from the program, which is this one."""
+        """Wait for the next message from the program, which is this one.
+
+        A wish to look at the nodes is passed over if it is not meant.
+        """
         told = await self.next()
+        while do != "follow" and told.get("heard", {}).get("do") == "follow":
+            told = await self.next()
         message: dict[str, Any] = told.get("heard", told)
         assert message.get("do") == do, told
         return message
 
     async def close(self) -> None:
+        """Read what is left; it has ended."""
+        with trio.move_on_after(10, shield=True):
+            while told := await self.next():
+                if told.get("heard", {}).get("do") != "follow":
+                    self.rest.append(told)
         with trio.CancelScope(shield=True):
             await self._stream.aclose()
+
+    async def leave(self, *survivors: Mapping[str, Any]) -> None:
+        """Let it know runs of earlier programs."""
+        await self.order(survivors=survivors)
+        await self.order(sync=True)
+        assert (await self.next()).get("synced")
 
     async def order(self, **order: object) -> None:
         await self._stream.send_all(msgpack.packb(order))
@@ -144,6 +165,7 @@ async def agents(folder: Path) -> AsyncGenerator[Agents]:
             yield them
         finally:
             await them.close()
+            os.unlink(folder / "socket")
 
 
 @attrs.frozen
@@ -212,7 +234,6 @@ async def scheduled(
             muster.open_scheduler(binder=binder, **scheduler or {}) as running,
             followed(stage.ray, running),
         ):
-            await stage.agent.heard("follow")
             yield running, stage.agent, stage
 
 
