@@ -14,6 +14,7 @@ import msgpack
 import pytest
 import trio
 from trio.testing import MockClock
+from typing_extensions import override
 
 import muster
 from muster import Reason
@@ -210,17 +211,36 @@ async def test_work_that_is_too_large_is_refused(tmp_path: Path) -> None:
 # What is heard
 
 
+class Lines(logging.Handler):
+    """Takes down what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.is_last = trio.Event()
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if self.lines[-1] == "agent: last":
+            self.is_last.set()
+
+
 async def test_what_the_agent_prints_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "muster.ray"):
-        async with connected(tmp_path, node("a1")) as stage:
-            await stage.agent.order(print="one line\nanoth")
-            await stage.agent.order(print=f"er\n{'x' * 10_000}\n")
-            await stage.agent.say("warning", text="SIGINT is ignored", node="a1")
-            await stage.agent.say("warning", text="something else")
-            await stage.ray.survivors()
-    lines = [record.getMessage() for record in caplog.records if record.name == "muster.ray"]
+    caplog.set_level(logging.INFO, "muster.ray")
+    log = Lines()
+    logging.getLogger("muster.ray").addHandler(log)
+    async with connected(tmp_path, node("a1")) as stage:
+        await stage.agent.order(print="one line\nanoth")
+        await stage.agent.order(print=f"er\n{'x' * 10_000}\nlast\n")
+        await stage.agent.say("warning", text="SIGINT is ignored", node="a1")
+        await stage.agent.say("warning", text="something else")
+        await stage.ray.survivors()
+        await log.is_last.wait()
+    logging.getLogger("muster.ray").removeHandler(log)
+    lines = log.lines
     assert "agent: one line" in lines
     assert "agent: another" in lines
     assert max(map(len, lines)) < 3000
