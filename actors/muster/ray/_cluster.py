@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from muster.ray._work import Result
     from muster_core.resources import Resources
 
-_EVERYTHING: Final[Mapping[str, str]] = MappingProxyType({})
+EVERY_NODE: Final[Mapping[str, str]] = MappingProxyType({})
+"""Selects all nodes."""
 
 _GRACE_S: Final = 10.0
 """How long the work of a run without a binder may take to end, in seconds."""
@@ -224,7 +225,7 @@ async def connect(
     namespace: str = "muster",
     python: str = sys.executable,
     node_name: str | None = None,
-    select: Mapping[str, str] = _EVERYTHING,
+    select: Mapping[str, str] = EVERY_NODE,
     resources: Mapping[str, str] = DEFAULT_RESOURCES,
     warm: int = 0,
 ) -> AsyncGenerator[Cluster, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, final
@@ -43,6 +43,10 @@ _POLL_S: Final = 0.2
 
 _HOLD_S: Final = 20.0
 """How long a run whose node has gone waits for the removal of the node, in seconds."""
+
+
+Release = Callable[[OutcomeOfWork, str | None], Awaitable[object]]
+"""Releases an allocation, with the outcome and what the decision log says of it."""
 
 
 @final
@@ -247,29 +251,44 @@ class Runs:
             await self._say_fetched(agent, run)
 
     async def conclude(
-        self, allocation: Allocation, outcome: Outcome, failure: WorkFailedError | None
+        self,
+        outcome: Outcome,
+        done: Callable[[Result], Awaitable[None]],
+        release: Release | None,
+        *,
+        is_detached: bool,
     ) -> None:
-        """Let the scheduler know how a detached run has ended, before its end is dropped.
+        """Tell the program how a run has ended; drop the end of a detached one when that is kept.
+
+        Args:
+            outcome: How it has ended.
+            done: Tells the program.
+            release: Releases the allocation, if the scheduler has a store.
+            is_detached: Whether the run is detached.
 
         Raises:
-            WorkFailedError: The failure, if the scheduler does not know of it yet.
+            WorkFailedError: If the program says that the work has failed.
         """
+        failure: WorkFailedError | None = None
         is_recorded = True
-        with trio.CancelScope(shield=True):  # short
-            if allocation.kept:
-                is_recorded = await _record(allocation, failure)
-            if is_recorded:
+        with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
+            try:
+                await done(outcome.result)
+            except WorkFailedError as error:
+                failure = error
+            except BaseException:
+                if is_detached:
+                    await self._say_fetched(outcome.agent, outcome.run)
+                raise
+            if is_detached and release is not None:
+                is_recorded = await _record(release, failure)
+            if is_detached and is_recorded:
                 await self._say_fetched(outcome.agent, outcome.run)
         if not is_recorded:
             self._left[outcome.name] = outcome.agent, outcome.run
             await trio.sleep_forever()  # until the scheduler has closed
         if failure is not None:
             raise failure
-
-    async def drop(self, outcome: Outcome, terms: Terms) -> None:
-        """Drop the end of a run, which is to begin again."""
-        if terms.is_detached:
-            await self._say_fetched(outcome.agent, outcome.run)
 
     async def _say_fetched(self, agent: Agent, run: Run) -> None:
         with trio.CancelScope(shield=True), suppress(RayLostError):
@@ -352,11 +371,11 @@ class Runs:
         return False
 
 
-async def _record(allocation: Allocation, failure: WorkFailedError | None) -> bool:
+async def _record(release: Release, failure: WorkFailedError | None) -> bool:
     """Release an allocation; return whether that is kept."""
     outcome = OutcomeOfWork.COMPLETED if failure is None else OutcomeOfWork.FAILED
     try:
-        await allocation.release(outcome, None if failure is None else str(failure))
+        await release(outcome, None if failure is None else str(failure))
     except (ClosedSchedulerError, BrokenSchedulerError, StoreError):
         return False
     return True

@@ -194,7 +194,7 @@ class Link:
         try:
             async with trio.open_nursery() as nursery:
                 logged = trio.Event()
-                nursery.start_soon(self._watch, agent, nursery.cancel_scope)
+                nursery.start_soon(agent.watch)
                 nursery.start_soon(self._greet, agent, greeting)
                 nursery.start_soon(self._log_errors, agent, logged)
                 try:
@@ -233,10 +233,6 @@ class Link:
         except OSError as error:
             msg = f"python: {self._target.python!r} cannot be started: {error}"
             raise RayUnreachableError(msg) from error
-
-    async def _watch(self, agent: Agent, scope: trio.CancelScope) -> None:
-        await agent.watch()
-        scope.cancel()
 
     async def _log_errors(self, agent: Agent, logged: trio.Event) -> None:
         await agent.log_errors()
