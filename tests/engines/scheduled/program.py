@@ -60,4 +60,5 @@ async def main(address: str, python: str, folder: str, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:5])
+    _, address, python, folder, kind = sys.argv
+    trio.run(main, address, python, folder, kind)
