@@ -24,7 +24,8 @@ async def _logs(asked: Asked) -> Response:
         raise Problem(404, "this service runs no commands: it was started without --run local")
     attempts = await trio.to_thread.run_sync(local.logs.attempts, app, ask)
     if not attempts:
-        raise Problem(404, f"{app}/{ask} has no output: no command of it has started here")
+        told = f"{app}/{ask} has no output: no command of it has started here"
+        raise Problem(404, told, may_start=_may_start(asked, app, ask))
     wanted = asked.maybe("attempt", int) or attempts[-1].number
     found = next((one for one in attempts if one.number == wanted), None)
     if found is None:
@@ -32,6 +33,13 @@ async def _logs(asked: Asked) -> Response:
         raise Problem(404, f"attempt: {wanted}: there is output of {there}", parameter="attempt")
     asked.service.broadcast.check_room()
     return Output(found, asked.service.broadcast, follows=asked.value("follow", bool))
+
+
+def _may_start(asked: Asked, app: str, ask: str) -> bool:
+    """Return whether an ask is there whose command has not started."""
+    known = asked.service.ledger.ask(app, ask)
+    work = None if known is None else known.event.work
+    return work is not None and work.command is not None
 
 
 ENDPOINTS: Final = (
@@ -49,7 +57,10 @@ ENDPOINTS: Final = (
         ),
         answers={
             200: Answer("What it has written, as it is.", {"type": "string"}, TEXT),
-            404: Answer("There is no output of this ask, or of this start."),
+            404: Answer(
+                "There is no output of this ask, or of this start. `may_start` says whether its "
+                "command is still to start."
+            ),
         },
         tag="state",
     ),
