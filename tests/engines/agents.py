@@ -27,7 +27,9 @@ LONG_S: Final = 90.0
 class Agent:
     """An agent that is connected to a cluster."""
 
-    def __init__(self, cluster: Cluster, *, follow: bool = True, namespace: str = "muster") -> None:
+    def __init__(
+        self, cluster: Cluster, *, follow: bool = True, address: str | None = None
+    ) -> None:
         self.process = subprocess.Popen(
             [cluster.python, "-I", str(AGENT)],
             stdin=subprocess.PIPE,
@@ -38,8 +40,8 @@ class Agent:
         self._new: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._next = 0
-        self.tell(do="connect", address=cluster.address, namespace=namespace)
+        self.last = 0
+        self.tell(do="connect", address=address or cluster.address, namespace="muster")
         if follow:
             self.tell(do="follow", every_s=0.2)
 
@@ -114,11 +116,11 @@ class Agent:
         return self.run(node, work, **more)
 
     def run(self, node: str, work: dict[str, Any], **more: Any) -> int:  # noqa: ANN401
-        self._next += 1
+        self.last += 1
         message: dict[str, Any] = {
             "do": "run",
-            "id": self._next,
-            "name": f"app/ask-{self._next}/{self._next}",
+            "id": self.last,
+            "name": f"app/ask-{self.last}/{self.last}",
             "node": node,
             "cpus": 1.0,
             "gpus": 0.0,
@@ -131,7 +133,7 @@ class Agent:
             **more,
         }
         self.tell(**message)
-        return self._next
+        return self.last
 
     def cancel(self, number: int, grace_s: float = 5.0) -> None:
         self.tell(do="cancel", id=number, grace_s=grace_s)

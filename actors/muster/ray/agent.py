@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
+import logging
 import platform
 import signal
 import sys
@@ -78,7 +78,12 @@ class Ray:
     def connect(self, address: str, namespace: str) -> tuple[str, str]:
         """Connect; return the versions of Ray and Python."""
         options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-        self._ray.init(address=address, namespace=namespace, **options)
+        # The agent is ended by the end of its input; Ray need not care for SIGTERM.
+        talks = logging.getLogger("ray._private.worker")
+        talks.addFilter(lambda record: "SIGTERM" not in record.getMessage())
+        self._ray.init(
+            address=address, namespace=namespace, logging_level=logging.WARNING, **options
+        )
         self._ship()
         return self._ray.__version__, platform.python_version()
 
@@ -268,10 +273,12 @@ class Ray:
         """Return what an error means for a run."""
         errors = self._ray.exceptions
         text = str(error)
-        line = f"{type(error).__name__}: {text.strip().splitlines()[0] if text.strip() else ''}"
+        first = text.strip().partition("\n")[0].partition(". ")[0]
+        line = f"{type(error).__name__}: {first}"
         if isinstance(error, errors.RayTaskError):
             return "work", line, text
-        if isinstance(error, errors.NodeDiedError):
+        of_node = isinstance(error, errors.RayActorError) and "its node has died" in text
+        if isinstance(error, errors.NodeDiedError) or of_node:
             return "node_lost", line, text
         not_started = (
             errors.TaskUnschedulableError,
@@ -316,9 +323,7 @@ def main() -> None:
     # since processes that are started here would inherit that the signal is ignored.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
     serving = importlib.import_module("muster.ray.connected.serving")
-    status = asyncio.run(serving.serve(Ray()))
-    sys.stderr.flush()
-    os._exit(status)
+    asyncio.run(serving.serve(Ray()))
 
 
 if __name__ == "__main__":

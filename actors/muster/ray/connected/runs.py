@@ -25,6 +25,9 @@ _FORCED_S: Final = 5.0
 _KEEPER_S: Final = 1.0
 """What a keeper may take after the grace period to see its command off, in seconds."""
 
+_AGAIN_S: Final = 1.0
+"""How long to wait until the cluster is asked again, in seconds."""
+
 _ASK_S: Final = 5.0
 """How long to wait for the answer to whether a run has gone, in seconds."""
 
@@ -132,11 +135,20 @@ class Runs:
         """Say which there are."""
         mine = {run.message["name"] for run in self._runs.values()}
         mine |= {work.name for work in self._ended.values()}
-        names = await asyncio.to_thread(self._engine.names_of_detached)
+        names = await self._names()
         found = await asyncio.gather(*(self._survivor(name) for name in names if name not in mine))
         await self._quietly(remove_unused_groups(self._engine))
         there = cast("list[SurvivorMap]", [one for one in found if one is not None])
         self._talk.say({"say": "survivors", "survivors": there})
+
+    async def _names(self) -> list[str]:
+        """Return the names of all detached runs, as soon as the cluster tells them."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._engine.names_of_detached)
+            except Exception as error:  # noqa: BLE001 - the head is away, for example
+                sys.stderr.write(f"muster: detached runs are not known yet: {error}\n")
+                await asyncio.sleep(_AGAIN_S)
 
     async def _survivor(self, name: str) -> dict[str, Any] | None:
         actor = await asyncio.to_thread(self._engine.detached, name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, cast
 
 from muster.ray._messages import BEAT_S
 from muster.ray.connected.engine import Engine, Handle
@@ -20,6 +21,12 @@ _LAST_S: Final = 2.0
 
 _DISCONNECT_S: Final = 5.0
 """How long to wait for the end of the connection, in seconds."""
+
+_CONNECT_S: Final = 60.0
+"""How long Ray may take to connect, in seconds."""
+
+_LISTEN_S: Final = 10.0
+"""How long the address may take to answer at all, in seconds."""
 
 _PROBE_S: Final = 60.0
 _WARM_S: Final = 60.0
@@ -90,9 +97,12 @@ class _Serving:
             self._refuse("connect", f"{address}: the address of Ray Client; that of Ray is needed")
             return
         try:
-            ray, python = await asyncio.to_thread(
-                self._engine.connect, address, message["namespace"]
-            )
+            await _check_listens(address)
+            connecting = asyncio.to_thread(self._engine.connect, address, message["namespace"])
+            ray, python = await asyncio.wait_for(connecting, _CONNECT_S)
+        except asyncio.TimeoutError:  # noqa: UP041 - not the same in Python 3.10
+            self._refuse("connect", f"{address} has not answered within {_CONNECT_S:g} s")
+            return
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
             differs = "Version mismatch" in str(error)
             self._refuse("python" if differs else "connect", str(error))
@@ -167,6 +177,26 @@ class _Serving:
                 await asyncio.to_thread(self._engine.cancel, each, force=False)
 
 
+async def _check_listens(address: str) -> None:
+    """See whether anything listens at an address: Ray itself would try for minutes.
+
+    Raises:
+        ConnectionError: If not.
+    """
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        opening = asyncio.open_connection(host.strip("[]"), int(port))
+        _, writer = await asyncio.wait_for(opening, _LISTEN_S)
+    except (OSError, asyncio.TimeoutError) as error:  # noqa: UP041 - not the same in Python 3.10
+        msg = f"no cluster of Ray listens at {address}: {str(error) or 'no answer'}"
+        raise ConnectionError(msg) from None
+    writer.close()
+
+
 def _runs_work(node: NodeMap) -> bool:
     return any(
         name in ("CPU", "GPU") or not name.startswith(("node:", "memory", "object_store_memory"))
@@ -179,14 +209,11 @@ async def _awaited(reference: Handle) -> object:
     return answer
 
 
-async def serve(engine: object) -> int:
-    """Serve a program through the standard input and output, until it has gone.
+async def serve(engine: object) -> NoReturn:
+    """Serve a program through the standard input and output; end this process when it has gone.
 
     Args:
         engine: Ray.
-
-    Returns:
-        The exit status.
     """
     talk = await open_output(own_output())
     serving = _Serving(cast("_Loaded", engine), talk)
@@ -197,4 +224,5 @@ async def serve(engine: object) -> int:
     await serving.close()
     beats.cancel()
     await talk.drain(_LAST_S)
-    return serving.status
+    sys.stderr.flush()
+    os._exit(serving.status)  # a thread may be in a call of Ray that does not return

@@ -1,0 +1,231 @@
+"""Whatever is killed: the program hears of it, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines import cluster as clusters
+from tests.engines.agents import Agent
+from tests.engines.cluster import Cluster, wait_until
+from tests.engines.daemons import state_of
+
+
+@pytest.fixture
+def agent(cluster: Cluster) -> Iterator[Agent]:
+    agent = Agent(cluster)
+    try:
+        agent.wait_for("connected")
+        yield agent
+    finally:
+        agent.close()
+
+
+def has_ended(pid: int) -> bool:
+    return state_of(pid) == "Z"
+
+
+def deaf(pid_file: str) -> str:
+    """Give a command that does not end by itself, with a grandchild that does not either."""
+    return f"trap '' TERM; sh -c 'while :; do sleep 0.1; done' & echo $! > {pid_file}; wait"
+
+
+def grandchild(pid_file: Path) -> int:
+    wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"), "it runs")
+    return int(pid_file.read_text())
+
+
+def test_forced_cancel_leaves_no_grandchild(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    run = agent.command(agent.node("a"), deaf(str(file)), grace_s=0.3)
+    pid = agent.wait_for("started", run)["pid"]
+    child = grandchild(file)
+
+    agent.cancel(run, grace_s=0.3)
+
+    assert agent.end_of(run)["gone"] is True
+    assert has_ended(pid)
+    assert has_ended(child)
+
+
+def test_worker_killed_is_lost(agent: Agent) -> None:
+    run = agent.call(agent.node("a"), "time:sleep", 1000)
+    os.kill(agent.wait_for("started", run)["pid"], signal.SIGKILL)
+
+    assert agent.end_of(run)["how"] == "lost"
+
+
+def test_command_whose_worker_was_killed_has_ended_when_that_is_said(
+    agent: Agent, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    run = agent.command(agent.node("a"), deaf(str(file)), grace_s=0.5)
+    agent.wait_for("started", run)
+    child = grandchild(file)
+    os.kill(_worker_of(run), signal.SIGKILL)
+
+    assert agent.end_of(run)["how"] == "lost"
+    assert has_ended(child)
+
+
+def _worker_of(run: int) -> int:
+    """Give the process of the worker that runs a command."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            title = (folder / "cmdline").read_bytes()
+            if title.startswith(f"ray::muster/app/ask-{run}/".encode()):
+                return int(folder.name)
+    raise AssertionError("no worker runs it")
+
+
+def test_agent_killed_leaves_nothing(cluster: Cluster, agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    node = agent.node("a")
+    command = agent.command(node, deaf(str(file)), grace_s=0.3)
+    call = agent.call(node, "time:sleep", 1000)
+    pids = [agent.wait_for("started", run)["pid"] for run in (command, call)]
+    pids.append(grandchild(file))
+
+    agent.kill()
+
+    wait_until(lambda: all(has_ended(pid) for pid in pids), "nothing is left")
+    wait_until(lambda: cluster.available()[node].get("CPU") == 2.0, "all is free again")
+
+
+def test_program_gone_ends_the_agent_and_its_runs(
+    cluster: Cluster, agent: Agent, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    node = agent.node("a")
+    command = agent.command(node, deaf(str(file)), grace_s=0.3)
+    agent.wait_for("started", command)
+    child = grandchild(file)
+
+    agent.close()
+
+    assert agent.process.returncode == 0
+    wait_until(lambda: has_ended(child), "nothing is left")
+    wait_until(lambda: cluster.available()[node].get("CPU") == 2.0, "all is free again")
+
+
+def test_pinned_task_waits_on_a_busy_node(agent: Agent, tmp_path: Path) -> None:
+    node = agent.node("a")
+    first = agent.command(node, f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done", cpus=2.0)
+    agent.wait_for("started", first)
+    second = agent.call(node, "time:time", cpus=2.0)
+    waits = agent.call(node, "time:time", cpus=2.0)
+    agent.cancel(waits)
+    assert agent.end_of(waits)["gone"] is True
+
+    (tmp_path / "go").touch()
+
+    ended = agent.end_of(first)
+    assert agent.wait_for("started", second)["heard"] >= ended["heard"]
+    assert agent.end_of(second)["say"] == "ended"
+
+
+def test_raylet_killed(needs_ray: None, tmp_path: Path) -> None:
+    del needs_ray
+    with clusters.cluster("a", "b") as cluster:
+        agent = Agent(cluster)
+        try:
+            _check_raylet_killed(cluster, agent, tmp_path)
+        finally:
+            agent.close()
+
+
+def _check_raylet_killed(cluster: Cluster, agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    node, other = agent.node("a"), agent.node("b")
+    command = agent.command(node, deaf(str(file)), grace_s=1000.0)
+    call = agent.call(node, "time:sleep", 1000)
+    kept = agent.command(node, ["sleep", "1000"], detached=True, cpus=0.0)
+    pids = [agent.wait_for("started", run)["pid"] for run in (command, call, kept)]
+    pids.append(grandchild(file))
+    killed = time.monotonic()
+    cluster.kill("a")
+
+    assert [agent.end_of(run)["how"] for run in (command, call, kept)] == ["node_lost"] * 3
+    heard = max(agent.end_of(run)["heard"] for run in (command, call)) - killed
+    wait_until(lambda: all(has_ended(pid) for pid in pids), "nothing is left")
+    agent.wait(lambda said: said["say"] == "nodes" and node not in _ids(said) and _has(said, other))
+    assert heard < 12.0, "without the fence it would take longer"
+    again = agent.call(other, "os:getpid")
+    assert agent.end_of(again)["say"] == "ended"
+
+
+def _ids(said: dict[str, Any]) -> list[str]:
+    return [one["id"] for one in said["nodes"]]
+
+
+def _has(said: dict[str, Any], node: str) -> bool:
+    return node in _ids(said)
+
+
+def test_head_away_does_not_stop_the_beat(needs_ray: None) -> None:
+    del needs_ray
+    with clusters.cluster("a") as cluster:
+        agent = Agent(cluster)
+        try:
+            node = agent.node("a")
+            run = agent.call(node, "time:sleep", 6)
+            agent.wait_for("started", run)
+            cluster.kill_head()
+            agent.call(node, "os:getpid")
+            killed = time.monotonic()
+            agent.wait(lambda said: said["say"] == "beat" and said["heard"] > killed + 5.0)
+            beats = [said["heard"] for said in agent.said if said["say"] == "beat"]
+            late = [after - before for before, after in pairwise(beats)]
+            assert max(late) < 5.0
+            assert agent.end_of(run)["say"] == "ended"
+        finally:
+            agent.kill()
+            agent.close()
+
+
+def test_ignored_interrupts_are_said(needs_ray: None) -> None:
+    del needs_ray
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with clusters.cluster("a") as cluster:
+            agent = Agent(cluster)
+            try:
+                said = agent.wait_for("warning")
+                assert said["node"] == agent.node("a")
+                assert "SIGINT is ignored" in said["text"]
+            finally:
+                agent.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_warm_workers_are_there(agent: Agent) -> None:
+    node = agent.node("a")
+    agent.tell(do="warm", node=node, count=2)
+    runs = [agent.call(node, "time:sleep", 0.2) for _ in range(2)]
+
+    assert {agent.end_of(run)["say"] for run in runs} == {"ended"}
+    pids = {agent.wait_for("started", run)["pid"] for run in runs}
+    assert len(pids) == 2
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"), [("ray://127.0.0.1:1", "connect"), ("127.0.0.1:1", "connect")]
+)
+def test_connection_that_cannot_be_made_is_refused(
+    cluster: Cluster, address: str, reason: str
+) -> None:
+    agent = Agent(cluster, address=address, follow=False)
+    try:
+        assert agent.wait_for("refused")["reason"] == reason
+        assert agent.process.wait(60) == 1
+    finally:
+        agent.close()
