@@ -133,10 +133,6 @@ attack: $(VENV)/.test ## Send requests that make no sense to a service, and chec
 	@$(PY) -m tests.attack --seed $(SEED) \
 		$(if $(filter file,$(origin MINUTES)),--requests $(REQUESTS),--minutes $(MINUTES))
 
-.PHONY: soak-service
-soak-service: $(VENV)/.test ## Let clients loose on services that are killed, for MINUTES, and check their streams
-	@$(PY) -m tests.attack.soak --minutes $(MINUTES) --seed $(SEED)
-
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
