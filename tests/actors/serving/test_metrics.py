@@ -111,7 +111,9 @@ def test_every_metric_of_the_table_is_there(served: Served) -> None:
         labels = {name for sample in family.samples for name in sample.labels} - {"le"}
         assert labels <= {*metric.labels}
         if not family.samples:
-            assert metric.name.startswith(("muster_asks_not_running", "muster_queue_priority"))
+            assert metric.name.startswith(
+                ("muster_asks_not_running", "muster_queue_priority", "muster_ray_")
+            )
     ours = {metric.name.removesuffix("_total") for metric in METRICS}
     theirs = {name for name in found if not name.startswith(("process_", "python_"))}
     assert theirs == ours

@@ -40,8 +40,9 @@ def command(address: Address, /, ask: str, *, follow: bool, attempt: int | None)
     """Print the output of the command of an ask, which may be over.
 
     Standard output and standard error come together, as the command wrote them. The server must
-    run commands: `muster serve --run local`. With --follow, a command that has not started is
-    waited for.
+    run commands: `muster serve --run local`. With `--run ray` the output is on the node where the
+    command ran: this prints it if the server has the file, too, else it says where it is.
+    With --follow, a command that has not started is waited for.
 
     Exit status: 0, 1 if there is no output, 2 if the server cannot be asked.
     """
