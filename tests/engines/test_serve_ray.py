@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ UNTIL = (
 @contextmanager
 def serving(
     cluster: Cluster, folder: Path, *arguments: str, state: bool = True
-) -> Iterator[Served]:
+) -> Generator[Served]:
     """Run a service whose commands run on a cluster; all of one test have one state."""
     where = ("--state", str(folder / "state")) if state else ()
     ray = ("--ray-address", cluster.address, "--ray-python", cluster.python)
