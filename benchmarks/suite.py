@@ -19,6 +19,7 @@ from benchmarks import growth, instructions
 from benchmarks.child import Measured
 from benchmarks.figures import Figure, with_unit
 from benchmarks.workloads import WORKLOADS
+from tests.engines.cluster import why_not
 
 LB: Final = "× LB"
 CORE: Final = "× core"
@@ -101,6 +102,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
         _module("store", "what it costs to keep the state on disk"),
         _service(),
+        _ray(),
         _module("philly", "replaying two clusters of the Philly trace"),
         _whole_trace(trace),
         _module("startup", "starting the command"),
@@ -259,6 +261,13 @@ def _module(name: str, about: str) -> Part:
 
 def _as_they_are(name: str, found: Found) -> list[Figure]:
     return list(found[name].figures)
+
+
+def _ray() -> Part:
+    contender = Contender("ray", "benchmarks.on_ray:measure")
+    about = "running asks on Ray, beside plain Ray"
+    figures = partial(_as_they_are, "ray")
+    return Part("ray", about, (contender,), figures, most=1, is_long=True, missing=why_not())
 
 
 def _service() -> Part:
