@@ -105,8 +105,8 @@ def read_jobs(printed: str) -> dict[int, Job]:
         start = printed[:60]
         msg = f"squeue: expected a map with a list of jobs, as --json prints it, but got {start!r}"
         raise SlurmError(msg)
-    if whole.get("errors"):
-        msg = f"squeue: {json.dumps(whole['errors'])}"
+    if known.get("errors"):
+        msg = f"squeue: {json.dumps(known['errors'])}"
         raise SilentError(msg)
     read = (
         _job(cast("Mapping[str, Any]", one))
