@@ -80,7 +80,8 @@ def test_exit_codes(served: Served, tmp_path: Path) -> None:
     )
     for ask in ("fine", "bad", "killed"):
         until(served.client, ask=ask, kind="released")
-    found = until(served.client, ask="again", kind="released", reason="completed")
+    until(served.client, ask="again", kind="released", reason="completed")
+    found = decisions(served.client)
 
     assert ends_of(found, "fine") == [("completed", None)]
     assert ends_of(found, "bad") == [("failed", "exit status 3")]
