@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings, strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 import muster
 from muster import NotStartedError
@@ -29,16 +29,15 @@ ERRORS: Final[dict[str, type[Exception]]] = {
 
 Step = tuple[str, int, str]
 
-which = st.integers(0, RUNS - 1)
+# Starts are said often: then some come twice, and some too late.
 steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("begin"), which, st.just("")),
-        st.tuples(st.just("cancel"), which, st.just("")),
-        st.tuples(st.sampled_from(["started", "ended", "cancelled"]), which, st.just("")),
-        st.tuples(st.just("failed"), which, st.sampled_from(sorted(ERRORS))),
-        st.tuples(st.just("die"), which, st.just("")),
+    st.tuples(
+        st.sampled_from(["started"] * 4 + ["begin", "cancel", "ended", "failed", "cancelled"]),
+        st.integers(0, RUNS - 1),
+        st.sampled_from(sorted(ERRORS)),
     ),
-    max_size=14,
+    min_size=6,
+    max_size=16,
 )
 
 
@@ -157,14 +156,16 @@ class World:
             assert run.told == run.begun
 
 
-@settings(max_examples=25, deadline=None)
-@given(steps)
-def test_each_run_comes_back_once_and_as_was_said_first(plan: list[Step]) -> None:
+# Each example is a process: making a failure smaller would take longer than it is worth.
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.integers(0, RUNS), steps)
+def test_each_run_comes_back_once_and_as_was_said_first(early: int, plan: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        trio.run(play, Path(folder), plan)
+        trio.run(play, Path(folder), early, plan)
 
 
-async def play(folder: Path, plan: list[Step]) -> None:
+async def play(folder: Path, early: int, plan: list[Step]) -> None:
+    begun = [("begin", number, "") for number in range(RUNS)]
     async with (
         connected(folder, node("a1", resources={"CPU": float(RUNS)})) as stage,
         muster.open_scheduler() as scheduler,
@@ -175,7 +176,7 @@ async def play(folder: Path, plan: list[Step]) -> None:
         asks = [await app.add_ask(f"k-{number}", ONE) for number in range(RUNS)]
         async with trio.open_nursery() as nursery:
             world = World(stage, nursery, [await ask.bound() for ask in asks])
-            for step in plan:
+            for step in begun[:early] + plan:
                 await world.do(step)
             await world.do(("die", 0, ""))
         for run in world.runs:
