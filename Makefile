@@ -147,10 +147,6 @@ crash-ray: $(VENV)/.engines ## Kill what runs work on a cluster of Ray, again an
 	@$(PY) -m tests.engines.crash --seed $(SEED) --tasks $(TASKS) $(addprefix --kill=,$(KILL)) \
 		--minutes $(if $(filter file,$(origin MINUTES)),5,$(MINUTES))
 
-.PHONY: soak-service
-soak-service: $(VENV)/.test ## Let clients loose on services that are killed, for MINUTES, and check their streams
-	@$(PY) -m tests.attack.soak --minutes $(MINUTES) --seed $(SEED)
-
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html

@@ -47,6 +47,22 @@ class Cluster(Mirror[muster.ray.Cluster]):
     __repr__ = object.__repr__
 
     survivors = called(muster.ray.Cluster.survivors)
+    end = called(muster.ray.Cluster.end)
+
+    @property
+    def is_connected(self) -> bool:
+        """See :attr:`muster.ray.Cluster.is_connected`."""
+        return self._inner.is_connected
+
+    @property
+    def restarts(self) -> int:
+        """See :attr:`muster.ray.Cluster.restarts`."""
+        return self._inner.restarts
+
+    @property
+    def trouble(self) -> str | None:
+        """See :attr:`muster.ray.Cluster.trouble`."""
+        return self._inner.trouble
 
     async def follow(
         self,
@@ -97,8 +113,11 @@ class RayBinder:
         reserve: Reserve = "none",
         detached: bool = False,
         adopt_within: float = 60.0,
+        closing_grace: float | None = None,
     ) -> None:
-        self._terms = terms_of(grace_period, reserve, adopt_within, detached=detached)
+        self._terms = terms_of(
+            grace_period, reserve, adopt_within, closing_grace, detached=detached
+        )
         self._bridge, inner = cluster.parts()
         self._runs = inner.runs
         self._work = work

@@ -20,6 +20,7 @@ from muster._errors import (
 )
 from muster.ray._amounts import Declared
 from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
+from muster.ray._messages import NEVER_S
 from muster.ray._orders import Terms, Work, name_of, order, parsed_name, result_of
 from muster_core.events import Outcome as OutcomeOfWork
 
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     from muster.ray.linked.process import Agent, Run
 
 _LOG: Final = logging.getLogger("muster.ray")
+
+_ENDING_S: Final = 30.0
+"""How long Ray may take to end a run, beside its grace period, in seconds."""
+
+_POLL_S: Final = 0.2
+"""How often it is looked whether a run has ended, in seconds."""
 
 _HOLD_S: Final = 20.0
 """How long a run whose node has gone waits for the removal of the node, in seconds."""
@@ -226,7 +233,7 @@ class Runs:
         except BaseException:
             is_left = terms.is_detached and allocation.kept and allocation.ending == "closing"
             if not is_left:
-                await agent.end_run(run, terms.grace_s)
+                await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
             raise
         finally:
             if is_left:
@@ -325,6 +332,26 @@ class Runs:
             except RayLostError:
                 continue
             return
+
+    async def end(self, name: str, grace_s: float) -> None:
+        """End a detached run of an earlier program, and wait until it is not listed any more.
+
+        Args:
+            name: Its name.
+            grace_s: How long it may take to end, in seconds.
+
+        Raises:
+            RayLostError: If the agent was lost, or the run has not ended in time.
+        """
+        agent = await self.link.agent()
+        await self._end(agent, name, min(grace_s, NEVER_S))
+        self._listed = {key: one for key, one in self._listed.items() if one["name"] != name}
+        with trio.move_on_after(grace_s + _ENDING_S):
+            while any(one["name"] == name for one in await agent.survivors()):  # noqa: ASYNC110 - nobody tells
+                await trio.sleep(_POLL_S)
+            return
+        msg = f"{name} was to end, and Ray says that it has not"
+        raise RayLostError(msg)
 
     async def _end(self, agent: Agent, name: str, grace_s: float) -> None:
         self._claimed.add(name)
