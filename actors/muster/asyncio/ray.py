@@ -82,6 +82,7 @@ class Cluster(Mirror[muster.ray.Cluster]):
         books = _Books(self._bridge, scheduler)
         follow = partial(self._inner.follow, books, every=every, task_status=status)
         await self._bridge.call(follow)
+        raise AssertionError("following never ends by itself")
 
     async def run(
         self, allocation: Allocation, work: Work, *, started: Callable[[], object] | None = None

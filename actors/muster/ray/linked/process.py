@@ -217,11 +217,12 @@ class Agent:
         if not run.is_sent or run.end is not None or self.lost is not None:
             return
         grace_s = min(grace_s, NEVER_S)
-        with trio.CancelScope(shield=True):
+        limit = trio.CancelScope(shield=True)
+        with limit:
             with suppress(RayLostError):
                 await self.send({"do": "cancel", "id": run.id, "grace_s": grace_s})
-            with trio.move_on_after(grace_s + _ANSWER_S) as limit:
-                await run.over()
+            limit.deadline = trio.current_time() + grace_s + _ANSWER_S
+            await run.over()
         if limit.cancelled_caught:
             _LOG.error("run %d was cancelled, and the agent does not say that it has ended", run.id)
 
@@ -354,7 +355,8 @@ class Agent:
         status = self._process.returncode
         if status is None:
             return "the agent has closed its output"
-        last = f": {self.last_lines[-1]}" if self.last_lines else ""
+        # If it was killed, what it has printed last has nothing to do with that.
+        last = f": {self.last_lines[-1]}" if self.last_lines and status > 0 else ""
         return f"the agent has ended, with status {status}{last}"
 
     def lose(self, why: str) -> None:

@@ -23,6 +23,11 @@ from muster.ray._messages import LARGEST_BYTES, FromAgent, ToAgent
 
 _Check = Callable[[object], bool]
 
+_NAMES: Final = dict(vars(_messages))
+"""What the types of the fields are called by."""
+
+_SIMPLE: Final = frozenset[object]({int, str, bool, bytes, NoneType})
+
 _SHOWN: Final = 200
 """How much of a message an error shows, in characters."""
 
@@ -66,19 +71,19 @@ class Incoming:
             yield _checked(message)
 
 
-def _checked(message: object) -> FromAgent:
+def _checked(said: object) -> FromAgent:
     """Return a message whose form is right.
 
     Raises:
         WireError: If it is not.
     """
-    if isinstance(message, dict):
-        known = cast("dict[object, object]", message)
-        say = known.get("say")
+    if isinstance(said, dict):
+        message = cast("dict[object, object]", said)
+        say = message.get("say")
         check = _CHECKS.get(say) if isinstance(say, str) else None
-        if check is not None and check(known):
+        if check is not None and check(message):
             return cast("FromAgent", message)
-    shown = repr(message)
+    shown = f"{said!r}"
     raise WireError(shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…")
 
 
@@ -104,14 +109,14 @@ def _check_of(hint: object) -> _Check:
         )
     if hint is float:  # an amount
         return lambda value: isinstance(value, int | float) and isfinite(value) and value >= 0
-    if hint in {int, str, bool, bytes, NoneType}:
+    if hint in _SIMPLE:
         return lambda value: type(value) is hint
     return _fields_of(cast("type[Any]", hint))
 
 
 def _fields_of(message: type[Any]) -> _Check:
     """Return a function that says whether a map has the fields of a message; it may have more."""
-    hints = get_type_hints(message, vars(_messages))
+    hints = get_type_hints(message, _NAMES)
     needed = {name: _check_of(hints.pop(name)) for name in sorted(message.__required_keys__)}
     optional = {name: _check_of(hint) for name, hint in hints.items()}
 
@@ -128,7 +133,7 @@ def _fields_of(message: type[Any]) -> _Check:
 
 def _named(message: type[Any]) -> str:
     """Return what is in the field ``say`` of a message."""
-    (name,) = get_args(get_type_hints(message, vars(_messages))["say"])
+    (name,) = get_args(get_type_hints(message, _NAMES)["say"])
     return cast("str", name)
 
 
