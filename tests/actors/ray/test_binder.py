@@ -245,6 +245,7 @@ async def test_a_run_whose_end_is_never_told_does_not_hold_the_program(
         allocation = await running(scheduler, agent)
         await scheduler.remove_app("a")
         await agent.heard("cancel")
+        await trio.testing.wait_all_tasks_blocked()
         for _ in range(36):
             mock_clock.jump(1)
             await stage.ray.survivors()
@@ -285,6 +286,8 @@ async def test_a_run_whose_node_only_ray_has_lost_fails_after_a_while(
         run = await agent.begin()
         allocation = await ask.bound()
         await agent.failed(run, "node_lost")
+        await stage.ray.survivors()
+        await trio.testing.wait_all_tasks_blocked()
         for _ in range(21):
             mock_clock.jump(1)
             await stage.ray.survivors()

@@ -110,7 +110,8 @@ def _check_of(hint: object) -> _Check:
     if hint is float:  # an amount
         return lambda value: isinstance(value, int | float) and isfinite(value) and value >= 0
     if hint in _SIMPLE:
-        return lambda value: type(value) is hint
+        simple = cast("type[Any]", hint)
+        return lambda value: type(value) is simple  # a bool is no int
     return _fields_of(cast("type[Any]", hint))
 
 
