@@ -66,7 +66,7 @@ class Asked:
         self.to_end = True
 
     @contextmanager
-    def instead_of_interrupts(self) -> Iterator[None]:
+    def instead_of_interrupts(self) -> Generator[None, None, None]:
         """Note an interrupt instead of raising ``KeyboardInterrupt``, in the main thread.
 
         Raised anywhere, it could lose a process that was just started.
@@ -202,7 +202,7 @@ def _dumps(value: object) -> bytes:
 
 
 @contextmanager
-def _environment(added: dict[str, str]) -> Iterator[None]:
+def _environment(added: dict[str, str]) -> Generator[None, None, None]:
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:

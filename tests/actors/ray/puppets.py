@@ -230,9 +230,11 @@ async def scheduled(
     """Have a scheduler whose binder uses an agent, with nodes ``a1``, ``a2`` and so on."""
     listed = [node(f"a{number}") for number in range(1, nodes + 1)]
     async with connected(folder, *listed) as stage:
-        binder = RayBinder(
-            stage.ray, work if callable(work) else lambda _: work, done=done, **options
-        )
+
+        def works(held: muster.Allocation) -> Work:
+            return work(held) if callable(work) else work
+
+        binder = RayBinder(stage.ray, works, done=done, **options)
         async with (
             muster.open_scheduler(binder=binder, **scheduler or {}) as running,
             followed(stage.ray, running),

@@ -51,7 +51,7 @@ async def program(
 ) -> AsyncGenerator[muster.Scheduler]:
     """Have a scheduler with a store, whose binder runs detached work."""
     told: list[Result] = [] if done is None else done
-    given: dict[str, Any] = {"detached": True, **options}
+    given: dict[str, Any] = {"detached": True} | options
     binder = RayBinder(
         stage.ray, lambda _: "true", done=lambda _, result: told.append(result), **given
     )
