@@ -222,8 +222,7 @@ class Agent:
         if not run.is_sent or run.end is not None or self.lost is not None:
             return
         grace_s = min(grace_s, NEVER_S)
-        limit = trio.CancelScope(shield=True)
-        with limit:
+        with trio.CancelScope(shield=True):
             with suppress(RayLostError):
                 await self.send({"do": "cancel", "id": run.id, "grace_s": grace_s})
             with trio.move_on_after(grace_s + _ANSWER_S):

@@ -23,11 +23,6 @@ from muster.ray._messages import LARGEST_BYTES, FromAgent, ToAgent
 
 _Check = Callable[[object], bool]
 
-_NAMES: Final = dict(vars(_messages))
-"""What the types of the fields are called by."""
-
-_SIMPLE: Final = frozenset[object]({int, str, bool, bytes, NoneType})
-
 _SHOWN: Final = 200
 """How much of a message an error shows, in characters."""
 
@@ -71,7 +66,7 @@ class Incoming:
             yield _checked(message)
 
 
-def _checked(said: object) -> FromAgent:
+def _checked(message: object) -> FromAgent:
     """Return a message whose form is right.
 
     Raises:
