@@ -30,6 +30,10 @@ help: ## List the targets
 demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with the published figures
 	@$(PY) examples/philly/demo.py --reports build/demo
 
+.PHONY: demo-ray
+demo-ray: $(VENV)/.ray ## Run three programs with plain Ray and with Muster, on a small cluster of Ray here
+	@$(PY) examples/ray/demo.py
+
 .PHONY: serve
 serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few jobs, until Ctrl-C
 	@$(PY) examples/serve/serve.py --state build/serve
@@ -133,9 +137,15 @@ attack: $(VENV)/.test ## Send requests that make no sense to a service, and chec
 	@$(PY) -m tests.attack --seed $(SEED) \
 		$(if $(filter file,$(origin MINUTES)),--requests $(REQUESTS),--minutes $(MINUTES))
 
-.PHONY: soak-service
-soak-service: $(VENV)/.test ## Let clients loose on services that are killed, for MINUTES, and check their streams
-	@$(PY) -m tests.attack.soak --minutes $(MINUTES) --seed $(SEED)
+# make crash-ray, with 1,000 asks in five minutes; make crash-ray MINUTES=60 TASKS=10000 KILL=agent
+# KILL: raylet, agent, service or head, or several of them
+TASKS ?= 1000
+KILL ?= raylet
+
+.PHONY: crash-ray
+crash-ray: $(VENV)/.engines ## Kill what runs work on a cluster of Ray, again and again, and check what becomes of it
+	@$(PY) -m tests.engines.crash --seed $(SEED) --tasks $(TASKS) $(addprefix --kill=,$(KILL)) \
+		--minutes $(if $(filter file,$(origin MINUTES)),5,$(MINUTES))
 
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
@@ -165,6 +175,11 @@ $(VENV)/.runtime: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.serve: $(VENV)/.runtime
 	@echo "Installing what the service stands on" >&2
 	@$(INSTALL) --editable '.[serve]'
+	@touch $@
+
+$(VENV)/.ray: $(VENV)/.runtime
+	@echo "Installing Ray" >&2
+	@$(INSTALL) --editable '.[ray]'
 	@touch $@
 
 # `pip install --group` is newer than the pip that a fresh environment may bring.

@@ -48,6 +48,7 @@ PAGES = (
     DOCS / "compare.md",
     DOCS / "embedding.md",
     DOCS / "one-machine.md",
+    DOCS / "ray.md",
     DOCS / "reference" / "cli.md",
     DOCS / "reference" / "config.md",
     DOCS / "reference" / "feeds.md",

@@ -90,7 +90,7 @@ class Cluster:
         self._environment = os.environ | SETTINGS | dict(settings) | {"RAY_TMPDIR": str(folder)}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*make, sys.executable, daemons.__file__, str(folder)],
+                [*make, sys.executable, "-P", daemons.__file__, str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -162,6 +162,10 @@ class Cluster:
     def available(self) -> dict[str, dict[str, float]]:
         """Return what Ray has free on each node, by the id of the node."""
         return cast("dict[str, dict[str, float]]", self._ask("available"))
+
+    def total(self) -> dict[str, dict[str, float]]:
+        """Return what each node has that is alive, by the id of the node."""
+        return cast("dict[str, dict[str, float]]", self._ask("total"))
 
     def alive(self) -> list[str]:
         """Return the ids of the nodes that Ray has for alive."""

@@ -115,6 +115,11 @@ class Daemons:
             str(key): dict(found) for key, found in state.available_resources_per_node().items()
         }
 
+    def total(self) -> dict[str, dict[str, float]]:
+        """Return what each node has that is alive, by its id."""
+        state = self._cluster.global_state
+        return {str(key): dict(found) for key, found in state.total_resources_per_node().items()}
+
     def alive(self) -> list[str]:
         """Return the ids of the nodes that Ray has for alive."""
         return [str(one) for one in self._cluster.global_state._live_node_ids()]

@@ -146,7 +146,7 @@ def test_amounts_that_the_node_has_not_are_refused(agent: Agent, node: str) -> N
     assert failed["how"] == "not_started"
 
 
-def test_node_that_is_not_there_is_refused(agent: Agent) -> None:
+def test_node_that_is_not_there_has_gone(agent: Agent) -> None:
     failed = agent.end_of(agent.call("f" * 56, "time:sleep", 0))
 
-    assert failed["how"] == "not_started"
+    assert failed["how"] == "node_lost"

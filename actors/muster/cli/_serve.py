@@ -11,6 +11,7 @@ import attrs
 import click
 import trio
 
+from muster.cli._engines.ray import ray_options, take_ray
 from muster.cli._extras import needing
 from muster.cli._local.flags import local_options, take_local
 from muster.cli._options import UNUSABLE, complain, example
@@ -170,10 +171,11 @@ def _run_as(
 @click.option("--cors", is_flag=True, help="Let other web sites read YuniKorn's end points.")
 @click.option(
     "--run",
-    type=click.Choice(["none", "local"]),
+    type=click.Choice(["none", "local", "ray"]),
     default="none",
     show_default=True,
-    help="Who does the work of asks: whoever reads the decisions, or commands on this machine.",
+    help="Who does the work of asks: whoever reads the decisions, this machine, or a cluster of "
+    "Ray.",
 )
 @click.option(
     "--run-as",
@@ -185,7 +187,7 @@ def _run_as(
 @click.option(
     "--trust-submitters",
     is_flag=True,
-    help="Run commands of submitters as the user of the service.",
+    help="Run commands of submitters as the user of the service, or of Ray.",
 )
 @click.option(
     "--log",
@@ -196,6 +198,7 @@ def _run_as(
 )
 @click.option("--watch", is_flag=True, help="Read files again when they have changed.")
 @local_options
+@ray_options
 @_limit_options
 @click.pass_context
 def command(context: click.Context, /, **values: object) -> None:
@@ -222,8 +225,9 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
     limits = {one.name for one in attrs.fields(Limits)}
     others = {name: value for name, value in values.items() if name not in limits}
     local = take_local(others)
+    ray = take_ray(others, local.grace_s)
     return ServeOptions(
-        **others, local=local, limits=Limits(**{name: values[name] for name in limits})
+        **others, local=local, ray=ray, limits=Limits(**{name: values[name] for name in limits})
     )
 
 

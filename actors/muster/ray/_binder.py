@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, final, get_args
 
-from muster._errors import WorkFailedError
 from muster.ray._orders import Terms, Work
 from muster_core.errors import EventError
 
@@ -62,6 +61,7 @@ class RayBinder:
             :class:`muster.WorkFailedError`, the work has failed: the ask is pending again if it
             has a retry left. If it raises another exception, the bind has failed.
         grace_period: How long work may take to end, in seconds; with infinity it is never killed.
+        closing_grace: The same when the scheduler is closed, if that is to be shorter.
         reserve: ``group``: Ray reserves the room of the members of a gang that begin together, in
             one placement group, also against others on the cluster.
         detached: Whether work outlives this program. It takes about a second to begin, so this is
@@ -83,8 +83,11 @@ class RayBinder:
         reserve: Reserve = "none",
         detached: bool = False,
         adopt_within: float = 60.0,
+        closing_grace: float | None = None,
     ) -> None:
-        self._terms = terms_of(grace_period, reserve, adopt_within, detached=detached)
+        self._terms = terms_of(
+            grace_period, reserve, adopt_within, closing_grace, detached=detached
+        )
         self._runs = cluster.runs
         self._work = work
         self._done = done
@@ -124,32 +127,43 @@ class RayBinder:
         await self._end(allocation, await self._runs.resume(allocation, self._terms, started))
 
     async def _end(self, allocation: Allocation, outcome: Outcome) -> None:
-        failure: WorkFailedError | None = None
-        try:
+        async def done(result: Result) -> None:
             if self._done is not None:
-                self._done(allocation, outcome.result)
-        except WorkFailedError as error:
-            failure = error
-        except BaseException:
-            await self._runs.drop(outcome, self._terms)
-            raise
-        if self._terms.is_detached:
-            await self._runs.conclude(allocation, outcome, failure)
-        elif failure is not None:
-            raise failure
+                self._done(allocation, result)
+
+        release = allocation.release if allocation.kept else None
+        detached = self._terms.is_detached
+        await self._runs.conclude(outcome, done, release, is_detached=detached)
 
 
-def terms_of(grace_s: float, reserve: str, adopt_within_s: float, *, detached: bool) -> Terms:
+def terms_of(
+    grace_s: float,
+    reserve: str,
+    adopt_within_s: float,
+    closing_s: float | None,
+    *,
+    detached: bool,
+) -> Terms:
     """Return how the runs of a binder are run.
 
     Raises:
         EventError: If an argument is invalid.
     """
-    for name, seconds in (("grace_period", grace_s), ("adopt_within", adopt_within_s)):
-        if math.isnan(seconds) or seconds < 0:
+    for name, seconds in (
+        ("grace_period", grace_s),
+        ("adopt_within", adopt_within_s),
+        ("closing_grace", closing_s),
+    ):
+        if seconds is not None and (math.isnan(seconds) or seconds < 0):
             msg = f"{name}: {seconds!r} is not a number of seconds from 0"
             raise EventError(msg)
     if reserve not in get_args(Reserve):
         msg = f"reserve: {reserve!r}: must be one of {', '.join(get_args(Reserve))}"
         raise EventError(msg)
-    return Terms(grace_s, has_gates=True, reserves=reserve == "group", is_detached=detached)
+    return Terms(
+        grace_s,
+        has_gates=True,
+        reserves=reserve == "group",
+        is_detached=detached,
+        closing_s=closing_s,
+    )

@@ -15,7 +15,7 @@ import trio
 from muster.ray._amounts import DEFAULT_RESOURCES, Amounts
 from muster.ray._errors import RayLostError
 from muster.ray._follow import Books, Follower, Naming
-from muster.ray._orders import Terms, Work
+from muster.ray._orders import Terms, Work, name_of
 from muster.ray._runs import Runs, declared_in
 from muster.ray.linked.link import Link, Target
 from muster_core.errors import EventError
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from muster.ray._work import Result
     from muster_core.resources import Resources
 
-_EVERYTHING: Final[Mapping[str, str]] = MappingProxyType({})
+EVERY_NODE: Final[Mapping[str, str]] = MappingProxyType({})
+"""Selects all nodes."""
 
 _GRACE_S: Final = 10.0
 """How long the work of a run without a binder may take to end, in seconds."""
@@ -70,6 +71,21 @@ class Cluster:
         # Binders use it; a program has no need for it.
         self.runs = runs
         self._warm = warm
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it is connected to Ray now."""
+        return self.runs.link.is_connected
+
+    @property
+    def restarts(self) -> int:
+        """How often the agent was started again, since it or the connection was lost."""
+        return self.runs.link.restarts
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it is not connected, if that is known; None while it is."""
+        return self.runs.link.trouble
 
     async def follow(
         self,
@@ -180,6 +196,19 @@ class Cluster:
             for (app, ask, number), one in await runs.survivors()
         )
 
+    async def end(self, survivor: Survivor, grace_period: float = _GRACE_S) -> None:
+        """End a detached run of an earlier program; this waits until it has ended.
+
+        Args:
+            survivor: The run.
+            grace_period: How long it may take to end, in seconds; then it is killed.
+
+        Raises:
+            RayLostError: If the connection was lost, or the run has not ended in time.
+        """
+        name = name_of(survivor.app, survivor.ask, survivor.number)
+        await self.runs.end(name, grace_period)
+
     async def _warm_up(self, nodes: Sequence[str]) -> None:
         """Let Ray start workers on nodes that were added."""
         if self._warm:
@@ -196,7 +225,7 @@ async def connect(
     namespace: str = "muster",
     python: str = sys.executable,
     node_name: str | None = None,
-    select: Mapping[str, str] = _EVERYTHING,
+    select: Mapping[str, str] = EVERY_NODE,
     resources: Mapping[str, str] = DEFAULT_RESOURCES,
     warm: int = 0,
 ) -> AsyncGenerator[Cluster, None]:

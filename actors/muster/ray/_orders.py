@@ -64,12 +64,21 @@ class Terms:
         has_gates: Whether the members of a gang that were bound together begin together.
         reserves: Whether Ray reserves the room of these members.
         is_detached: Whether runs outlive the program.
+        closing_s: How long work may take to end when the scheduler is closed, in seconds, if that
+            is less; None for no such limit.
     """
 
     grace_s: float
     has_gates: bool = False
     reserves: bool = False
     is_detached: bool = False
+    closing_s: float | None = None
+
+    def grace_when(self, *, closing: bool) -> float:
+        """Return how long work may take to end, in seconds."""
+        if closing and self.closing_s is not None:
+            return min(self.closing_s, self.grace_s)
+        return self.grace_s
 
     @property
     def sent_grace_s(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, final
@@ -20,6 +20,7 @@ from muster._errors import (
 )
 from muster.ray._amounts import Declared
 from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
+from muster.ray._messages import NEVER_S
 from muster.ray._orders import Terms, Work, name_of, order, parsed_name, result_of
 from muster_core.events import Outcome as OutcomeOfWork
 
@@ -34,8 +35,18 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("muster.ray")
 
+_ENDING_S: Final = 30.0
+"""How long Ray may take to end a run, beside its grace period, in seconds."""
+
+_POLL_S: Final = 0.2
+"""How often it is looked whether a run has ended, in seconds."""
+
 _HOLD_S: Final = 20.0
 """How long a run whose node has gone waits for the removal of the node, in seconds."""
+
+
+Release = Callable[[OutcomeOfWork, str | None], Awaitable[object]]
+"""Releases an allocation, with the outcome and what the decision log says of it."""
 
 
 @final
@@ -222,7 +233,7 @@ class Runs:
         except BaseException:
             is_left = terms.is_detached and allocation.kept and allocation.ending == "closing"
             if not is_left:
-                await agent.end_run(run, terms.grace_s)
+                await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
             raise
         finally:
             if is_left:
@@ -240,29 +251,44 @@ class Runs:
             await self._say_fetched(agent, run)
 
     async def conclude(
-        self, allocation: Allocation, outcome: Outcome, failure: WorkFailedError | None
+        self,
+        outcome: Outcome,
+        done: Callable[[Result], Awaitable[None]],
+        release: Release | None,
+        *,
+        is_detached: bool,
     ) -> None:
-        """Let the scheduler know how a detached run has ended, before its end is dropped.
+        """Tell the program how a run has ended; drop the end of a detached one when that is kept.
+
+        Args:
+            outcome: How it has ended.
+            done: Tells the program.
+            release: Releases the allocation, if the scheduler has a store.
+            is_detached: Whether the run is detached.
 
         Raises:
-            WorkFailedError: The failure, if the scheduler does not know of it yet.
+            WorkFailedError: If the program says that the work has failed.
         """
+        failure: WorkFailedError | None = None
         is_recorded = True
-        with trio.CancelScope(shield=True):  # short
-            if allocation.kept:
-                is_recorded = await _record(allocation, failure)
-            if is_recorded:
+        with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
+            try:
+                await done(outcome.result)
+            except WorkFailedError as error:
+                failure = error
+            except BaseException:
+                if is_detached:
+                    await self._say_fetched(outcome.agent, outcome.run)
+                raise
+            if is_detached and release is not None:
+                is_recorded = await _record(release, failure)
+            if is_detached and is_recorded:
                 await self._say_fetched(outcome.agent, outcome.run)
         if not is_recorded:
             self._left[outcome.name] = outcome.agent, outcome.run
             await trio.sleep_forever()  # until the scheduler has closed
         if failure is not None:
             raise failure
-
-    async def drop(self, outcome: Outcome, terms: Terms) -> None:
-        """Drop the end of a run, which is to begin again."""
-        if terms.is_detached:
-            await self._say_fetched(outcome.agent, outcome.run)
 
     async def _say_fetched(self, agent: Agent, run: Run) -> None:
         with trio.CancelScope(shield=True), suppress(RayLostError):
@@ -307,6 +333,26 @@ class Runs:
                 continue
             return
 
+    async def end(self, name: str, grace_s: float) -> None:
+        """End a detached run of an earlier program, and wait until it is not listed any more.
+
+        Args:
+            name: Its name.
+            grace_s: How long it may take to end, in seconds.
+
+        Raises:
+            RayLostError: If the agent was lost, or the run has not ended in time.
+        """
+        agent = await self.link.agent()
+        await self._end(agent, name, min(grace_s, NEVER_S))
+        self._listed = {key: one for key, one in self._listed.items() if one["name"] != name}
+        with trio.move_on_after(grace_s + _ENDING_S):
+            while any(one["name"] == name for one in await agent.survivors()):  # noqa: ASYNC110 - nobody tells
+                await trio.sleep(_POLL_S)
+            return
+        msg = f"{name} was to end, and Ray says that it has not"
+        raise RayLostError(msg)
+
     async def _end(self, agent: Agent, name: str, grace_s: float) -> None:
         self._claimed.add(name)
         await agent.send({"do": "end", "name": name, "grace_s": grace_s})
@@ -325,11 +371,11 @@ class Runs:
         return False
 
 
-async def _record(allocation: Allocation, failure: WorkFailedError | None) -> bool:
+async def _record(release: Release, failure: WorkFailedError | None) -> bool:
     """Release an allocation; return whether that is kept."""
     outcome = OutcomeOfWork.COMPLETED if failure is None else OutcomeOfWork.FAILED
     try:
-        await allocation.release(outcome, None if failure is None else str(failure))
+        await release(outcome, None if failure is None else str(failure))
     except (ClosedSchedulerError, BrokenSchedulerError, StoreError):
         return False
     return True

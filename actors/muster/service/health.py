@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import trio
+
+if TYPE_CHECKING:
+    from muster.service.ray.link import RayLink
 
 ALIVE_S: Final = 5.0
 """How long the scheduler may take to answer the heartbeat, in seconds."""
@@ -19,12 +22,14 @@ class Health:
         batch: The number of the last batch that the heartbeat has seen.
         is_ready: Whether recovery is over, and requests are answered.
         is_ending: Whether the service was told to end.
+        ray: The connection to Ray, if commands run there.
     """
 
     def __init__(self) -> None:
         self.batch = 0
         self.is_ready = False
         self.is_ending = False
+        self.ray: RayLink | None = None
         self._failure: str | None = None
         #: When the scheduler was asked for a sign of life that has not come yet.
         self._asked_at: float | None = None
@@ -76,7 +81,7 @@ class Health:
             return None
         return f"the scheduler was asked {waited_s:.1f} s ago, and has run no batch since"
 
-    # ACCESS-17
+    # ACCESS-17, RAY-7
     def life(self) -> tuple[int, dict[str, object]]:
         """Return the status and the answer of ``/healthz``."""
         trouble = self.trouble()
@@ -87,6 +92,8 @@ class Health:
             "batch": self.batch,
             "problems": dict(self._problems),
         }
+        if self.ray is not None:
+            answer["ray"] = self.ray.state().as_map()
         if trouble is not None:
             answer["detail"] = trouble
         return (200 if trouble is None else 503), answer

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias, final
 
 import attrs
 
-Run: TypeAlias = Literal["none", "local"]
-"""What does the work of asks: whoever reads the decisions, or subprocesses on this machine."""
+Run: TypeAlias = Literal["none", "local", "ray"]
+"""What does the work of asks: whoever reads the decisions, subprocesses on this machine, or Ray."""
 
 LogForm: TypeAlias = Literal["text", "json"]
 """The form of the lines of the log."""
@@ -67,6 +67,36 @@ class LocalOptions:
 
 @final
 @attrs.frozen
+class RayOptions:
+    """How commands run on a cluster of Ray.
+
+    Attributes:
+        address: The address of the cluster, as ``ray.init`` takes it; None for ``auto``.
+        namespace: The namespace of the runs in Ray; None for ``muster``.
+        python: The interpreter that speaks to Ray, which has ray; None for that of the service.
+        node_name: The label of Ray's nodes by which they are called; None for their ids.
+        select: The labels that a node of Ray must have to be a node of Muster.
+        warm: How many workers are started on each node in advance.
+        detached: Whether commands outlive the service; None if there is a state directory.
+        output: The folder on each node for the output of commands; None to leave it to Ray.
+        grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
+        patience_s: How long Ray may be away after a start, in seconds; then its nodes are removed.
+    """
+
+    address: str | None = None
+    namespace: str | None = None
+    python: Path | None = None
+    node_name: str | None = None
+    select: tuple[tuple[str, str], ...] = ()
+    warm: int = 0
+    detached: bool | None = None
+    output: Path | None = None
+    grace_s: float = 10.0
+    patience_s: float = 60.0
+
+
+@final
+@attrs.frozen
 class ServeOptions:
     """What a service is started with.
 
@@ -89,7 +119,8 @@ class ServeOptions:
         run: What does the work of asks.
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
-        local: How commands run.
+        local: How commands run on this machine.
+        ray: How commands run on a cluster of Ray.
         log: The form of the lines of the log.
         watch: Whether the configuration is read again when its file has changed.
         limits: How much it takes.
@@ -114,6 +145,7 @@ class ServeOptions:
     run_as: tuple[tuple[str, str], ...] = ()
     trust_submitters: bool = False
     local: LocalOptions = attrs.field(factory=LocalOptions)
+    ray: RayOptions = attrs.field(factory=RayOptions)
     log: LogForm = "text"
     watch: bool = False
     limits: Limits = Limits()

@@ -31,6 +31,7 @@ from muster.service.limits.counting import Usage
 from muster.service.metrics.metrics import Metrics
 from muster.service.roll import Roll
 from muster.service.running.beforehand import read_beforehand
+from muster.service.running.cluster import open_ray, running_ray
 from muster.service.running.commands import open_local, running_local, serve_jobs
 from muster.service.running.files import make_room
 from muster.service.running.heartbeat import beat
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from muster._surface.open import Parts
     from muster.service.local.binder import LocalBinder
     from muster.service.options import ServeOptions
+    from muster.service.ray.binder import RayWork
     from muster_core.config.model import Configuration
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -194,11 +196,12 @@ class _Running:
         metrics = Metrics(ledger, self.usage, self.broadcast, options.state)
         async with (
             open_local(options) as local,
+            open_ray(options, self.health, metrics) as ray,
             open_parts(
                 self._config,
                 partition=options.partition,
-                binder=local,
-                bind_timeout=BIND_TIMEOUT_S,
+                binder=local or ray,
+                bind_timeout=BIND_TIMEOUT_S if ray is None else ray.bind_timeout_s,
                 bind_attempts=BIND_ATTEMPTS,
                 clock=clock,
                 journal=None,
@@ -217,7 +220,7 @@ class _Running:
             self.broadcast.tail.begin(statistics.batches, statistics.decisions)
             self._waiting = parts.waiting
             service = self._service = self._service_of(
-                parts, ledger, local, metrics, clock.now_us()
+                parts, ledger, local, ray, metrics, clock.now_us()
             )
             if local is not None:
                 serve_jobs(local, service, self.urls[0])
@@ -225,6 +228,7 @@ class _Running:
                 following(ledger, parts.client, self._ends),
                 self.broadcast.running(self._ends),
                 running_local(local, service),
+                running_ray(ray, service),
             ):
                 await self._work(service)
 
@@ -233,6 +237,7 @@ class _Running:
         parts: Parts,
         ledger: Ledger,
         local: LocalBinder | None,
+        ray: RayWork | None,
         metrics: Metrics,
         started_us: int,
     ) -> Service:
@@ -248,6 +253,7 @@ class _Running:
             broadcast=self.broadcast,
             metrics=metrics,
             local=local,
+            ray=ray,
             origin_us=parts.origin_us,
             intake=open_intake(self.options.state, self.leases),
             started_us=started_us,

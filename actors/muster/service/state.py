@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from muster.service.local.binder import LocalBinder
     from muster.service.metrics.metrics import Metrics
     from muster.service.options import ServeOptions
+    from muster.service.ray.binder import RayWork
     from muster.service.roll import Roll
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.coordinator.coordinator import CoordinatorMachine
@@ -47,7 +48,8 @@ class Service:
         health: Whether it works.
         broadcast: The latest decisions, and those who follow them.
         metrics: What is measured of it.
-        local: Runs the commands of asks; None if the service runs nothing.
+        local: Runs the commands of asks on this machine, or None.
+        ray: Runs the commands of asks on Ray, or None.
         origin_us: The origin of the scheduler's time, in microseconds since 1970 in UTC.
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
@@ -64,6 +66,7 @@ class Service:
     broadcast: Broadcast
     metrics: Metrics
     local: LocalBinder | None
+    ray: RayWork | None
     origin_us: int
     intake: Intake
     started_us: int

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack
 
-BEAT_S = 0.5
+BEAT_S = 0.1
 
 
 class FakeAgent:
@@ -29,6 +29,7 @@ class FakeAgent:
         self.listens = True
         self.stays = False
         self.cancels = True
+        self.survivors: list[dict[str, Any]] = []
         self.beaten = 0.0
 
     def run(self) -> None:
@@ -62,6 +63,9 @@ class FakeAgent:
                 self.test = socket.socket(socket.AF_UNIX)
                 self.test.connect(message["address"])
                 self.tell({"pid": os.getpid()})
+            if message["do"] == "survivors":  # so a test can wait until all was heard
+                self.write(msgpack.packb({"say": "survivors", "survivors": self.survivors}))
+                continue
             self.tell({"heard": message})
             if message["do"] == "cancel" and self.cancels:
                 self.write(msgpack.packb({"say": "cancelled", "id": message["id"], "gone": True}))
@@ -79,21 +83,15 @@ class FakeAgent:
             case {"print": text}:
                 sys.stderr.write(text)
                 sys.stderr.flush()
-            case {"beats": beats}:
-                self.beats = beats
-            case {"listens": listens}:
-                self.listens = listens
-            case {"cancels": cancels}:
-                self.cancels = cancels
-            case {"stays": stays}:
-                self.stays = stays
+            case {"sync": _}:
+                self.tell({"synced": True})
             case {"close": number}:
                 self.beats = False
                 os.close(number)
             case {"exit": status}:
                 os._exit(status)
-            case _:
-                os._exit(4)
+            case _:  # beats, listens, stays, cancels, survivors
+                vars(self).update(order)
 
     def write(self, data: bytes) -> None:
         while data:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ import attrs
 import msgpack
 import trio
 
-from muster.ray import Cluster, connect
+import muster
+from muster.ray import Call, Cluster, Command, RayBinder, connect
 
 ONE: Final = {"vcore": 1}
 
@@ -38,6 +40,8 @@ class Puppet:
         self._stream = stream
         self._orders = msgpack.Unpacker()
         self.pid = 0
+        #: What it has told that no test has read, once the program has left it.
+        self.rest: list[dict[str, Any]] = []
 
     async def next(self) -> dict[str, Any]:
         """Wait for what it tells; an empty map when it has gone."""
@@ -45,21 +49,40 @@ class Puppet:
             told: dict[str, Any]
             for told in self._orders:
                 return told
-            data = await self._stream.receive_some(65536)
+            try:
+                data = await self._stream.receive_some(65536)
+            except trio.BrokenResourceError:  # it has ended without reading everything
+                data = b""
             if not data:
                 return {}
             self._orders.feed(data)
 
     async def heard(self, do: str) -> dict[str, Any]:
-        """Wait for the next message from the program, which is this one."""
+        """Wait for the next message from the program, which is this one.
+
+        A wish to look at the nodes is passed over if it is not meant.
+        """
         told = await self.next()
+        while do != "follow" and told.get("heard", {}).get("do") == "follow":
+            told = await self.next()
         message: dict[str, Any] = told.get("heard", told)
         assert message.get("do") == do, told
         return message
 
     async def close(self) -> None:
+        """Read what is left; it has ended."""
+        with trio.move_on_after(10, shield=True):
+            while told := await self.next():
+                if told.get("heard", {}).get("do") != "follow":
+                    self.rest.append(told)
         with trio.CancelScope(shield=True):
             await self._stream.aclose()
+
+    async def leave(self, *survivors: Mapping[str, Any]) -> None:
+        """Let it know runs of earlier programs."""
+        await self.order(survivors=survivors)
+        await self.order(sync=True)
+        assert (await self.next()).get("synced")
 
     async def order(self, **order: object) -> None:
         await self._stream.send_all(msgpack.packb(order))
@@ -92,6 +115,14 @@ class Puppet:
         await self.say("connected", ray="2.0", python="3.11")
         await self.heard("follow")
         await self.say("nodes", nodes=nodes)
+
+    @contextmanager
+    def beaten(self) -> Generator[None]:
+        """Let it beat, and do something before any task of the program goes on."""
+        number = self._stream.socket.fileno()
+        os.write(number, msgpack.packb({"say": {"say": "beat"}}) + msgpack.packb({"sync": True}))
+        assert select.select([number], [], [], 30)[0]
+        yield
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(self.pid, number)
@@ -134,6 +165,7 @@ async def agents(folder: Path) -> AsyncGenerator[Agents]:
             yield them
         finally:
             await them.close()
+            os.unlink(folder / "socket")
 
 
 @attrs.frozen
@@ -171,3 +203,49 @@ async def connected(
         async with connect(them.address, python=them.python, **options) as ray:
             await greeted.wait()
             yield Stage(ray, found[0], them)
+
+
+Work = Call | Command | str
+
+
+@asynccontextmanager
+async def followed(cluster: Cluster, scheduler: muster.Scheduler) -> AsyncGenerator[None]:
+    """Follow the nodes during a block."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cluster.follow, scheduler)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def scheduled(
+    folder: Path,
+    work: Work | Callable[[muster.Allocation], Work] = "true",
+    *,
+    nodes: int = 1,
+    scheduler: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401 - those of the binder
+) -> AsyncGenerator[tuple[muster.Scheduler, Puppet, Stage]]:
+    """Have a scheduler whose binder uses an agent, with nodes ``a1``, ``a2`` and so on."""
+    listed = [node(f"a{number}") for number in range(1, nodes + 1)]
+    async with connected(folder, *listed) as stage:
+        binder = RayBinder(stage.ray, work if callable(work) else lambda _: work, **options)
+        async with (
+            muster.open_scheduler(binder=binder, **scheduler or {}) as running,
+            followed(stage.ray, running),
+        ):
+            yield running, stage.agent, stage
+
+
+async def asked(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
+    """Ask for a core, of an application that comes with the first one."""
+    if "a" not in (await scheduler.snapshot()).apps:
+        await scheduler.add_app("a", "root.q")
+    return await scheduler.add_ask("a", ask, ONE)
+
+
+async def running(scheduler: muster.Scheduler, agent: Puppet) -> muster.Allocation:
+    """Have an ask whose work runs."""
+    ask = await asked(scheduler)
+    await agent.begin()
+    return await ask.bound()

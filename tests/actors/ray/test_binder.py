@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -22,44 +20,9 @@ from muster.ray import (
     RunFailedError,
     WorkError,
 )
-from tests.actors.ray.puppets import ONE, Puppet, Stage, connected, node
+from tests.actors.ray.puppets import ONE, asked, connected, node, scheduled
 
 pytestmark = pytest.mark.usefixtures("watchdog")
-
-Work = Call | Command | str
-
-
-@asynccontextmanager
-async def scheduled(
-    folder: Path,
-    work: Work | Callable[[muster.Allocation], Work] = "true",
-    *,
-    follows: bool = True,
-    nodes: int = 1,
-    scheduler: dict[str, Any] | None = None,
-    **options: Any,  # noqa: ANN401 - those of the binder
-) -> AsyncGenerator[tuple[muster.Scheduler, Puppet, Stage]]:
-    """Have a scheduler whose binder uses an agent."""
-    listed = [node(f"a{number}") for number in range(1, nodes + 1)]
-    async with connected(folder, *listed) as stage:
-        binder = RayBinder(stage.ray, work if callable(work) else lambda _: work, **options)
-        async with (
-            muster.open_scheduler(binder=binder, **scheduler or {}) as running,
-            trio.open_nursery() as nursery,
-        ):
-            if follows:
-                await nursery.start(stage.ray.follow, running)
-                await stage.agent.heard("follow")
-            yield running, stage.agent, stage
-            nursery.cancel_scope.cancel()
-
-
-async def ask_for(
-    scheduler: muster.Scheduler,
-) -> muster.Ask:
-    """Ask for a core."""
-    await scheduler.add_app("a", "root.q")
-    return await scheduler.add_ask("a", "k", ONE)
 
 
 async def test_a_command_is_run_on_the_node_of_its_ask(tmp_path: Path) -> None:
@@ -68,7 +31,7 @@ async def test_a_command_is_run_on_the_node_of_its_ask(tmp_path: Path) -> None:
     async with scheduled(
         tmp_path, command, done=lambda _, result: done.append(result), grace_period=3
     ) as (scheduler, agent, _):
-        ask = await ask_for(scheduler)
+        ask = await asked(scheduler)
         run = await agent.heard("run")
         await agent.started(run)
         allocation = await ask.bound()
@@ -115,7 +78,7 @@ async def test_a_callable_is_called_and_its_value_comes_back(tmp_path: Path) -> 
         agent,
         _,
     ):
-        ask = await ask_for(scheduler)
+        ask = await asked(scheduler)
         run = await agent.begin()
         allocation = await ask.bound()
         value = pickle.dumps({"x": [1, 2]})
@@ -134,7 +97,7 @@ async def test_a_callable_is_called_and_its_value_comes_back(tmp_path: Path) -> 
 async def test_a_function_is_sent_to_the_worker(tmp_path: Path) -> None:
     factor = 3
     async with scheduled(tmp_path, Call(lambda x: factor * x, (5,))) as (scheduler, agent, _):
-        await ask_for(scheduler)
+        await asked(scheduler)
         work = (await agent.heard("run"))["work"]
 
         assert pickle.loads(work["function"])(7) == 21
@@ -143,14 +106,14 @@ async def test_a_function_is_sent_to_the_worker(tmp_path: Path) -> None:
 async def test_work_that_is_preempted_is_cancelled_and_waited_for(tmp_path: Path) -> None:
     async with scheduled(tmp_path, grace_period=4) as (scheduler, agent, _):
         await agent.order(cancels=False)
-        ask = await ask_for(scheduler)
+        ask = await asked(scheduler)
         run = await agent.begin()
         await ask.bound()
         await scheduler.remove_app("a")
 
         assert await agent.heard("cancel") == {"do": "cancel", "id": run["id"], "grace_s": 4}
         # The next run of the same ask waits for the end of the first.
-        await ask_for(scheduler)
+        await asked(scheduler)
         await scheduler.settle()
         await agent.cancelled(run)
         second = await agent.heard("run")
@@ -166,7 +129,7 @@ async def test_work_that_is_preempted_is_cancelled_and_waited_for(tmp_path: Path
 )
 async def test_what_fails_counts(tmp_path: Path, how: str, error: type[Exception]) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
-        ask = await ask_for(scheduler)
+        ask = await asked(scheduler)
         await agent.failed(await agent.heard("run"), how)
 
         with pytest.raises(muster.BindFailedError) as raised:
@@ -177,7 +140,7 @@ async def test_what_fails_counts(tmp_path: Path, how: str, error: type[Exception
 
 async def test_a_member_whose_gang_was_not_started_is_not_to_blame(tmp_path: Path) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
-        ask = await ask_for(scheduler)
+        ask = await asked(scheduler)
         await agent.failed(await agent.heard("run"), "gate")
         second = await agent.begin()
         allocation = await ask.bound()
@@ -207,7 +170,7 @@ async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> Non
         raise muster.WorkFailedError(f"exit status {result.status}")
 
     async with scheduled(tmp_path, done=done) as (scheduler, agent, _):
-        ask = await ask_for(scheduler)
+        ask = await asked(scheduler)
         run = await agent.begin()
         allocation = await ask.bound()
         await agent.ended(run, 9)
@@ -220,7 +183,7 @@ async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> Non
 async def test_when_the_agent_dies_all_begins_again(tmp_path: Path) -> None:
     lost: list[str] = []
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, stage):
-        ask = await ask_for(scheduler)
+        ask = await asked(scheduler)
         await agent.begin()
         allocation = await ask.bound()
         agent.kill()
@@ -248,7 +211,7 @@ async def test_a_run_without_a_binder(tmp_path: Path) -> None:
 
         await nursery.start(stage.ray.follow, scheduler)
         await stage.agent.heard("follow")
-        allocation = await (await ask_for(scheduler)).bound()
+        allocation = await (await asked(scheduler)).bound()
         nursery.start_soon(answer)
         async with allocation.running():
             result = await stage.ray.run(

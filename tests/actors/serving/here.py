@@ -13,7 +13,7 @@ from typing import Any, Self, final
 import httpx
 import trio
 
-from muster.service.options import ServeOptions
+from muster.service.options import RayOptions, ServeOptions
 from muster.service.serve import serve
 from tests.actors.serving.served import PATIENCE_S
 
@@ -25,10 +25,22 @@ class Here:
     Args:
         state: The state directory, or None to keep nothing.
         config: The file of the configuration, or None.
+        ray: How commands run on Ray; None if nothing runs commands.
     """
 
-    def __init__(self, state: Path | None = None, config: Path | None = None) -> None:
-        self._options = ServeOptions(config=config, state=state, listen=("127.0.0.1:0",))
+    def __init__(
+        self,
+        state: Path | None = None,
+        config: Path | None = None,
+        ray: RayOptions | None = None,
+    ) -> None:
+        self._options = ServeOptions(
+            config=config,
+            state=state,
+            listen=("127.0.0.1:0",),
+            run="none" if ray is None else "ray",
+            ray=ray or RayOptions(),
+        )
         self._told: queue.Queue[str | BaseException] = queue.Queue()
         self._token: trio.lowlevel.TrioToken | None = None
         self._ends: trio.Event | None = None

@@ -329,7 +329,7 @@ def test_the_site_that_sends(named: Served, origin: str, host: str, status: int)
         (ServeOptions(listen=()), "--listen: there must be an address"),
         (ServeOptions(listen=("127.0.0.1:1",) * 2), "--listen: 127.0.0.1:1 is there twice"),
         (ServeOptions(run_as=(("*", "nobody"),)), "--run-as needs --run local"),
-        (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local"),
+        (ServeOptions(trust_submitters=True), "--trust-submitters needs --run local or ray"),
         (ServeOptions(run="local", tokens=Path("t")), "--run local with --tokens"),
     ],
 )
@@ -360,7 +360,7 @@ def test_what_makes_sense(options: ServeOptions) -> None:
         ("--max-events=0", "0 is not in the range"),
         ("--max-head-time=0s", "must be above 0"),
         ("--max-head-time=soon", "soon"),
-        ("--run=ray", "'ray' is not one of"),
+        ("--run=slurry", "'slurry' is not one of"),
         ("--run-as==x", "must be USER=ACCOUNT"),
         ("--config=missing.yaml", " error missing.yaml: No such file or directory\n"),
     ],

@@ -111,7 +111,9 @@ def test_every_metric_of_the_table_is_there(served: Served) -> None:
         labels = {name for sample in family.samples for name in sample.labels} - {"le"}
         assert labels <= {*metric.labels}
         if not family.samples:
-            assert metric.name.startswith(("muster_asks_not_running", "muster_queue_priority"))
+            assert metric.name.startswith(
+                ("muster_asks_not_running", "muster_queue_priority", "muster_ray_")
+            )
     ours = {metric.name.removesuffix("_total") for metric in METRICS}
     theirs = {name for name in found if not name.startswith(("process_", "python_"))}
     assert theirs == ours
@@ -179,6 +181,20 @@ def test_it_counts_what_happens(served: Served) -> None:
     assert after["muster_store_size_bytes", ()] > 0
     assert after["muster_connections", ()] >= 1
     assert after["process_resident_memory_bytes", ()] > 1e6
+
+
+def test_decisions_are_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
+    def counted(served: Served) -> float:
+        return sum(n for (name, _), n in values(served).items() if name == "muster_decisions_total")
+
+    state = ("--state", str(tmp_path / "state"))
+    with Served(tmp_path, *state) as served:
+        submit(served, {"op": "add_app", "app": "a", "queue": "root.prod"})
+        made = len(served.client.get("/api/v1/decisions").text.splitlines())
+        assert counted(served) == made > 1
+    with Served(tmp_path, *state, config=CONFIG.replace("dev", "other")) as served:
+        more = len(served.client.get("/api/v1/decisions").text.splitlines()) - made
+        assert counted(served) == more > 0
 
 
 def test_paths_and_methods_that_are_unknown_have_one_name(served: Served) -> None:

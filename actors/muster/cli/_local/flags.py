@@ -46,7 +46,7 @@ _OPTIONS: Final = (
         show_default=True,
         callback=_seconds,
         metavar="TIME",
-        help="With --run local: how long a command may take to end before it is killed.",
+        help="With --run local or ray: how long a command may take to end before it is killed.",
     ),
     click.option(
         "--end-jobs",

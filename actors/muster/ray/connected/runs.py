@@ -49,6 +49,8 @@ class Run:
         wants: Whether the program wants to hear that it was cancelled.
         spoiled: Why its gang does not start.
         end: How it has ended by itself.
+        error: What Ray has raised instead.
+        has_node: Whether its node was alive after that.
     """
 
     def __init__(self, message: RunMap, work: Task | Detached) -> None:
@@ -62,6 +64,7 @@ class Run:
         self.ending = False
         self.end: Item | None = None
         self.error: BaseException | None = None
+        self.has_node = True
         self.gate: Gate | None = None
         self.member: Member | None = None
 
@@ -217,8 +220,10 @@ class Runs:
             self._gates.leave(run.gate, run.member, "another member of the gang has not started")
         if run.ending:
             return  # whoever ends it says the rest
-        if run.error is not None and run.begun is not None:
-            await self._is_gone(run)
+        if run.error is not None:
+            run.has_node = await self._is_alive(run.node)
+            if run.begun is not None and run.has_node:
+                await self._is_gone(run)
         if isinstance(run.work, Detached):
             self._ended[run.id] = run.work
         self._say_end(run)
@@ -271,7 +276,10 @@ class Runs:
         elif run.spoiled is not None:
             self._say_failed(run, "gate", run.spoiled, run.spoiled)
         elif run.error is not None:
-            self._say_failed(run, *self._engine.how(run.error))
+            how, error, text = self._engine.how(run.error)
+            # To Ray, a node that has gone and one that is too small are the same.
+            is_lost = how in {"not_started", "lost"} and not run.has_node
+            self._say_failed(run, "node_lost" if is_lost else how, error, text)
         else:
             self._say_failed(run, "lost", "the task has ended without a result", "")
 
@@ -354,6 +362,13 @@ class Runs:
             return bool(await asyncio.wait_for(_answer(asked), grace_s + _ASK_S))
         # The node does not answer. When it has gone, nothing of the run is left.
         return False
+
+    async def _is_alive(self, node: str) -> bool:
+        """Return whether a node is alive; True if Ray does not say."""
+        with suppress(Exception):
+            nodes = await asyncio.wait_for(asyncio.to_thread(self._engine.nodes), _ASK_S)
+            return any(one["id"] == node for one in nodes)
+        return True
 
     async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something whose failure changes nothing: the wait for the end goes on."""

@@ -81,6 +81,8 @@ class Link:
         seen: The nodes of Ray. When the agent is lost, there are none.
         to_end: The detached runs that were lost with an agent, with their grace periods: they are
             ended as soon as there is an agent again.
+        restarts: How often the agent was started again.
+        trouble: Why there is no connection, if that is known; None while there is one.
     """
 
     def __init__(self, target: Target) -> None:
@@ -91,8 +93,15 @@ class Link:
         self._every_s = _EVERY_S
         self.seen = Seen(0, None)
         self.to_end: dict[str, float] = {}
+        self.restarts = 0
+        self.trouble: str | None = None
 
     # What others need
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is an agent that is connected to Ray."""
+        return self._agent is not None
 
     def number(self) -> int:
         """Return a number for a run; no two runs have the same one."""
@@ -152,15 +161,17 @@ class Link:
         while True:
             if _has_lasted(agent, began_at):
                 pause_s = _FIRST_PAUSE_S
+            self.trouble = _why(agent)
             _LOG.warning(
                 "no connection to Ray at %r: %s; it is tried again in %g s",
                 self._target.address,
-                _why(agent),
+                self.trouble,
                 pause_s,
             )
             await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             began_at = trio.current_time()
+            self.restarts += 1
             try:
                 agent = await self._run_once(lambda: None)
             except RayUnreachableError as error:  # the interpreter has gone meanwhile
@@ -173,6 +184,7 @@ class Link:
         def when_connected(message: Connected) -> None:
             _LOG.info("connected to Ray %s at %r", message["ray"], self._target.address)
             self._agent = agent
+            self.trouble = None
             self.notify()
             greeting.set()
             connected()
@@ -182,7 +194,7 @@ class Link:
         try:
             async with trio.open_nursery() as nursery:
                 logged = trio.Event()
-                nursery.start_soon(self._watch, agent, nursery.cancel_scope)
+                nursery.start_soon(agent.watch)
                 nursery.start_soon(self._greet, agent, greeting)
                 nursery.start_soon(self._log_errors, agent, logged)
                 try:
@@ -221,10 +233,6 @@ class Link:
         except OSError as error:
             msg = f"python: {self._target.python!r} cannot be started: {error}"
             raise RayUnreachableError(msg) from error
-
-    async def _watch(self, agent: Agent, scope: trio.CancelScope) -> None:
-        await agent.watch()
-        scope.cancel()
 
     async def _log_errors(self, agent: Agent, logged: trio.Event) -> None:
         await agent.log_errors()

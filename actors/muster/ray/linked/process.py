@@ -43,6 +43,9 @@ _LEAVING_S: Final = 10.0
 _LAST_WORDS_S: Final = 0.5
 """How long what the agent has said may take to come when it has ended, in seconds."""
 
+_WRITING_S: Final = 30.0
+"""How long the agent may take to read a message, in seconds."""
+
 _ANSWER_S: Final = 30.0
 """How long after the grace period the end of a cancelled run is waited for, in seconds."""
 
@@ -144,6 +147,7 @@ class Agent:
         self._process = process
         self._listeners = listeners
         self._writing = trio.Lock()
+        self._listening = trio.CancelScope()
         self._runs: dict[int, Run] = {}
         self._asking: list[trio.MemorySendChannel[list[SurvivorMap]]] = []
         self.is_connected = False
@@ -173,13 +177,16 @@ class Agent:
             if run is not None:
                 run.is_sent = True
             assert self._process.stdin is not None, "it is a pipe"
+            limit = trio.current_time() + _WRITING_S
+            writing = trio.CancelScope(deadline=limit, shield=True)
             try:
-                with trio.CancelScope(shield=True):
+                with writing:
                     await self._process.stdin.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self.check()
-                msg = "the connection to Ray was lost: the agent does not listen any more"
-                raise RayLostError(msg) from None
+                self.lose("the agent does not listen any more")
+            if writing.cancelled_caught:
+                self.lose(f"the agent has not listened for {_WRITING_S:g} s")
+            self.check()
 
     def check(self) -> None:
         """Check that the agent lives.
@@ -238,6 +245,10 @@ class Agent:
 
     async def listen(self) -> None:
         """Take in what the agent says, until it counts as lost."""
+        with self._listening:
+            await self._listen()
+
+    async def _listen(self) -> None:
         incoming = Incoming()
         heard_at = began_at = trio.current_time()
         while self.lost is None and self.refused is None:
@@ -350,6 +361,7 @@ class Agent:
         """Count it as lost: whoever waits for it hears of that."""
         if self.lost is None:
             self.lost = why
+            self._listening.cancel()
             for run in self._runs.values():
                 run.lose()
             self._runs.clear()

@@ -23,6 +23,16 @@ _PROBLEMS: Final[Schema] = {
     "additionalProperties": {"type": "array", "items": _TEXT},
 }
 
+_RAY: Final[Schema] = {
+    "type": "object",
+    "required": ["connected", "restarts"],
+    "properties": {
+        "connected": _BOOLEAN,
+        "restarts": {"type": "integer", "minimum": 0},
+        "detail": _TEXT,
+    },
+}
+
 LIFE: Final[Schema] = {
     "type": "object",
     "required": ["alive", "ready", "ending", "batch", "problems"],
@@ -32,6 +42,7 @@ LIFE: Final[Schema] = {
         "ending": _BOOLEAN,
         "batch": _BATCH,
         "problems": _PROBLEMS,
+        "ray": _RAY,
         "detail": _TEXT,
     },
 }

@@ -9,29 +9,73 @@ import trio
 from muster.service.access.who import Role
 from muster.service.endpoints.kinds import FLAG, in_path, integer, query
 from muster.service.endpoints.table import Answer, Asked, Endpoint
-from muster.service.local.following import TEXT, Output
+from muster.service.local.following import TEXT, IsOver, Output
 from muster.service.problems import Problem
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.responses import Response
+
+    from muster.service.ray.binder import RayWork
 
 
 # LOCAL-10
 async def _logs(asked: Asked) -> Response:
     app, ask = asked.value("app", str), asked.value("ask", str)
-    local = asked.service.local
+    local, ray = asked.service.local, asked.service.ray
+    if ray is not None:
+        return await _of_ray(asked, ray, app, ask)
     if local is None:
-        raise Problem(404, "this service runs no commands: it was started without --run local")
+        raise Problem(404, "this service runs no commands: it was started without --run")
     attempts = await trio.to_thread.run_sync(local.logs.attempts, app, ask)
     if not attempts:
-        raise Problem(404, f"{app}/{ask} has no output: no command of it has started here")
+        told = f"{app}/{ask} has no output: no command of it has started here"
+        raise Problem(404, told, may_start=_may_start(asked, app, ask))
     wanted = asked.maybe("attempt", int) or attempts[-1].number
     found = next((one for one in attempts if one.number == wanted), None)
     if found is None:
         there = ", ".join(str(one.number) for one in attempts[-10:])
         raise Problem(404, f"attempt: {wanted}: there is output of {there}", parameter="attempt")
+
+    async def is_over() -> bool:
+        return "ended_us" in await trio.to_thread.run_sync(found.about)
+
+    return _output(asked, found.output, found.number, is_over)
+
+
+# RAY-4
+async def _of_ray(asked: Asked, ray: RayWork, app: str, ask: str) -> Response:
+    """Return the output of a command that ran on Ray, if its file is here, too."""
+    wanted = asked.maybe("attempt", int) or 1
+    if wanted != 1:
+        told = f"attempt: {wanted}: with --run ray all starts of an ask write to one file"
+        raise Problem(404, told, parameter="attempt")
+    file = ray.output_of(app, ask)
+    if file is None or not await trio.to_thread.run_sync(file.is_file):
+        # What is bound and has no file here writes it elsewhere.
+        known = asked.service.ledger.ask(app, ask)
+        waits = known is not None and known.bound_us is None and _may_start(asked, app, ask)
+        raise Problem(404, ray.where(app, ask), may_start=waits)
+
+    async def is_over() -> bool:
+        known = asked.service.ledger.ask(app, ask)
+        return known is None or known.bound_us is None
+
+    return _output(asked, file, 1, is_over)
+
+
+def _output(asked: Asked, file: Path, number: int, is_over: IsOver) -> Output:
     asked.service.broadcast.check_room()
-    return Output(found, asked.service.broadcast, follows=asked.value("follow", bool))
+    follows = asked.value("follow", bool)
+    return Output(file, number, asked.service.broadcast, is_over if follows else None)
+
+
+def _may_start(asked: Asked, app: str, ask: str) -> bool:
+    """Return whether an ask is there whose command has not started."""
+    known = asked.service.ledger.ask(app, ask)
+    work = None if known is None else known.event.work
+    return work is not None and work.command is not None
 
 
 ENDPOINTS: Final = (
@@ -49,7 +93,10 @@ ENDPOINTS: Final = (
         ),
         answers={
             200: Answer("What it has written, as it is.", {"type": "string"}, TEXT),
-            404: Answer("There is no output of this ask, or of this start."),
+            404: Answer(
+                "There is no output of this ask, or of this start. `may_start` says whether its "
+                "command is still to start."
+            ),
         },
         tag="state",
     ),

@@ -115,7 +115,7 @@ class LocalBinder:
         """
         work = allocation.work
         if work is None or work.command is None:
-            await _hold(started)
+            await hold(started)
             return
         await self._ready.wait()
         await self._end_earlier(allocation)
@@ -135,7 +135,7 @@ class LocalBinder:
             LostJobError: If it is gone without a trace.
         """
         if allocation.work is None or allocation.work.command is None:
-            await _hold(started)
+            await hold(started)
             return
         job = (await self._known()).get(allocation.number)
         self._found.pop(allocation.number, None)
@@ -279,7 +279,7 @@ class LocalBinder:
 
 
 # LOCAL-2
-async def _hold(started: Callable[[], None]) -> None:
+async def hold(started: Callable[[], None]) -> None:
     """Keep an allocation, whose work somebody else does, until it ends by events."""
     started()
     await trio.sleep_forever()

@@ -1,8 +1,10 @@
-"""The output of a job as the body of a response, also while the job still writes it."""
+"""The output of a command as the body of a response, also while it is still written."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 import trio
@@ -12,10 +14,12 @@ from typing_extensions import override
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from muster.service.local.logs import Attempt
     from muster.service.streaming.broadcast import Broadcast
 
 TEXT: Final = "text/plain"
+
+IsOver = Callable[[], Awaitable[bool]]
+"""Tells whether a command has ended."""
 
 _LOOKS_S: Final = 0.1
 """How long to wait between looks at a file that may grow, in seconds."""
@@ -27,25 +31,29 @@ _PART: Final = 256 * 1024
 # LOCAL-10
 @final
 class Output(Response):
-    """The output of one start of an ask.
+    """The output of one start of an ask, or of all of them.
 
     Args:
-        attempt: Its files.
+        file: The file that has it.
+        number: Which start it is.
         broadcast: Counts what is open for long, and knows when the service ends.
-        follows: Whether the response goes on until the command has ended.
+        is_over: Tells whether the command has ended: until then the response goes on. None: the
+            response ends with what is there.
     """
 
-    def __init__(self, attempt: Attempt, broadcast: Broadcast, *, follows: bool) -> None:
+    def __init__(
+        self, file: Path, number: int, broadcast: Broadcast, is_over: IsOver | None
+    ) -> None:
         headers = {
             "Cache-Control": "no-cache, no-store",
-            "Muster-Attempt": str(attempt.number),
+            "Muster-Attempt": str(number),
             "X-Accel-Buffering": "no",
         }
         super().__init__(None, 200, headers, media_type=TEXT)
         del self.headers["content-length"]
-        self._attempt = attempt
+        self._file = file
         self._broadcast = broadcast
-        self._follows = follows
+        self._is_over = is_over
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +74,7 @@ class Output(Response):
         position = 0
         while True:
             # In this order: what was written before the end is read after it.
-            is_last = not self._follows or await trio.to_thread.run_sync(self._is_over)
+            is_last = self._is_over is None or self._broadcast.tail.is_over or await self._is_over()
             part = await trio.to_thread.run_sync(self._read, position)
             if part:
                 position += len(part)
@@ -78,12 +86,9 @@ class Output(Response):
                 await trio.sleep(_LOOKS_S)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _is_over(self) -> bool:
-        return self._broadcast.tail.is_over or "ended_us" in self._attempt.about()
-
     def _read(self, position: int) -> bytes:
         try:
-            file = os.open(self._attempt.output, os.O_RDONLY)
+            file = os.open(self._file, os.O_RDONLY)
         except FileNotFoundError:  # it was removed with history
             return b""
         try:

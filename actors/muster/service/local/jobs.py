@@ -127,6 +127,11 @@ class Result:
         return f"exit status {self.exit_status}" if self.exit_status else None
 
 
+def result_of(status: int) -> Result:
+    """Return how a command ended, from its exit status, or minus the number of a signal."""
+    return Result(exit_status=status) if status >= 0 else Result(signal=-status)
+
+
 def signal_name(number: int) -> str:
     """Return the name of a signal, or its number."""
     try:

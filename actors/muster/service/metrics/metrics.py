@@ -21,6 +21,7 @@ from muster.service.problems import Problem
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits.counting import Usage
+    from muster.service.ray.link import RayLink
     from muster.service.streaming.broadcast import Broadcast
     from muster_core.snapshots import Statistics
 
@@ -47,6 +48,7 @@ class Metrics:
     Attributes:
         meter: What the scheduler measures of itself.
         counting: What is counted of batches.
+        ray: The connection to Ray, if commands run there.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Metrics:
         self._waiting: Callable[[], int]
         self.meter = Meter()
         self.counting = Counting(ledger)
+        self.ray: RayLink | None = None
 
     async def run(
         self, look: Looks, statistics: Callable[[], Statistics], waiting: Callable[[], int]
@@ -79,7 +82,6 @@ class Metrics:
         """
         self._look, self._statistics, self._waiting = look, statistics, waiting
         self._census = ReasonCensus(look)
-        self.counting.is_open = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(measure_lag, self._lag)
             nursery.start_soon(self._census.run)
@@ -111,6 +113,7 @@ class Metrics:
             self._usage,
             self._broadcast,
             self._directory,
+            None if self.ray is None else self.ray.state(),
         )
         return await trio.to_thread.run_sync(
             self._exposition.write, reading, accept, limiter=self._writing

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from muster.service.metrics.census import ReasonCounts
     from muster.service.metrics.counting import Counting
     from muster.service.metrics.figures import Figures, QueueFigures
+    from muster.service.ray.link import RayState
     from muster.service.streaming.broadcast import Broadcast
 
 MetricKind: TypeAlias = Literal["gauge", "counter", "histogram"]
@@ -47,6 +48,7 @@ class Reading:
         usage: The limits, with what is in use and what was refused.
         broadcast: The streams.
         directory: The state directory, or None.
+        ray: How the service stands with Ray; None if no command runs there.
         now: The present instant, as ``trio.current_time`` says.
     """
 
@@ -61,6 +63,7 @@ class Reading:
     usage: Usage
     broadcast: Broadcast
     directory: Path | None
+    ray: RayState | None
     now: float = attrs.field(factory=trio.current_time)
 
 
@@ -347,6 +350,19 @@ METRICS: Final = (
         "histogram",
         "How much later than it should a task has run, measured four times a second.",
         _one(lambda reading: reading.lag),
+    ),
+    # What runs commands
+    Metric(
+        "muster_ray_connected",
+        "gauge",
+        "1 while the service is connected to Ray, else 0; without a value no command runs there.",
+        _one(lambda reading: None if reading.ray is None else reading.ray.connected),
+    ),
+    Metric(
+        "muster_ray_restarts_total",
+        "counter",
+        "How often the process that speaks to Ray was started again, since the start.",
+        _one(lambda reading: None if reading.ray is None else reading.ray.restarts),
     ),
     # Requests
     Metric(

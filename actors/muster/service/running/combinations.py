@@ -12,7 +12,7 @@ from muster.service.front.hosts import host_of
 from muster_core.errors import MusterError
 
 if TYPE_CHECKING:
-    from muster.service.options import ServeOptions
+    from muster.service.options import LocalOptions, RayOptions, ServeOptions
 
 _KEPT: Final = ("keep", "durability", "checkpoint_every")
 
@@ -75,15 +75,70 @@ def _about_address(written: str, *, has_tokens: bool) -> Iterator[str]:
         )
 
 
+# RAY-3
 def _about_work(options: ServeOptions) -> Iterator[str]:
+    named = bool(options.run_as or options.trust_submitters)
     if options.run == "local":
-        if options.tokens is not None and not options.run_as and not options.trust_submitters:
+        if options.tokens is not None and not named:
             yield (
                 "--run local with --tokens runs commands of submitters: say as which user with "
                 "--run-as, or --trust-submitters to run them as the user of the service"
             )
-        return
+    elif options.run == "ray":
+        yield from _about_ray(options)
+    else:
+        if options.run_as:
+            yield "--run-as needs --run local: otherwise no command runs"
+        if options.trust_submitters:
+            yield "--trust-submitters needs --run local or ray: otherwise no command runs"
+    for run, given in (("local", options.local), ("ray", options.ray)):
+        if options.run != run:
+            yield from _about_others(run, given, options.run)
+
+
+def _about_ray(options: ServeOptions) -> Iterator[str]:
+    ray = options.ray
     if options.run_as:
-        yield "--run-as needs --run local: otherwise no command runs"
-    if options.trust_submitters:
-        yield "--trust-submitters needs --run local: otherwise no command runs"
+        yield (
+            "--run-as needs --run local: on a node of Ray every command runs as the user who has "
+            "started Ray there"
+        )
+    elif options.tokens is not None and not options.trust_submitters:
+        yield (
+            "--run ray with --tokens runs commands of submitters as the user who has started Ray "
+            "on the node, for all alike: say --trust-submitters if that is meant"
+        )
+    if ray.detached and options.state is None:
+        yield "--ray-detached needs --state: otherwise nobody finds the commands again"
+    if ray.address is not None and "://" in ray.address:
+        yield (
+            f"--ray-address: {ray.address}: must be HOST:PORT of the cluster's head, or auto; "
+            f"Ray Client (ray://) is not supported"
+        )
+    if ray.output is not None and not ray.output.is_absolute():
+        yield f"--ray-output: {ray.output}: must begin at /, as it is a folder on each node"
+
+
+def _about_others(run: str, given: LocalOptions | RayOptions, chosen: str) -> Iterator[str]:
+    """Tell the options that are given, and mean nothing to what runs commands."""
+    for field in attrs.fields(type(given)):
+        flag = _FLAGS.get((run, field.name))
+        value = getattr(given, field.name)
+        if flag is not None and value != field.default:
+            yield f"{flag} needs --run {run}: with --run {chosen} it means nothing"
+
+
+_FLAGS: Final = {
+    ("local", "log_bytes"): "--log-bytes",
+    ("local", "end_jobs"): "--end-jobs",
+    ("local", "adds_node"): "--no-node",
+    ("ray", "address"): "--ray-address",
+    ("ray", "namespace"): "--ray-namespace",
+    ("ray", "python"): "--ray-python",
+    ("ray", "node_name"): "--ray-node-name",
+    ("ray", "select"): "--ray-select",
+    ("ray", "warm"): "--ray-warm",
+    ("ray", "detached"): "--ray-detached",
+    ("ray", "output"): "--ray-output",
+}
+"""The options that mean something to one way of running commands only."""

@@ -57,7 +57,7 @@ async def open_local(options: ServeOptions) -> AsyncGenerator[LocalBinder | None
 
 @final
 @attrs.frozen
-class _Standing:
+class Standing:
     """What stands when the service starts.
 
     Attributes:
@@ -69,12 +69,13 @@ class _Standing:
     has_nodes: bool
 
 
-def _standing(machine: CoordinatorMachine) -> Steps[_Standing]:
+def standing_of(machine: CoordinatorMachine) -> Steps[Standing]:
+    """Return what stands."""
     bound: set[int] = set()
     for app in machine.view.apps.values():
         yield
         bound.update(held.number for held, _ in app.bound.values())
-    return _Standing(bound, bool(machine.view.nodes.nodes))
+    return Standing(bound, bool(machine.view.nodes.nodes))
 
 
 @asynccontextmanager
@@ -99,7 +100,7 @@ async def running_local(binder: LocalBinder | None, service: Service) -> AsyncGe
 async def _begin(binder: LocalBinder, service: Service, nursery: trio.Nursery) -> None:
     """Do what there is to do before the service takes requests."""
     is_first = not binder.was_here
-    standing = await service.look(_standing)
+    standing = await service.look(standing_of)
     nursery.start_soon(binder.end_orphans, standing.bound)
     # LOCAL-11
     if is_first and not standing.has_nodes and service.options.local.adds_node:

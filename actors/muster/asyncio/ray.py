@@ -1,0 +1,268 @@
+"""A cluster of Ray for programs in asyncio; everything else is in :mod:`muster.ray`.
+
+The connection runs in trio, in a thread of its own. What a program passes in (``work``, ``done``,
+``started``) is called in the program's loop.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Never, TypeVar, final
+
+import trio
+from typing_extensions import override
+
+import muster.ray
+from muster.asyncio._block import open_bridge
+from muster.asyncio._jobs import run_in_host
+from muster.asyncio._link import Mode
+from muster.asyncio._mirror import Mirror, called
+from muster.ray._binder import Reserve, terms_of
+from muster.ray._cluster import EVERY_NODE
+from muster.ray._orders import Work
+
+if TYPE_CHECKING:
+    from muster._surface.allocation import Allocation
+    from muster.asyncio._bridge import Bridge
+    from muster.asyncio._scheduler import Scheduler
+    from muster.ray import Result
+    from muster.ray._runs import Outcome
+    from muster_core.errors import RefusedError
+    from muster_core.events import Event, Outcome as OutcomeOfWork
+    from muster_core.snapshots import Snapshot
+
+__all__ = ["Cluster", "RayBinder", "connect"]
+
+T = TypeVar("T")
+
+
+@final
+class Cluster(Mirror[muster.ray.Cluster]):
+    """A cluster of Ray, like :class:`muster.ray.Cluster`; :func:`connect` creates it."""
+
+    __repr__ = object.__repr__
+
+    survivors = called(muster.ray.Cluster.survivors)
+    end = called(muster.ray.Cluster.end)
+
+    @property
+    def is_connected(self) -> bool:
+        """See :attr:`muster.ray.Cluster.is_connected`."""
+        return self._inner.is_connected
+
+    @property
+    def restarts(self) -> int:
+        """See :attr:`muster.ray.Cluster.restarts`."""
+        return self._inner.restarts
+
+    @property
+    def trouble(self) -> str | None:
+        """See :attr:`muster.ray.Cluster.trouble`."""
+        return self._inner.trouble
+
+    async def follow(
+        self,
+        scheduler: Scheduler,
+        *,
+        every: float = 0.5,
+        started: Callable[[], object] | None = None,
+    ) -> Never:
+        """Make the nodes of Ray nodes of a scheduler; see :meth:`muster.ray.Cluster.follow`.
+
+        Args:
+            scheduler: The scheduler.
+            every: How often to look at the nodes, in seconds.
+            started: Called when the first nodes are there.
+        """
+        status = _Status(_in_host(self._bridge, started))
+        books = _Books(self._bridge, scheduler)
+        follow = partial(self._inner.follow, books, every=every, task_status=status)
+        await self._bridge.call(follow)
+
+    async def run(
+        self, allocation: Allocation, work: Work, *, started: Callable[[], object] | None = None
+    ) -> Result:
+        """Run something on the node of an allocation; see :meth:`muster.ray.Cluster.run`."""
+        heard = _in_host(self._bridge, started)
+        run = partial(self._inner.run, allocation, work, started=heard)
+        return await self._bridge.call(run)
+
+    def parts(self) -> tuple[Bridge, muster.ray.Cluster]:
+        """Return what a binder needs."""
+        return self._bridge, self._inner
+
+
+@final
+class RayBinder:
+    """A binder for :func:`muster.asyncio.open_scheduler`, like :class:`muster.ray.RayBinder`.
+
+    ``work`` and ``done`` are called in the program's loop.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        work: Callable[[Allocation], Work],
+        *,
+        done: Callable[[Allocation, Result], None] | None = None,
+        grace_period: float = 10.0,
+        reserve: Reserve = "none",
+        detached: bool = False,
+        adopt_within: float = 60.0,
+        closing_grace: float | None = None,
+    ) -> None:
+        self._terms = terms_of(
+            grace_period, reserve, adopt_within, closing_grace, detached=detached
+        )
+        self._bridge, inner = cluster.parts()
+        self._runs = inner.runs
+        self._work = work
+        self._done = done
+        self._context = copy_context()
+        if detached:
+            later = self._runs.end_forgotten_later
+            self._bridge.post(partial(later, adopt_within, self._terms.sent_grace_s))
+
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Run the work of an ask; see :meth:`muster.ray.RayBinder.run`."""
+        work = self._work(allocation)
+        heard = _in_host(self._bridge, started)
+        await self._to_its_end(
+            allocation, partial(self._runs.run, allocation, work, self._terms, heard)
+        )
+
+    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Go on with the work of an ask; see :meth:`muster.ray.RayBinder.resume`."""
+        heard = _in_host(self._bridge, started)
+        await self._to_its_end(
+            allocation, partial(self._runs.resume, allocation, self._terms, heard)
+        )
+
+    async def _to_its_end(
+        self, allocation: Allocation, run: Callable[[], Awaitable[Outcome]]
+    ) -> None:
+        name = f"{allocation.app}/{allocation.ask}"
+
+        async def call_done(result: Result) -> None:
+            if self._done is not None:
+                self._done(allocation, result)
+
+        async def done(result: Result) -> None:
+            await run_in_host(self._bridge, partial(call_done, result), self._context, name)
+
+        async def release(outcome: OutcomeOfWork, message: str | None) -> None:
+            async def call_release() -> None:
+                await allocation.release(outcome, message)
+
+            await run_in_host(self._bridge, call_release, self._context, name)
+
+        async def there() -> None:
+            kept = release if allocation.kept else None
+            detached = self._terms.is_detached
+            await self._runs.conclude(await run(), done, kept, is_detached=detached)
+
+        await self._bridge.call(there)
+
+
+@asynccontextmanager
+async def connect(
+    address: str = "auto",
+    *,
+    namespace: str = "muster",
+    python: str = sys.executable,
+    node_name: str | None = None,
+    select: Mapping[str, str] = EVERY_NODE,
+    resources: Mapping[str, str] = muster.ray.DEFAULT_RESOURCES,
+    warm: int = 0,
+) -> AsyncGenerator[Cluster, None]:
+    """Be connected to a cluster of Ray for the time of a block; see :func:`muster.ray.connect`.
+
+    Args:
+        address: As for :func:`muster.ray.connect`.
+        namespace: As for :func:`muster.ray.connect`.
+        python: As for :func:`muster.ray.connect`.
+        node_name: As for :func:`muster.ray.connect`.
+        select: As for :func:`muster.ray.connect`.
+        resources: As for :func:`muster.ray.connect`.
+        warm: As for :func:`muster.ray.connect`.
+
+    Yields:
+        The cluster.
+
+    Raises:
+        EventError: If an argument is invalid.
+        ImportError: If ``python`` has no Ray.
+        RayUnreachableError: If there is no Ray at the address, or the agent cannot be started.
+    """
+
+    def open_block(_: Bridge) -> AbstractAsyncContextManager[muster.ray.Cluster]:
+        return muster.ray.connect(
+            address,
+            namespace=namespace,
+            python=python,
+            node_name=node_name,
+            select=select,
+            resources=resources,
+            warm=warm,
+        )
+
+    async with open_bridge(Mode.THREAD, open_block) as (bridge, inner):
+        yield Cluster(bridge, inner)
+
+
+@final
+class _Status(trio.TaskStatus[None]):
+    """Tells the program that a task has started."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    @override
+    def started(self, value: None = None) -> None:
+        self._tell()
+
+
+@final
+class _Books:
+    """The scheduler, which is called in the program's loop.
+
+    Args:
+        bridge: The bridge to the cluster.
+        scheduler: The scheduler, which has a bridge of its own.
+    """
+
+    def __init__(self, bridge: Bridge, scheduler: Scheduler) -> None:
+        self._bridge = bridge
+        self._scheduler = scheduler
+        self._context = copy_context()
+
+    async def submit_many(self, events: Iterable[Event], /) -> tuple[RefusedError | None, ...]:
+        """Submit events."""
+        return await self._call(partial(self._scheduler.submit_many, events))
+
+    async def snapshot(self) -> Snapshot:
+        """Return the state."""
+        return await self._call(self._scheduler.snapshot)
+
+    async def _call(self, function: Callable[[], Awaitable[T]]) -> T:
+        given: list[T] = []
+
+        async def call() -> None:
+            given.append(await function())
+
+        await run_in_host(self._bridge, call, self._context, "muster nodes of ray")
+        return given[0]
+
+
+def _in_host(bridge: Bridge, function: Callable[[], object] | None) -> Callable[[], None]:
+    """Return a function for the trio side that calls one in the program's loop."""
+
+    def call() -> None:
+        if function is not None:
+            bridge.link.to_host(function)
+
+    return call

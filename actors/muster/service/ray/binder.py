@@ -1,0 +1,181 @@
+"""The binder that runs the commands of asks on Ray."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+from urllib.parse import quote
+
+import trio
+
+from muster._errors import WorkFailedError
+from muster.ray import Command, RayBinder, RayLostError
+from muster.service.local.binder import hold
+from muster.service.local.jobs import result_of
+from muster.service.ray.link import RayLink
+
+if TYPE_CHECKING:
+    from muster._surface.allocation import Allocation
+    from muster.ray import Cluster, Result
+    from muster.service.options import RayOptions
+
+_CLOSING_GRACE_S: Final = 3.0
+"""How long commands may take to end when the service ends, in seconds: it has ten in all."""
+
+_MOST: Final = 10_000
+"""Of how many asks it is known where they ran last."""
+
+_LONGEST: Final = 200
+"""The longest name of a file; file systems take 255 bytes."""
+
+_FENCE_S: Final = 2.0
+"""How long it takes besides until a command has ended whose service was killed, in seconds."""
+
+# Ray ends what is connected to it when it has been away for a minute. So a run that waits for Ray
+# hears of the lost connection, which is no failed attempt, before its time to start is over.
+_STARTING_S: Final = 90.0
+
+
+@final
+class RayWork:
+    """Runs the command of each bound ask on Ray; an ask without one waits for its end by events.
+
+    Args:
+        link: The connection.
+        options: How commands run.
+        lasts: Whether they outlive the service.
+
+    Attributes:
+        link: The connection.
+        lasts: Whether commands outlive the service.
+    """
+
+    def __init__(self, link: RayLink, options: RayOptions, *, lasts: bool) -> None:
+        self.link: Final = link
+        self._options = options
+        self.lasts: Final = lasts
+        self._binder: RayBinder | None = None
+        #: Set when nothing runs on Ray any more that nobody has asked for.
+        self._is_clear = trio.Event()
+        #: The node where an ask has run last, by its name.
+        self._nodes: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    # RAY-9
+    @property
+    def bind_timeout_s(self) -> float:
+        """How long a command may take to start, in seconds: the node may still be held so long."""
+        return _STARTING_S + self._options.grace_s
+
+    def let_in(self) -> None:
+        """Let commands start: what runs on Ray belongs to asks that are bound."""
+        self._is_clear.set()
+
+    # RAY-1
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Run the command of an ask; see :class:`muster.Binder`.
+
+        Raises:
+            NotStartedError: If Ray cannot be reached.
+        """
+        if allocation.work is None or allocation.work.command is None:
+            await hold(started)
+            return
+        with trio.move_on_after(self._options.patience_s):
+            await self._is_clear.wait()
+        if not self._is_clear.is_set():
+            raise RayLostError(self.link.state().detail or "Ray has not answered yet")
+        self._note(allocation)
+        await self._with(await self.link.cluster()).run(allocation, started)
+
+    # RAY-5
+    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Find the command of an allocation again; see :class:`muster.ResumingBinder`.
+
+        Raises:
+            NotStartedError: If it has ended with the service, or Ray cannot be reached.
+        """
+        if allocation.work is None or allocation.work.command is None:
+            await hold(started)
+            return
+        self._note(allocation)
+        cluster = await self.link.cluster()
+        if not self.lasts:
+            # If the service was killed, the command may still be ending.
+            await trio.sleep(self._options.grace_s + _FENCE_S)
+        await self._with(cluster).resume(allocation, started)
+
+    def _with(self, cluster: Cluster) -> RayBinder:
+        if self._binder is None:
+            self._binder = RayBinder(
+                cluster,
+                self._command,
+                done=_judge,
+                grace_period=self._options.grace_s,
+                detached=self.lasts,
+                closing_grace=_CLOSING_GRACE_S,
+            )
+        return self._binder
+
+    # RAY-2
+    def _command(self, allocation: Allocation) -> Command:
+        work = allocation.work
+        assert work is not None, "there is a command"
+        output = self.output_of(allocation.app, allocation.ask)
+        return Command(
+            work.argv or work.shell or "",
+            cwd=work.workdir,
+            env=work.env,
+            stdout=output,
+            stderr=output,
+        )
+
+    # RAY-4
+    def output_of(self, app: str, ask: str) -> Path | None:
+        """Return the file on its node to which the command of an ask writes; None if Ray knows."""
+        folder = self._options.output
+        return None if folder is None else folder / _file_name(app, ask)
+
+    # RAY-4
+    def where(self, app: str, ask: str) -> str:
+        """Return in words where the output of the command of an ask is."""
+        node = self._nodes.get((app, ask))
+        on = "the node where it ran" if node is None else f"the node {node}"
+        output = self.output_of(app, ask)
+        if output is not None:
+            return f"what the command of {app}/{ask} has written is on {on}, in {output}"
+        return (
+            f"what the command of {app}/{ask} has written is on {on}, among Ray's logs of its "
+            f"workers, which Ray's dashboard shows; with --ray-output it would have a file of its own"
+        )
+
+    def _note(self, allocation: Allocation) -> None:
+        name = (allocation.app, allocation.ask)
+        self._nodes[name] = allocation.node
+        self._nodes.move_to_end(name)
+        if len(self._nodes) > _MOST:
+            self._nodes.popitem(last=False)
+
+
+# RAY-2
+def _judge(_allocation: Allocation, result: Result) -> None:
+    """Judge how a command ended.
+
+    Raises:
+        WorkFailedError: If it has failed.
+    """
+    failure = result_of(result.status or 0).failure
+    if failure is not None:
+        raise WorkFailedError(failure)
+
+
+def _file_name(app: str, ask: str) -> str:
+    """Return the name of the file with the output of an ask; no two asks have the same one."""
+    # A name that is written like this has no "+".
+    name = "+".join(quote(one, safe="", errors="surrogatepass") for one in (app, ask))
+    if len(name) > _LONGEST:
+        whole = hashlib.sha256(name.encode()).hexdigest()
+        name = f"{name[: _LONGEST - 34]}+{whole[:32]}"
+    return f"{name}.log"

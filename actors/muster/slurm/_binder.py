@@ -1,0 +1,188 @@
+"""The binder that runs the commands of asks as jobs of Slurm."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import trio
+
+from muster.slurm._batch import Batch, Stage
+from muster.slurm._endings import Result, evict, is_node_lost, result_of
+from muster.slurm._gathering import Gathering
+from muster.slurm._texts.orders import Order
+from muster.slurm._texts.script import Work
+from muster.slurm._texts.tags import Tag
+from muster.subprocesses import Command, variables
+
+if TYPE_CHECKING:
+    from muster._surface.allocation import Allocation
+    from muster.slurm._slurm import Slurm
+
+_LOG: Final = logging.getLogger("muster.slurm")
+
+_NODE_LOST_S: Final = 20.0
+"""How long a job that was lost with its node is held back, in seconds: until ``follow`` has removed
+the node, or the ask would be bound there again."""
+
+_CLOSING_S: Final = 60.0
+"""How long a scheduler that closes waits for a controller that does not answer, in seconds."""
+
+
+@final
+class SlurmBinder:
+    """A binder that runs a job of Slurm for each bound ask; pass it to ``open_scheduler``.
+
+    The members of a gang that are bound in one step are one job, which starts all or nothing.
+    Each command runs once, on the node that Muster has chosen, and has the variables
+    ``MUSTER_APP``, ``MUSTER_ASK``, ``MUSTER_NODE``, ``MUSTER_QUEUE`` and ``MUSTER_RUN``.
+
+    A job that has to wait in Slurm has not started. So ``bind_timeout`` of the scheduler has to be
+    long: longer than the grace period, and than anything else in the partition may take.
+
+    If an allocation ends before its command, the command and what it has started in its process
+    group get SIGTERM, and SIGKILL after the grace period. ``run`` returns when Slurm says that
+    nothing is left.
+
+    Args:
+        slurm: What :func:`connect` has given.
+        work: Returns the command to run; called each time an ask is bound. If it raises, the bind
+            has failed.
+        done: Called when a command has ended by itself, before the allocation is released. If it
+            raises :class:`muster.WorkFailedError`, the work has failed: the ask is pending again
+            if it has a retry left. If it raises another exception, the bind has failed.
+        grace_period: How long a command may take to end after SIGTERM, in seconds.
+        detached: Whether jobs are left alone when the scheduler is closed. With a store, the next
+            program finds them again. (If the program is killed, it finds them in any case.)
+
+    Raises:
+        ValueError: If the grace period is negative or not a number.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        work: Callable[[Allocation], Command | Sequence[str] | str],
+        *,
+        done: Callable[[Allocation, Result], None] | None = None,
+        grace_period: float = 10.0,
+        detached: bool = False,
+    ) -> None:
+        if math.isnan(grace_period) or grace_period < 0:
+            msg = f"grace_period: {grace_period!r} is not a number of seconds from 0"
+            raise ValueError(msg)
+        self._slurm = slurm
+        self._work = work
+        self._done = done
+        self._grace_s = grace_period
+        self._detached = detached
+        self._gathering = Gathering(grace_period)
+
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Run the command of an ask. The scheduler calls this.
+
+        Args:
+            allocation: The allocation of the ask.
+            started: Called when the job runs.
+
+        Raises:
+            EventError: If Slurm cannot count the resources.
+            JobLostError: If the job was lost, and the ask is not to blame.
+            SlurmError: If the job was refused, or has not ended by itself.
+        """
+        await self._slurm.end_earlier(allocation)
+        if allocation.peers > 1:
+            batch = await self._gathering.join(
+                allocation.step,
+                allocation.peers,
+                lambda: self._prepare(allocation),
+                lambda works: self._submit(allocation, works),
+            )
+        else:
+            work = self._prepare(allocation)
+            batch = self._submit(allocation, (work,))
+        await self._attend(allocation, batch, started)
+
+    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Go on with the job of an allocation that an earlier program has started.
+
+        Args:
+            allocation: The allocation, as it was.
+            started: Called when the job runs, or has ended meanwhile.
+
+        Raises:
+            JobLostError: If the job was lost, and the ask is not to blame.
+            SlurmError: If there is no such job, or it has not ended by itself.
+        """
+        found = await self._slurm.adopt(allocation)
+        if isinstance(found, Result):
+            started()
+            self._tell(allocation, found)
+        else:
+            await self._attend(allocation, found, started)
+
+    def _prepare(self, allocation: Allocation) -> Work:
+        command = self._work(allocation)
+        if not isinstance(command, Command):
+            command = Command(command)
+        share = self._slurm.amounts.share(allocation.resources)
+        return Work(
+            allocation.number,
+            allocation.node,
+            share,
+            command,
+            variables(allocation),
+            self._grace_s,
+        )
+
+    def _submit(self, allocation: Allocation, works: tuple[Work, ...]) -> Batch:
+        numbers = tuple(work.number for work in works)
+        namespace = self._slurm.namespace
+        if len(works) == 1:
+            tag = Tag(namespace, allocation.app, allocation.ask, numbers)
+        else:
+            tag = Tag(namespace, allocation.gang or "", None, numbers)
+        tag.check()
+        return self._slurm.submit(Order(tag, works))
+
+    async def _attend(
+        self, allocation: Allocation, batch: Batch, started: Callable[[], None]
+    ) -> None:
+        """Wait until the command of an allocation has ended, and judge the end."""
+        number = allocation.number
+        try:
+            await batch.until(
+                lambda: batch.stage in (Stage.RUNNING, Stage.OVER) or number in batch.ends
+            )
+            if batch.stage is Stage.RUNNING or number in batch.ends:
+                started()
+            await batch.until(lambda: batch.is_over or (batch.is_gang and number in batch.ends))
+            if is_node_lost(batch) and number not in batch.ends:
+                await trio.sleep(_NODE_LOST_S)
+        except BaseException:
+            if not (self._detached and allocation.ending == "closing"):
+                await self._evict(allocation, batch)
+            raise
+        result = result_of(batch, number)
+        started()  # it may have been too short to be seen running
+        self._tell(allocation, result)
+
+    async def _evict(self, allocation: Allocation, batch: Batch) -> None:
+        """End the command of an allocation; nothing is given up because Slurm is silent."""
+        with trio.CancelScope(shield=True) as scope:
+            if allocation.ending == "closing":
+                scope.deadline = trio.current_time() + self._grace_s + _CLOSING_S
+            await evict(batch, allocation.number, self._grace_s)
+        if scope.cancelled_caught:
+            _LOG.warning(
+                "job %s of %s/%s is left behind: Slurm does not say that it has ended",
+                batch.job,
+                allocation.app,
+                allocation.ask,
+            )
+
+    def _tell(self, allocation: Allocation, result: Result) -> None:
+        if self._done is not None:
+            self._done(allocation, result)

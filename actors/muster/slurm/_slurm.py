@@ -1,0 +1,367 @@
+"""The connection to Slurm: what is kept of its jobs and nodes while a program runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Never, final
+
+import trio
+
+from muster.slurm._batch import Batch, Ground
+from muster.slurm._commands import Commands
+from muster.slurm._endings import Result, evict, status_of
+from muster.slurm._errors import SlurmError
+from muster.slurm._follow import Follower
+from muster.slurm._texts.amounts import DEFAULT_RESOURCES, Amounts
+from muster.slurm._texts.jobs import Phase
+from muster.slurm._texts.nodes import fields_of, read_nodes, wanted_nodes
+from muster.slurm._texts.orders import Order, Site, result_file
+from muster.slurm._texts.tags import Tag, read_comment
+from muster.slurm._watch import Watch
+from muster_core.errors import EventError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from muster._surface.allocation import Allocation
+    from muster._surface.scheduler import Scheduler
+
+_LOG: Final = logging.getLogger("muster.slurm")
+
+_GRACE_S: Final = 10.0
+"""How long a job that nobody has taken over may take to end after SIGTERM, in seconds."""
+
+_AFTER_FOLLOW_S: Final = 5.0
+"""How long after the beginning of ``follow`` jobs may still be taken over, in seconds: the
+scheduler is open by then, and calls ``resume`` when it opens."""
+
+_RESULTS_KEPT_S: Final = 30 * 86400.0
+"""How long files with exit statuses are kept, in seconds."""
+
+
+@final
+class Slurm:
+    """A Slurm on which work runs; :func:`connect` gives it.
+
+    Attributes:
+        namespace: How the comments of its jobs begin.
+        amounts: Translates amounts.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        nursery: trio.Nursery,
+        amounts: Amounts,
+        *,
+        namespace: str,
+        adopt_within: float,
+    ) -> None:
+        self._ground = ground
+        self._nursery = nursery
+        self._adopt_within_s = adopt_within
+        self.namespace = namespace
+        self.amounts = amounts
+        #: The jobs that are not over.
+        self._batches: set[Batch] = set()
+        #: The jobs of an earlier program, and which of their members were taken over.
+        self._earlier: dict[Batch, set[int]] = {}
+        self._follows = trio.Event()
+        self._names: dict[str, frozenset[str]] = {}
+
+    async def follow(
+        self,
+        scheduler: Scheduler,
+        *,
+        every: float = 2.0,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> Never:
+        """Make the nodes of the partition nodes of a scheduler, as long as this runs.
+
+        A node that is down is removed; one that is drained takes no more work. While Slurm's
+        controller does not answer, all nodes stay as they are.
+
+        Args:
+            scheduler: The scheduler.
+            every: How often to look, in seconds.
+            task_status: Told when the nodes of now are there.
+
+        Raises:
+            ClosedSchedulerError: If the scheduler is closed.
+        """
+        self._follows.set()
+        follower = Follower(scheduler)
+        is_silent = False
+        while True:
+            next_s = trio.current_time() + every
+            try:
+                printed = await self._ground.commands.run(
+                    ("scontrol", "show", "node", "--oneliner", "--all")
+                )
+                only = await self._reserved()
+            except SlurmError as error:
+                if not is_silent:
+                    _LOG.warning("Slurm does not answer; all nodes stay as they are: %s", error)
+                is_silent = True
+            else:
+                is_silent = False
+                partition = self._ground.site.partition
+                await follower.follow(
+                    wanted_nodes(read_nodes(printed), partition, only, self.amounts)
+                )
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
+            await trio.sleep_until(next_s)
+
+    # What the binder needs
+
+    def submit(self, order: Order) -> Batch:
+        """Submit a job; its batch tells what becomes of it."""
+        batch = Batch(self._ground, order.tag, order)
+        self._batches.add(batch)
+        self._nursery.start_soon(self._conduct, batch)
+        return batch
+
+    async def adopt(self, allocation: Allocation) -> Batch | Result:
+        """Take over the job of an allocation, or the result that it has left.
+
+        Raises:
+            SlurmError: If there is neither.
+        """
+        batch = self._find(allocation)
+        if batch is None:
+            # Its submission may have been on the way when the earlier program ended.
+            await self._ground.watch.fresh()
+            batch = self._find(allocation)
+        if batch is not None:
+            self._earlier[batch].add(allocation.number)
+            batch.place(allocation.number, allocation.node)
+            return batch
+        status = await trio.to_thread.run_sync(self._kept_result, allocation)
+        if status is None:
+            msg = "there is no job of it: it was not submitted, or has ended too long ago"
+            raise SlurmError(msg)
+        return Result(status_of(status))
+
+    def _kept_result(self, allocation: Allocation) -> int | None:
+        tags = [Tag(self.namespace, allocation.app, allocation.ask, (allocation.number,))]
+        if allocation.gang is not None:
+            tags.append(Tag(self.namespace, allocation.gang, None, (allocation.number,)))
+        for tag in tags:
+            name = result_file(self._ground.site, tag, allocation.number)
+            if name is None:
+                continue
+            try:
+                return int(Path(name).read_text(encoding="ascii"))
+            except (OSError, ValueError):
+                continue
+        return None
+
+    async def end_earlier(self, allocation: Allocation) -> None:
+        """End jobs of an earlier program for the same ask that nobody has taken over."""
+        for batch, adopted in list(self._earlier.items()):
+            if not adopted and not batch.is_over and _is_of(batch.tag, allocation):
+                await self._end(batch, set())
+
+    def _find(self, allocation: Allocation) -> Batch | None:
+        return next(
+            (
+                batch
+                for batch in self._earlier
+                if allocation.number in batch.tag.numbers and _is_of(batch.tag, allocation)
+            ),
+            None,
+        )
+
+    # Jobs of earlier programs, and such as nobody knows
+
+    def hear(self) -> None:
+        """Look for jobs that are ours by their comments, and that nobody waits for."""
+        known = {batch.job for batch in self._batches}
+        coming = {batch.tag for batch in self._batches if batch.job is None}
+        for job in self._ground.watch.jobs.values():
+            if job.id in known or job.id in self._ground.foreign or job.offset:
+                continue
+            comment = read_comment(job.comment)
+            if comment is None or comment.tag.namespace != self.namespace:
+                continue
+            if job.phase in (Phase.ENDED, Phase.UNKNOWN) or comment.tag in coming:
+                continue
+            _LOG.warning("job %s (%s) is nobody's, and is ended", job.id, job.comment)
+            self._nursery.start_soon(self._ground.try_run, "scancel", str(job.id))
+
+    def find_earlier(self) -> None:
+        """Take note of the jobs that are there when the program begins."""
+        for job in sorted(self._ground.watch.jobs.values(), key=lambda job: job.id):
+            comment = read_comment(job.comment)
+            if comment is None or comment.tag.namespace != self.namespace:
+                continue
+            self._ground.foreign.add(job.id)
+            if job.offset == 0:
+                batch = Batch(self._ground, comment.tag, None, job)
+                self._earlier[batch] = set()
+                self._batches.add(batch)
+                self._nursery.start_soon(self._conduct, batch)
+
+    async def end_orphans(self) -> None:
+        """End what nobody takes over in time of the jobs of an earlier program."""
+        with trio.move_on_after(self._adopt_within_s):
+            await self._follows.wait()
+            await trio.sleep(_AFTER_FOLLOW_S)
+        async with trio.open_nursery() as nursery:
+            for batch, adopted in list(self._earlier.items()):
+                if not batch.is_over:
+                    nursery.start_soon(self._end, batch, adopted)
+
+    async def _end(self, batch: Batch, adopted: set[int]) -> None:
+        """End the members of a job that nobody has taken over."""
+        others = [number for number in batch.tag.numbers if number not in adopted]
+        if not others:
+            return
+        _LOG.warning("job %s (%s): nobody has taken it over", batch.job, batch.tag.text)
+        async with trio.open_nursery() as nursery:
+            for number in others:
+                if number not in batch.ends:
+                    nursery.start_soon(evict, batch, number, _GRACE_S)
+
+    async def _conduct(self, batch: Batch) -> None:
+        try:
+            await batch.conduct()
+        finally:
+            self._batches.discard(batch)
+
+    async def _reserved(self) -> frozenset[str] | None:
+        """Return the names of the nodes of the reservation; None without one.
+
+        Raises:
+            SlurmError: If there is no such reservation, or no answer.
+        """
+        name = self._ground.site.reservation
+        if name is None:
+            return None
+        printed = await self._ground.commands.run(
+            ("scontrol", "show", "reservation", name, "--oneliner")
+        )
+        nodes = fields_of(printed).get("Nodes", "")
+        if nodes not in self._names:
+            hosts = await self._ground.commands.run(("scontrol", "show", "hostnames", nodes))
+            self._names = {nodes: frozenset(hosts.split())}
+        return self._names[nodes]
+
+
+def _is_of(tag: Tag, allocation: Allocation) -> bool:
+    """Return whether a job is of the ask of an allocation, or of its gang."""
+    if tag.ask is None:
+        return tag.app == allocation.gang
+    return (tag.app, tag.ask) == (allocation.app, allocation.ask)
+
+
+@asynccontextmanager
+async def connect(
+    *,
+    partition: str | None = None,
+    reservation: str | None = None,
+    namespace: str = "muster",
+    options: Sequence[str] = (),
+    resources: Mapping[str, str] = DEFAULT_RESOURCES,
+    results: str | PathLike[str] | None = None,
+    every: float = 1.0,
+    adopt_within: float = 60.0,
+) -> AsyncGenerator[Slurm]:
+    """Use Slurm, by its commands, as the user of this program, for the time of a block.
+
+    Open it outside of the scheduler, so that a scheduler that closes can still end its jobs. Jobs
+    of an earlier program with this namespace are taken over, or ended: so no two programs of one
+    user may have one namespace at the same time.
+
+    Args:
+        partition: The partition whose nodes Muster gives out; default: Slurm's default partition.
+            It should be Muster's alone.
+        reservation: A reservation in it, to use these nodes only.
+        namespace: How the comments of the jobs begin.
+        options: Further options of sbatch for each job, such as ``--account=physics``.
+        resources: What Slurm's resources are called in Muster; the others keep their names.
+        results: A folder that all nodes share, in which jobs keep their exit statuses. With it a
+            program finds how a job has ended that Slurm has forgotten (after ``MinJobAge``).
+        every: How often to ask Slurm for all jobs at most, in seconds.
+        adopt_within: How long jobs of an earlier program are kept that no scheduler takes over,
+            in seconds; 5 seconds once ``follow`` runs.
+
+    Raises:
+        EventError: If an argument is invalid.
+        SilentError: If Slurm's controller does not answer.
+        SlurmError: If the commands of Slurm are not there, or there is no such partition.
+    """
+    if not namespace.isascii() or not namespace.replace("-", "").isalnum():
+        msg = f"namespace: {namespace!r}: must be letters, digits and hyphens"
+        raise EventError(msg)
+    folder = None if results is None else str(Path.cwd() / results)
+    commands = Commands()
+    commands.check()
+    site = Site(await _partition(commands, partition), reservation, tuple(options), folder)
+    config = await commands.run(("scontrol", "show", "config"))
+    amounts = Amounts(resources, counts_memory=_counts_memory(config))
+    if folder is not None:
+        await trio.to_thread.run_sync(_prune, Path(folder))
+    watch = Watch(commands, every)
+    await watch.ask()
+    async with trio.open_nursery() as nursery:
+        ground = Ground(commands, watch, site, set())
+        slurm = Slurm(ground, nursery, amounts, namespace=namespace, adopt_within=adopt_within)
+        slurm.find_earlier()
+        watch.told = slurm.hear
+        nursery.start_soon(watch.run)
+        nursery.start_soon(slurm.end_orphans)
+        try:
+            yield slurm
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+async def _partition(commands: Commands, name: str | None) -> str:
+    """Return the partition, which is checked, or the default one.
+
+    Raises:
+        SlurmError: If there is none.
+    """
+    printed = await commands.run(("sinfo", "--noheader", "--all", "--format=%P"))
+    marked = printed.split()
+    names = [one.rstrip("*") for one in marked]
+    if name is None:
+        name = next((one.rstrip("*") for one in marked if one.endswith("*")), None)
+        if name is None:
+            msg = f"partition: Slurm has no default one; there are {', '.join(names) or 'none'}"
+            raise SlurmError(msg)
+    elif name not in names:
+        msg = f"partition: {name!r}: there are {', '.join(names) or 'none'}"
+        raise SlurmError(msg)
+    return name
+
+
+def _counts_memory(config: str) -> bool:
+    """Return whether Slurm gives memory out, by what ``scontrol show config`` has printed."""
+    for line in config.splitlines():
+        name, _, setting = line.partition("=")
+        if name.strip() == "SelectTypeParameters":
+            return "MEMORY" in setting.upper()
+    return False
+
+
+def _prune(folder: Path) -> None:
+    """Make the folder for results, and remove old ones.
+
+    Raises:
+        SlurmError: If it cannot be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        newest = max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)
+        for file in folder.iterdir():
+            if file.stat().st_mtime < newest - _RESULTS_KEPT_S:
+                file.unlink()
+    except OSError as error:
+        msg = f"results: {str(folder)!r}: {error.strerror or error}"
+        raise SlurmError(msg) from None

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Run three programs on a small cluster of Ray, each with plain Ray and with Muster.
+
+``python demo.py`` runs all; ``python demo.py gangs`` one of them. The cluster is on this machine,
+and ends with this program.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+HERE = Path(__file__).parent
+PROGRAMS: Final = {
+    "gangs": "Two jobs of four workers that need one another, on four CPUs",
+    "groups": "Two jobs that need two groups of two CPUs each, on four CPUs",
+    "urgent": "An urgent task behind 32 others of half a second, on four CPUs",
+}
+HALVES: Final = {"plain": "plain Ray", "muster": "with Muster"}
+SMALL: Final = 80 << 20  # of memory for Ray's objects, on each node
+
+
+def start_cluster() -> Any:  # noqa: ANN401 - Ray has no types where it is not installed
+    """Start a head and two nodes with two CPUs each. They end with this program."""
+    utils: Any = importlib.import_module("ray.cluster_utils")
+    here = {"node_ip_address": "127.0.0.1", "object_store_memory": SMALL}
+    cluster = utils.Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **here}
+    )
+    for name in ("left", "right"):
+        cluster.add_node(num_cpus=2, labels={"node_name": name}, **here)
+    return cluster
+
+
+def main(names: list[str]) -> int:
+    """Run programs; return 1 if one of them has failed."""
+    unknown = set(names) - set(PROGRAMS)
+    if unknown:
+        print(f"there are {', '.join(PROGRAMS)}; not {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    try:
+        importlib.import_module("ray")
+    except ImportError:
+        print("needs Ray: pip install 'muster-scheduler[ray]'", file=sys.stderr)
+        return 2
+    cluster = start_cluster()
+    status = 0
+    try:
+        for name in names or PROGRAMS:
+            print(f"{PROGRAMS[name]}:", flush=True)
+            for half, called in HALVES.items():
+                command = [sys.executable, str(HERE / f"{name}.py"), half, cluster.address]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                for line in done.stdout.splitlines():
+                    print(f"  {called:11}  {line}", flush=True)
+                if done.returncode != 0:
+                    print(done.stderr, file=sys.stderr)
+                    status = 1
+    finally:
+        cluster.shutdown()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,188 @@
+"""A cluster of Ray in asyncio, against an agent that does what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+import muster.asyncio.ray
+from muster import Reason
+from muster.asyncio import Mode, Scheduler, open_scheduler
+from muster.asyncio.ray import Cluster, RayBinder, connect
+from muster.ray import RayUnreachableError, Result
+from tests.actors.asyncio.program import both_modes, run
+from tests.actors.ray.puppets import ONE, Puppet, agents, node
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+Script = Callable[[Puppet], Awaitable[None]]
+
+
+@asynccontextmanager
+async def played(folder: Path, script: Script) -> AsyncGenerator[None]:
+    """Let an agent do what a script says, once it has listed a node and is followed."""
+    ready = threading.Event()
+
+    async def play() -> None:
+        async with agents(folder) as them:
+            ready.set()
+            agent = await them.next()
+            await agent.greet(node("a1"))
+            await agent.heard("follow")
+            await script(agent)
+            assert (await agent.next()).get("end"), "the program says nothing more"
+
+    playing = asyncio.create_task(asyncio.to_thread(trio.run, play))
+    await asyncio.to_thread(ready.wait, 30)
+    yield
+    await playing
+
+
+@asynccontextmanager
+async def followed(cluster: Cluster, scheduler: Scheduler) -> AsyncGenerator[None]:
+    """Follow the nodes during a block, which begins when they are there."""
+    there = asyncio.Event()
+    following = asyncio.create_task(cluster.follow(scheduler, started=there.set))
+    await there.wait()
+    yield
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
+
+
+@both_modes
+def test_work_is_run_and_judged_in_the_loop(tmp_path: Path, mode: Mode) -> None:
+    seen: list[object] = []
+
+    def work(allocation: muster.Allocation) -> str:
+        seen.append(threading.current_thread())
+        return f"echo {allocation.ask}"
+
+    def done(allocation: muster.Allocation, result: Result) -> None:
+        seen.append((allocation.ask, result, threading.current_thread()))
+
+    async def script(agent: Puppet) -> None:
+        begun = await agent.begin()
+        assert begun["work"]["run"] == "echo k"
+        await agent.ended(begun, 4)
+
+    async def main() -> None:
+        async with (
+            played(tmp_path, script),
+            connect(str(tmp_path / "socket"), python=str(tmp_path / "python")) as ray,
+            open_scheduler(mode=mode, binder=RayBinder(ray, work, done=done)) as scheduler,
+            followed(ray, scheduler),
+        ):
+            await scheduler.add_app("a", "root.q")
+            ask = await scheduler.add_ask("a", "k", ONE)
+            allocation = await ask.bound()
+            assert allocation.node == "a1"
+            assert await allocation.ended() is Reason.COMPLETED
+
+    run(main)
+    here = threading.main_thread()
+    assert seen == [here, ("k", Result(status=4), here)]
+
+
+def test_work_whose_ask_goes_is_cancelled(tmp_path: Path) -> None:
+    async def script(agent: Puppet) -> None:
+        begun = await agent.begin()
+        assert (await agent.heard("cancel"))["id"] == begun["id"]
+
+    async def main() -> None:
+        async with (
+            played(tmp_path, script),
+            connect(str(tmp_path / "socket"), python=str(tmp_path / "python")) as ray,
+            open_scheduler(binder=RayBinder(ray, lambda _: "true")) as scheduler,
+            followed(ray, scheduler),
+        ):
+            await scheduler.add_app("a", "root.q")
+            allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+            await scheduler.remove_app("a")
+            assert await allocation.ended() is Reason.REMOVED
+
+    run(main)
+
+
+def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:
+    def done(_: muster.Allocation, result: Result) -> None:
+        raise muster.WorkFailedError(f"exit status {result.status}")
+
+    async def script(agent: Puppet) -> None:
+        await agent.ended(await agent.begin(), 9)
+
+    async def main() -> None:
+        async with (
+            played(tmp_path, script),
+            connect(str(tmp_path / "socket"), python=str(tmp_path / "python")) as ray,
+            open_scheduler(binder=RayBinder(ray, lambda _: "true", done=done)) as scheduler,
+            followed(ray, scheduler),
+        ):
+            await scheduler.add_app("a", "root.q")
+            allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+            assert await allocation.ended() is Reason.FAILED
+
+    run(main)
+
+
+def test_the_end_of_detached_work_is_dropped_when_it_is_kept(tmp_path: Path) -> None:
+    async def script(agent: Puppet) -> None:
+        begun = await agent.begin()
+        assert begun["detached"]
+        await agent.ended(begun)
+        assert (await agent.heard("fetched"))["id"] == begun["id"]
+
+    async def main() -> None:
+        async with (
+            played(tmp_path, script),
+            connect(str(tmp_path / "socket"), python=str(tmp_path / "python")) as ray,
+            open_scheduler(
+                binder=RayBinder(ray, lambda _: "true", detached=True), store=tmp_path / "state"
+            ) as scheduler,
+            followed(ray, scheduler),
+        ):
+            await scheduler.add_app("a", "root.q")
+            allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+            assert await allocation.ended() is Reason.COMPLETED
+
+    run(main)
+
+
+def test_a_run_without_a_binder(tmp_path: Path) -> None:
+    begun: list[object] = []
+
+    async def script(agent: Puppet) -> None:
+        await agent.ended(await agent.begin(), 3)
+
+    async def main() -> None:
+        async with (
+            played(tmp_path, script),
+            connect(str(tmp_path / "socket"), python=str(tmp_path / "python")) as ray,
+            open_scheduler() as scheduler,
+            followed(ray, scheduler),
+        ):
+            await scheduler.add_app("a", "root.q")
+            allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
+            async with allocation.running():
+                result = await ray.run(
+                    allocation, "exit 3", started=lambda: begun.append(threading.current_thread())
+                )
+            assert result == Result(status=3)
+
+    run(main)
+    assert begun == [threading.main_thread()]
+
+
+def test_where_no_ray_is_the_error_is_that_of_trio(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(RayUnreachableError, match="cannot be started"):
+            async with connect("x", python=str(tmp_path / "nothing")):
+                pass
+
+    run(main)

@@ -1,0 +1,309 @@
+"""Work that outlives the program: left alone, adopted, or ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+import muster
+from muster import Reason
+from muster.ray import RayBinder, Result, Survivor
+from muster_core.resources import Resources
+from tests.actors.ray.puppets import (
+    Stage,
+    asked,
+    connected,
+    followed,
+    node,
+    running,
+    scheduled,
+)
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+
+def survivor(name: str, **changes: object) -> dict[str, Any]:
+    """Give a run of an earlier program, of a core on the node ``a1``."""
+    return {
+        "name": name,
+        "node": "a1",
+        "state": "running",
+        "cpus": 1.0,
+        "gpus": 0.0,
+        "memory": 0,
+        "resources": {},
+        **changes,
+    }
+
+
+@asynccontextmanager
+async def program(
+    folder: Path,
+    stage: Stage,
+    *,
+    done: list[Result] | None = None,
+    **options: Any,  # noqa: ANN401 - those of the binder
+) -> AsyncGenerator[muster.Scheduler]:
+    """Have a scheduler with a store, whose binder runs detached work."""
+    told: list[Result] = [] if done is None else done
+    binder = RayBinder(
+        stage.ray,
+        lambda _: "true",
+        done=lambda _, result: told.append(result),
+        **{"detached": True, **options},
+    )
+    async with (
+        muster.open_scheduler(binder=binder, store=folder / "state") as scheduler,
+        followed(stage.ray, scheduler),
+    ):
+        yield scheduler
+
+
+async def leave_running(folder: Path) -> str:
+    """Let a program end while its work runs, and give the name of the run."""
+    async with connected(folder, node("a1")) as stage, program(folder, stage) as scheduler:
+        run_of = await running(scheduler, stage.agent)
+    return f"a/k/{run_of.number}"
+
+
+# Left alone, and found again
+
+
+async def test_a_scheduler_that_closes_leaves_the_work_alone(tmp_path: Path) -> None:
+    async with connected(tmp_path, node("a1")) as stage, program(tmp_path, stage) as scheduler:
+        await running(scheduler, stage.agent)
+    assert stage.agent.rest == [{"end": True}], "and no cancel"
+
+
+async def test_work_that_was_left_is_adopted_by_its_name(tmp_path: Path) -> None:
+    done: list[Result] = []
+    name = await leave_running(tmp_path)
+
+    async with (
+        connected(tmp_path, node("a1")) as stage,
+        program(tmp_path, stage, done=done, grace_period=3) as scheduler,
+    ):
+        adopted = await stage.agent.heard("adopt")
+        assert adopted == {"do": "adopt", "id": 1, "name": name, "grace_s": 3}
+        await stage.agent.started(adopted)
+        allocation = await scheduler.ask("a", "k").bound()
+        await stage.agent.ended(adopted, 4)
+        assert await allocation.ended() is Reason.COMPLETED
+        assert (await stage.agent.heard("fetched"))["id"] == adopted["id"]
+    assert done == [Result(status=4)]
+
+
+async def test_work_that_is_gone_begins_again(tmp_path: Path) -> None:
+    name = await leave_running(tmp_path)
+    async with connected(tmp_path, node("a1")) as stage, program(tmp_path, stage) as scheduler:
+        adopted = await stage.agent.heard("adopt")
+        await stage.agent.failed(adopted, "not_started")
+        assert (await stage.agent.heard("fetched"))["id"] == adopted["id"]
+        again = await stage.agent.begin()
+        assert again["name"] != name
+        allocation = await scheduler.ask("a", "k").bound()
+        await stage.agent.ended(again)
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_work_of_a_binder_that_is_not_detached_begins_again(tmp_path: Path) -> None:
+    name = await leave_running(tmp_path)
+    async with (
+        connected(tmp_path, node("a1")) as stage,
+        program(tmp_path, stage, detached=False) as scheduler,
+    ):
+        ended = await stage.agent.heard("end")
+        assert ended["name"] == name, "or it would run twice"
+        again = await stage.agent.begin()
+        allocation = await scheduler.ask("a", "k").bound()
+        await stage.agent.ended(again)
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_the_same_agent_goes_on_when_the_scheduler_is_opened_again(tmp_path: Path) -> None:
+    done: list[Result] = []
+    async with connected(tmp_path, node("a1")) as stage:
+        async with program(tmp_path, stage) as scheduler:
+            ask = await asked(scheduler)
+            run = await stage.agent.begin()
+            await ask.bound()
+        async with program(tmp_path, stage, done=done) as scheduler:
+            allocation = await scheduler.ask("a", "k").bound()
+            await stage.agent.ended(run, 6)
+            assert await allocation.ended() is Reason.COMPLETED
+            assert (await stage.agent.heard("fetched"))["id"] == run["id"]
+    assert done == [Result(status=6)]
+
+
+async def test_an_end_that_comes_between_two_schedulers_is_not_lost(tmp_path: Path) -> None:
+    done: list[Result] = []
+    async with connected(tmp_path, node("a1")) as stage:
+        async with program(tmp_path, stage) as scheduler:
+            ask = await asked(scheduler)
+            run = await stage.agent.begin()
+            await ask.bound()
+        await stage.agent.ended(run, 6)
+        await stage.ray.survivors()
+        async with program(tmp_path, stage, done=done):
+            assert (await stage.agent.heard("fetched"))["id"] == run["id"]
+    assert done == [Result(status=6)]
+
+
+# Ended
+
+
+async def test_without_a_store_a_scheduler_that_closes_ends_the_work(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, detached=True) as (scheduler, agent, _):
+        await running(scheduler, agent)
+    assert [told.get("heard", {}).get("do") for told in agent.rest] == ["cancel", None]
+
+
+async def test_work_whose_ask_goes_is_ended(tmp_path: Path) -> None:
+    async with connected(tmp_path, node("a1")) as stage, program(tmp_path, stage) as scheduler:
+        await running(scheduler, stage.agent)
+        await scheduler.remove_app("a")
+        assert (await stage.agent.heard("cancel"))["id"] == 1
+    assert stage.agent.rest == [{"end": True}]
+
+
+@pytest.mark.parametrize("how", ["work", "lost"])
+async def test_work_that_has_failed_is_dropped(tmp_path: Path, how: str) -> None:
+    async with scheduled(tmp_path, detached=True, scheduler={"bind_attempts": 1}) as (
+        scheduler,
+        agent,
+        _,
+    ):
+        ask = await asked(scheduler)
+        run = await agent.heard("run")
+        await agent.failed(run, how)
+        with pytest.raises(muster.BindFailedError):
+            await ask.bound()
+        assert (await agent.heard("fetched"))["id"] == run["id"]
+
+
+async def test_work_that_was_lost_with_its_agent_is_ended_before_it_begins_again(
+    tmp_path: Path,
+) -> None:
+    async with scheduled(tmp_path, detached=True, grace_period=3) as (scheduler, agent, stage):
+        allocation = await running(scheduler, agent)
+        agent.kill()
+        again = await stage.agents.next()
+        await again.heard("connect")
+        await again.say("connected", ray="2", python="3")
+        name = f"a/k/{allocation.number}"
+        assert await again.heard("end") == {"do": "end", "name": name, "grace_s": 3}
+        await again.heard("follow")
+        await again.say("nodes", nodes=[node("a1")])
+        run = await again.begin()
+        assert run["name"] != name
+        await again.ended(run)
+
+
+async def test_what_nobody_adopts_in_time_is_ended(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with connected(tmp_path, node("a1")) as stage:
+        await stage.agent.leave(survivor("b%2Fc/forgot%25ten/3"), survivor("other"))
+        async with scheduled_on(stage, adopt_within=60, grace_period=4) as scheduler:
+            await pass_time(stage, mock_clock, 59)
+            await asked(scheduler, "early")
+            early = await stage.agent.begin()
+            await stage.agent.ended(early)
+            assert await stage.agent.heard("fetched")
+            await pass_time(stage, mock_clock, 2)
+
+            ended = await stage.agent.heard("end")
+            assert ended == {"do": "end", "name": "b%2Fc/forgot%25ten/3", "grace_s": 4}
+            assert await stage.ray.survivors() == (), "nobody has to look after it"
+            await asked(scheduler, "late")
+            late = await stage.agent.begin()
+            await stage.agent.ended(late)
+
+
+async def pass_time(stage: Stage, clock: MockClock, seconds: int) -> None:
+    """Let time pass, in which the agent beats."""
+    for _ in range(seconds):
+        clock.jump(1)
+        await stage.agent.say("beat")
+        await stage.ray.survivors()
+
+
+@asynccontextmanager
+async def scheduled_on(
+    stage: Stage,
+    **options: Any,  # noqa: ANN401 - those of the binder
+) -> AsyncGenerator[muster.Scheduler]:
+    """Have a scheduler without a store, whose binder runs detached work."""
+    binder = RayBinder(stage.ray, lambda _: "true", detached=True, **options)
+    async with (
+        muster.open_scheduler(binder=binder) as scheduler,
+        followed(stage.ray, scheduler),
+    ):
+        yield scheduler
+
+
+# Adopted without a store
+
+
+async def test_what_an_earlier_program_has_left_is_listed(tmp_path: Path) -> None:
+    async with connected(tmp_path, node("a1", labels={"name": "n"}), node_name="name") as stage:
+        rich = survivor("b/2/5", gpus=2.0, memory=7, resources={"licence": 1.0}, state="ended")
+        away = survivor("b/3/6", node="gone", state="placed")
+        await stage.agent.leave(survivor("a%2Fb/c%25/4"), rich, away)
+
+        assert await stage.ray.survivors() == (
+            Survivor("a/b", "c%", 4, "n", Resources({"vcore": 1000}), "running"),
+            Survivor(
+                "b",
+                "2",
+                5,
+                "n",
+                Resources({"vcore": 1000, "nvidia.com/gpu": 2, "memory": 7, "licence": 1}),
+                "ended",
+            ),
+            Survivor("b", "3", 6, None, Resources({"vcore": 1000}), "placed"),
+        )
+
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "k", "labels": {"applicationId": "a"}},
+    "spec": {
+        "nodeName": "a1",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+    },
+}
+
+
+async def test_an_ask_on_the_same_node_goes_on_with_the_work(tmp_path: Path) -> None:
+    async with connected(tmp_path, node("a1")) as stage:
+        await stage.agent.leave(survivor("a/k/77"))
+        async with scheduled_on(stage) as scheduler:
+            (found,) = await stage.ray.survivors()
+            assert (found.app, found.ask, found.node) == ("a", "k", "a1")
+            await scheduler.apply(POD)
+            adopted = await stage.agent.heard("adopt")
+            assert adopted["name"] == "a/k/77"
+            await stage.agent.started(adopted)
+            allocation = await scheduler.ask("a", "k").bound()
+            await stage.agent.ended(adopted)
+            assert await allocation.ended() is Reason.COMPLETED
+
+
+@pytest.mark.parametrize(
+    "changes", [{"node": "a2"}, {"cpus": 2.0}, {"state": "placed"}], ids=["node", "amounts", "gate"]
+)
+async def test_work_that_is_not_the_same_is_ended_and_begins_again(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    async with connected(tmp_path, node("a1"), node("a2")) as stage:
+        await stage.agent.leave(survivor("a/k/77", **changes))
+        async with scheduled_on(stage) as scheduler:
+            await stage.ray.survivors()
+            await scheduler.apply(POD)
+            assert (await stage.agent.heard("end"))["name"] == "a/k/77"
+            await stage.agent.ended(await stage.agent.begin())

@@ -1,0 +1,316 @@
+"""The nodes of Ray as nodes of a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import muster
+from muster import Reason
+from muster_core.snapshots import NodeSnapshot
+from tests.actors.ray.puppets import ONE, Stage, connected, followed, node
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+HEAD = {"CPU": 0.0, "memory": 1000.0, "node:__internal_head__": 1.0, "object_store_memory": 5.0}
+
+
+async def nodes(scheduler: muster.Scheduler) -> Mapping[str, NodeSnapshot]:
+    return (await scheduler.snapshot()).nodes
+
+
+async def relist(stage: Stage, *listed: Mapping[str, Any]) -> None:
+    """Let the agent list other nodes, and wait until the scheduler knows them."""
+    await stage.agent.say("nodes", nodes=listed)
+    await stage.ray.survivors()  # the program has heard the list
+    await trio.testing.wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def following(
+    folder: Path, *listed: Mapping[str, Any], **options: object
+) -> AsyncGenerator[tuple[muster.Scheduler, Stage]]:
+    async with (
+        connected(folder, *listed, **options) as stage,
+        muster.open_scheduler() as scheduler,
+        followed(stage.ray, scheduler),
+    ):
+        yield scheduler, stage
+
+
+async def test_the_nodes_of_ray_are_those_of_the_scheduler(tmp_path: Path) -> None:
+    rich = node(
+        "a2",
+        resources={
+            "CPU": 2.5,
+            "GPU": 4.0,
+            "memory": 8589934592.0,
+            "object_store_memory": 1e9,
+            "node:10.0.0.1": 1.0,
+            "accelerator_type:T4": 1.0,
+            "CPU_group_0_" + "ab" * 18: 1.0,
+            "CPU_group_" + "ab" * 18: 1.0,
+            "bundle_group_0_" + "ab" * 18: 1000.0,
+            "licence": 3.0,
+            "half": 0.5,
+        },
+        labels={"zone": "west"},
+    )
+    head = node("head", resources=HEAD)
+    async with following(tmp_path, node("a1"), rich, head) as (scheduler, _):
+        found = await nodes(scheduler)
+
+    assert set(found) == {"a1", "a2"}
+    assert found["a1"].capacity == {"vcore": 2000, "memory": 1000}
+    assert found["a1"].attributes == {"zone": "east", "ray.io/node-id": "a1"}
+    assert found["a2"].capacity == {
+        "vcore": 2500,
+        "nvidia.com/gpu": 4,
+        "memory": 8589934592,
+        "licence": 3,
+    }
+    assert found["a2"].attributes == {"zone": "west", "ray.io/node-id": "a2"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "is_node"),
+    [
+        (HEAD, False),
+        ({**HEAD, "CPU": 1.0}, True),
+        ({**HEAD, "own": 1.0}, True),
+        ({"memory": 1000.0}, True),
+        ({"node:10.0.0.1": 1.0}, False),
+        ({}, False),
+    ],
+)
+async def test_what_has_nothing_to_schedule_is_no_node(
+    tmp_path: Path, resources: dict[str, float], is_node: bool
+) -> None:
+    async with following(tmp_path, node("a1", resources=resources)) as (scheduler, _):
+        assert ("a1" in await nodes(scheduler)) is is_node
+
+
+async def test_a_label_may_have_the_names(tmp_path: Path) -> None:
+    listed = [node("a1", labels={"name": "one"}), node("a2")]
+    async with following(tmp_path, *listed, node_name="name") as (scheduler, stage):
+        assert set(await nodes(scheduler)) == {"one", "a2"}
+
+        # The same name with another id is another machine.
+        ask = await (await scheduler.add_app("a", "q")).add_ask("k", ONE, node="one")
+        allocation = await ask.bound()
+        await relist(stage, node("a3", labels={"name": "one"}), node("a2"))
+        assert await allocation.ended() is Reason.NODE_LOST
+        assert (await nodes(scheduler))["one"].attributes["ray.io/node-id"] == "a3"
+
+
+async def test_of_two_nodes_with_one_name_one_counts_whatever_the_order(tmp_path: Path) -> None:
+    one, two = (node(number, labels={"name": "n"}) for number in ("a1", "a2"))
+    async with following(tmp_path, two, one, node_name="name") as (scheduler, stage):
+        ask = await (await scheduler.add_app("a", "q")).add_ask("k", ONE)
+        allocation = await ask.bound()
+        await relist(stage, one, two)
+
+        assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a1"
+        assert allocation.ending is None
+
+
+async def test_only_selected_nodes_are_followed(tmp_path: Path) -> None:
+    listed = [node("a1", labels={"muster": "yes", "x": "y"}), node("a2"), node("a3", labels={})]
+    async with following(tmp_path, *listed, select={"muster": "yes"}) as (scheduler, _):
+        assert set(await nodes(scheduler)) == {"a1"}
+
+
+async def test_resources_may_have_other_names(tmp_path: Path) -> None:
+    amounts = {"CPU": 1.0, "GPU": 2.0, "TPU": 8.0, "vcore": 9.0, "google.com/tpu": 7.0}
+    names = {"CPU": "vcore", "TPU": "google.com/tpu"}
+    async with following(tmp_path, node("a1", resources=amounts), resources=names) as (
+        scheduler,
+        _,
+    ):
+        # What would be taken for another one, or has no name, is left out.
+        assert (await nodes(scheduler))["a1"].capacity == {"vcore": 1000, "google.com/tpu": 8}
+
+
+async def test_only_what_has_changed_is_told(tmp_path: Path) -> None:
+    async with following(tmp_path, node("a1"), node("a2")) as (scheduler, stage):
+        before = scheduler.statistics().requests
+        await relist(stage, node("a2"), node("a1"))
+        assert scheduler.statistics().requests == before
+
+        more = node("a1", resources={"CPU": 3.0})
+        await relist(stage, more, node("a2"))
+        assert (await nodes(scheduler))["a1"].capacity == {"vcore": 3000}
+        assert scheduler.statistics().requests == before + 1
+
+        await relist(stage, {**more, "labels": {"zone": "north"}}, node("a2"))
+        assert (await nodes(scheduler))["a1"].attributes == {
+            "zone": "north",
+            "ray.io/node-id": "a1",
+        }
+        assert scheduler.statistics().requests == before + 2
+
+        await relist(stage, node("a2"), node("a3"))
+        assert set(await nodes(scheduler)) == {"a2", "a3"}
+        assert scheduler.statistics().requests == before + 4
+
+
+async def test_a_node_that_drains_takes_no_more_asks(tmp_path: Path) -> None:
+    async with following(tmp_path, node("a1"), node("a2", draining=True)) as (scheduler, stage):
+        found = await nodes(scheduler)
+        assert (found["a1"].schedulable, found["a2"].schedulable) == (True, False)
+
+        allocation = await (await (await scheduler.add_app("a", "q")).add_ask("k", ONE)).bound()
+        await relist(stage, node("a1", draining=True), node("a2"))
+        found = await nodes(scheduler)
+        assert (found["a1"].schedulable, found["a2"].schedulable) == (False, True)
+        assert allocation.ending is None
+
+
+async def test_a_node_that_an_operator_has_closed_stays_closed(tmp_path: Path) -> None:
+    async with following(tmp_path, node("a1")) as (scheduler, stage):
+        await scheduler.update_node("a1", schedulable=False)
+        await relist(stage, node("a1", resources={"CPU": 3.0}))
+
+        found = await nodes(scheduler)
+        assert (found["a1"].capacity, found["a1"].schedulable) == ({"vcore": 3000}, False)
+
+
+async def test_nodes_of_others_are_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(tmp_path, node("a1"), node("a2")) as stage, muster.open_scheduler() as s:
+        await s.add_node("a1", {"vcore": 7})
+        await s.add_node("mine", ONE)
+        async with followed(stage.ray, s):
+            await relist(stage, node("a1"), node("a2"), node("a3"))
+            found = await nodes(s)
+            assert set(found) == {"a1", "mine", "a2", "a3"}
+            assert found["a1"].capacity == {"vcore": 7000}
+            assert caplog.text.count("node a1 of Ray: ") == 1
+
+            await s.remove_node("a1")
+            await relist(stage, node("a1"), node("a2"))
+            assert (await nodes(s))["a1"].capacity == {"vcore": 2000, "memory": 1000}
+
+
+async def test_a_node_that_is_refused_does_not_end_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = node("b", labels={"name": ""})
+    async with following(tmp_path, bad, node("a1"), node_name="name") as (scheduler, stage):
+        assert set(await nodes(scheduler)) == {"a1"}
+        await relist(stage, bad, node("a1"), node("a2"))
+        assert set(await nodes(scheduler)) == {"a1", "a2"}
+    assert "node  of Ray: " in caplog.text
+
+
+async def test_a_node_that_somebody_has_removed_comes_again_with_the_next_change(
+    tmp_path: Path,
+) -> None:
+    async with following(tmp_path, node("a1")) as (scheduler, stage):
+        await scheduler.remove_node("a1")
+        await relist(stage, node("a1", resources={"CPU": 3.0}))
+        await relist(stage, node("a1", resources={"CPU": 4.0}))
+        assert (await nodes(scheduler))["a1"].capacity == {"vcore": 4000}
+
+
+async def test_all_nodes_go_in_one_batch_when_the_agent_is_lost(tmp_path: Path) -> None:
+    async with following(tmp_path, node("a1"), node("a2")) as (scheduler, stage):
+        ask = await (await scheduler.add_app("a", "q")).add_ask("k", ONE)
+        allocation = await ask.bound()
+        stage.agent.kill()
+
+        assert await allocation.ended() is Reason.NODE_LOST
+        assert await nodes(scheduler) == {}
+        again = await stage.agents.next()
+        await again.greet(node("a1"))
+        assert (await ask.bound()).node == "a1"
+
+
+@pytest.mark.parametrize("every", [0, -1, nan, inf])
+async def test_the_interval_is_checked(tmp_path: Path, every: float) -> None:
+    async with connected(tmp_path) as stage, muster.open_scheduler() as scheduler:
+        with pytest.raises(muster.EventError, match="every"):
+            await stage.ray.follow(scheduler, every=every)
+
+
+async def test_the_agent_looks_as_often_as_is_wanted(tmp_path: Path) -> None:
+    async with (
+        connected(tmp_path, node("a1")) as stage,
+        muster.open_scheduler() as scheduler,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def follow() -> None:
+            await stage.ray.follow(scheduler, every=0.25)
+
+        nursery.start_soon(follow)
+        assert (await stage.agent.heard("follow"))["every_s"] == 0.25
+        stage.agent.kill()
+        again = await stage.agents.next()
+        await again.heard("connect")
+        await again.say("connected", ray="2", python="3")
+        assert (await again.heard("follow"))["every_s"] == 0.25
+        nursery.cancel_scope.cancel()
+
+
+async def test_workers_are_started_on_nodes_that_come(tmp_path: Path) -> None:
+    async with following(tmp_path, node("a1"), warm=2) as (_, stage):
+        await stage.agent.heard("follow")
+        assert await stage.agent.heard("warm") == {"do": "warm", "node": "a1", "count": 2}
+        await relist(stage, node("a1"), node("a2"))
+        assert await stage.agent.heard("warm") == {"do": "warm", "node": "a2", "count": 2}
+
+
+async def test_a_scheduler_from_a_store_keeps_the_nodes_that_are_still_there(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "state"
+    async with connected(tmp_path, *(node(f"a{n}") for n in (1, 2, 3, 4))) as stage:
+        async with (
+            muster.open_scheduler(store=store) as scheduler,
+            followed(stage.ray, scheduler),
+        ):
+            await scheduler.add_node("mine", ONE)
+            await scheduler.add_app("a", "q")
+            for number in (1, 2):
+                ask = await scheduler.add_ask("a", f"on-{number}", ONE, node=f"a{number}")
+                await ask.bound()
+            await scheduler.update_node("a3", schedulable=False)
+
+        await relist(
+            stage, node("a1", resources={"CPU": 3.0}), node("a3"), node("a4", draining=True)
+        )
+        async with (
+            muster.open_scheduler(store=store) as scheduler,
+            followed(stage.ray, scheduler),
+        ):
+            found = await nodes(scheduler)
+            assert set(found) == {"a1", "a3", "a4", "mine"}
+            assert found["a1"].capacity == {"vcore": 3000}
+            assert found["a1"].used == {"vcore": 1000}
+            assert [found[name].schedulable for name in ("a1", "a3", "a4")] == [True, False, False]
+            bound = await scheduler.asks(state="bound")
+            assert [ask.name for ask in bound] == ["on-1"]
+
+
+async def test_a_node_of_a_store_whose_id_has_changed_is_another_one(tmp_path: Path) -> None:
+    store = tmp_path / "state"
+    async with connected(tmp_path, node("a1", labels={"name": "n"}), node_name="name") as stage:
+        async with (
+            muster.open_scheduler(store=store) as scheduler,
+            followed(stage.ray, scheduler),
+        ):
+            await (await (await scheduler.add_app("a", "q")).add_ask("k", ONE)).bound()
+        await relist(stage, node("a2", labels={"name": "n"}))
+        async with muster.open_scheduler(store=store) as scheduler:
+            allocation = await scheduler.ask("a", "k").bound()
+            async with followed(stage.ray, scheduler):
+                assert await allocation.ended() is Reason.NODE_LOST
+                assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"

@@ -1,0 +1,406 @@
+"""The link to the agent: how it is started, lost and started again, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import trio
+from trio.testing import MockClock
+from typing_extensions import override
+
+import muster
+from muster import Reason
+from muster.ray import RayUnreachableError, connect
+from tests.actors.processes import is_running
+from tests.actors.ray.puppets import agents, asked, connected, node, running, scheduled
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+FAST = 20
+"""How many virtual seconds are one second, where a test waits for the end of a limit."""
+
+
+# The first connection
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "match"),
+    [
+        ("import", ImportError, r"pip install 'muster-scheduler\[ray\]'"),
+        ("connect", RayUnreachableError, "there is no Ray at the address '.*socket': some text"),
+        ("python", RayUnreachableError, "some text"),
+    ],
+)
+async def test_an_agent_that_cannot_be_connected(
+    tmp_path: Path, reason: str, error: type[Exception], match: str
+) -> None:
+    async with agents(tmp_path) as them, trio.open_nursery() as nursery:
+
+        async def refuse() -> None:
+            agent = await them.next()
+            await agent.heard("connect")
+            await agent.say("refused", reason=reason, text="some text")
+
+        nursery.start_soon(refuse)
+        with pytest.raises(error, match=match):
+            async with connect(them.address, python=them.python):
+                pytest.fail("there is nothing")
+
+
+async def test_an_agent_that_ends_before_it_is_connected(tmp_path: Path) -> None:
+    async with agents(tmp_path) as them, trio.open_nursery() as nursery:
+
+        async def end() -> None:
+            agent = await them.next()
+            await agent.order(print="this is why\n")
+            await agent.order(exit=7)
+
+        nursery.start_soon(end)
+        with pytest.raises(RayUnreachableError, match="has ended, with status 7"):
+            async with connect(them.address, python=them.python):
+                pytest.fail("there is nothing")
+
+
+async def test_an_agent_that_is_never_connected(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with agents(tmp_path) as them, trio.open_nursery() as nursery:
+
+        async def wait() -> None:
+            agent = await them.next()
+            await agent.heard("connect")
+            mock_clock.jump(120)
+
+        nursery.start_soon(wait)
+        with pytest.raises(RayUnreachableError, match="not connected for 120 s"):
+            async with connect(them.address, python=them.python):
+                pytest.fail("there is nothing")
+
+
+async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RayUnreachableError, match="nowhere/python"):
+        async with connect(python=str(tmp_path / "nowhere" / "python")):
+            pytest.fail("there is nothing")
+
+
+async def test_connecting_can_be_cancelled(tmp_path: Path) -> None:
+    async with agents(tmp_path) as them, trio.open_nursery() as nursery:
+
+        async def connect_there() -> None:
+            async with connect(them.address, python=them.python):
+                pytest.fail("there is nothing")
+
+        nursery.start_soon(connect_there)
+        agent = await them.next()
+        await agent.heard("connect")
+        nursery.cancel_scope.cancel()
+    assert not is_running(agent.pid)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"warm": -1}, {"warm": 1.5}, {"resources": {"CPU": "x", "GPU": "x"}}],
+)
+async def test_arguments_are_checked(options: dict[str, Any]) -> None:
+    with pytest.raises(muster.EventError, match=next(iter(options))):
+        async with connect("nowhere", **options):
+            pytest.fail("there is nothing")
+
+
+async def test_the_error_of_the_block_is_raised_as_it_is(tmp_path: Path) -> None:
+    async with agents(tmp_path) as them, trio.open_nursery() as nursery:
+
+        async def greet() -> None:
+            await (await them.next()).greet()
+            greeted.set()
+
+        greeted = trio.Event()
+        nursery.start_soon(greet)
+        with pytest.raises(KeyError, match="mine"):
+            async with connect(them.address, python=them.python):
+                await greeted.wait()
+                raise KeyError("mine")
+
+
+# The end
+
+
+async def test_the_agent_ends_with_the_block(tmp_path: Path) -> None:
+    async with connected(tmp_path) as stage:
+        # Signals from a terminal are for the program, which ends its work before the agent.
+        assert os.getsid(stage.agent.pid) == stage.agent.pid
+    assert not is_running(stage.agent.pid)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_an_agent_that_does_not_end_is_killed(
+    tmp_path: Path, mock_clock: MockClock, is_stopped: bool
+) -> None:
+    async with connected(tmp_path) as stage:
+        await stage.agent.order(stays=True)
+        if is_stopped:
+            stage.agent.kill(signal.SIGSTOP)
+        mock_clock.rate = FAST
+    assert not is_running(stage.agent.pid)
+
+
+async def test_leaving_does_not_wait_for_an_agent_that_reads_nothing(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with scheduled(tmp_path, "x" * 5_000_000) as (scheduler, agent, _):
+        await agent.order(listens=False)
+        await agent.order(stays=True)
+        await asked(scheduler)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.rate = FAST
+    assert not is_running(agent.pid)
+
+
+# What is said
+
+
+async def test_two_long_messages_do_not_meet(tmp_path: Path) -> None:
+    def work(allocation: muster.Allocation) -> str:
+        return allocation.ask * 1_000_000
+
+    async with scheduled(tmp_path, work) as (scheduler, agent, _):
+        await agent.order(listens=False)
+        await asked(scheduler, "x")
+        await asked(scheduler, "y")
+        await trio.testing.wait_all_tasks_blocked()
+        await agent.order(listens=True)
+
+        runs = [await agent.heard("run"), await agent.heard("run")]
+        assert {run["work"]["run"][:1] * 1_000_000 for run in runs} == {
+            run["work"]["run"] for run in runs
+        }
+        assert {run["name"][2] for run in runs} == {"x", "y"}
+        for run in runs:
+            await agent.started(run)
+            await agent.ended(run)
+
+
+async def test_a_message_that_has_begun_is_written_to_its_end(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, "x" * 1_000_000) as (scheduler, agent, _):
+        await agent.order(listens=False)
+        ask = await asked(scheduler)
+        await trio.testing.wait_all_tasks_blocked()
+        await scheduler.remove_app("a")
+        await agent.order(listens=True)
+
+        run = await agent.heard("run")
+        assert (await agent.heard("cancel"))["id"] == run["id"]
+        with pytest.raises(muster.AskRemovedError):
+            await ask.bound()
+
+
+async def test_work_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    text = "x" * (300 * 1024 * 1024)
+    async with scheduled(tmp_path, text, scheduler={"bind_attempts": 1}) as (scheduler, _, _):
+        with pytest.raises(muster.BindFailedError) as raised:
+            await (await asked(scheduler)).bound()
+    assert "the most are" in str(raised.value.__cause__)
+
+
+# What is heard
+
+
+class Lines(logging.Handler):
+    """Takes down what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.is_last = trio.Event()
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if self.lines[-1] == "agent: last":
+            self.is_last.set()
+
+
+async def test_what_the_agent_prints_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "muster.ray")
+    log = Lines()
+    logging.getLogger("muster.ray").addHandler(log)
+    async with connected(tmp_path, node("a1")) as stage:
+        await stage.agent.order(print="one line\nanoth")
+        await stage.agent.order(print=f"er\n{'x' * 10_000}\nlast\n")
+        await stage.agent.say("warning", text="SIGINT is ignored", node="a1")
+        await stage.agent.say("warning", text="something else")
+        await stage.ray.survivors()
+        await log.is_last.wait()
+    logging.getLogger("muster.ray").removeHandler(log)
+    lines = log.lines
+    assert "agent: one line" in lines
+    assert "agent: another" in lines
+    assert max(map(len, lines)) < 3000
+    assert "node a1: SIGINT is ignored" in lines
+    assert "something else" in lines
+
+
+async def test_what_is_said_twice_or_of_others_is_dropped(tmp_path: Path) -> None:
+    ends: list[int | None] = []
+    async with scheduled(tmp_path, done=lambda _, result: ends.append(result.status)) as (
+        scheduler,
+        agent,
+        _,
+    ):
+        ask = await asked(scheduler)
+        run = await agent.heard("run")
+        for _ in range(5):
+            await agent.started({"id": 99})
+            await agent.ended({"id": 99}, 1)
+            await agent.started(run)
+        await ask.bound()
+        for status in (3, 4, 5):
+            await agent.ended(run, status)
+        await agent.failed(run, "lost")
+        await agent.cancelled(run)
+        # It still lives, and listens.
+        second = await asked(scheduler, "second")
+        run = await agent.begin()
+        allocation = await second.bound()
+        await agent.ended(run, 6)
+        await allocation.ended()
+    assert ends == [3, 6]
+
+
+LIES: Sequence[bytes] = [
+    b"Connected to Ray.\n",
+    b"\xc1",
+    msgpack.packb([1, 2]),
+    msgpack.packb({"say": "something"}),
+    msgpack.packb({"say": 1}),
+    msgpack.packb({"no": "say"}),
+    msgpack.packb({"say": "started", "id": "1", "pid": 1}),
+    msgpack.packb({"say": "started", "id": True, "pid": 1}),
+    msgpack.packb({"say": "started", "pid": 1}),
+    msgpack.packb({"say": "ended", "id": 1, "status": 1.5, "value": None}),
+    msgpack.packb({"say": "failed", "id": 1, "how": "so", "error": "", "text": ""}),
+    msgpack.packb({"say": "nodes", "nodes": [{"id": "a"}]}),
+    msgpack.packb({"say": "nodes", "nodes": [node("a", resources={"CPU": float("nan")})]}),
+    msgpack.packb({"say": "nodes", "nodes": [node("a", resources={"CPU": -1.0})]}),
+    msgpack.packb({"say": "nodes", "nodes": [node("a", labels={"a": 1})]}),
+    msgpack.packb({"say": "warning", "text": "x", "node": 1}),
+]
+
+
+@pytest.mark.parametrize("lie", LIES, ids=range(len(LIES)))
+async def test_an_agent_that_lies_counts_as_lost(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, lie: bytes
+) -> None:
+    async with scheduled(tmp_path) as (scheduler, agent, stage):
+        allocation = await running(scheduler, agent)
+        await agent.order(write=lie)
+
+        assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
+        mock_clock.rate = FAST
+        again = await stage.agents.next()
+        mock_clock.rate = 0
+        await again.greet(node("a1"))
+        run = await again.begin()
+        await again.ended(run)
+    assert "makes no sense" in caplog.text
+
+
+# Losses
+
+
+@pytest.mark.parametrize("how", ["exit", "closed", "killed", "stopped", "silent"])
+async def test_a_lost_agent_is_started_again(
+    tmp_path: Path, mock_clock: MockClock, how: str
+) -> None:
+    async with scheduled(tmp_path) as (scheduler, agent, stage):
+        allocation = await running(scheduler, agent)
+        match how:
+            case "exit":
+                await agent.order(exit=1)
+            case "closed":
+                await agent.order(close=1)
+            case "killed":
+                agent.kill()
+            case "stopped":
+                agent.kill(signal.SIGSTOP)
+            case _:
+                await agent.order(beats=False)
+        mock_clock.rate = FAST
+
+        assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
+        again = await stage.agents.next()
+        mock_clock.rate = 0
+        assert not is_running(agent.pid)
+        assert (await scheduler.snapshot()).nodes == {}
+        await again.greet(node("a2"))
+        run = await again.begin()
+        assert run["node"] == "a2"
+        await again.ended(run)
+
+
+async def test_silence_of_ten_seconds_is_a_loss(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with scheduled(tmp_path) as (scheduler, agent, stage):
+        allocation = await running(scheduler, agent)
+        await agent.order(beats=False)
+        await stage.ray.survivors()
+        mock_clock.jump(9.9)
+        await trio.testing.wait_all_tasks_blocked()
+        assert allocation.ending is None
+        mock_clock.jump(10)
+        assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
+        mock_clock.rate = FAST
+
+
+async def test_a_program_that_stood_still_believes_what_came_meanwhile(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with scheduled(tmp_path) as (scheduler, agent, stage):
+        allocation = await running(scheduler, agent)
+        for _ in range(3):
+            with agent.beaten():  # it is in the pipe before trio sees that time has passed
+                mock_clock.jump(60)
+            assert (await agent.next()).get("synced")
+            await stage.ray.survivors()
+        assert allocation.ending is None
+
+
+async def test_the_pauses_grow_to_half_a_minute(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(tmp_path) as stage:
+        python = trio.Path(stage.agents.python)
+        await python.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+        stage.agent.kill()
+        mock_clock.rate = 200
+        await trio.sleep(1000)
+    assert pauses(caplog)[:8] == ["1", "2", "4", "8", "16", "30", "30", "30"]
+
+
+def pauses(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Give the pauses of which the log speaks, in seconds."""
+    return re.findall(r"it is tried again in (\w+) s", caplog.text)
+
+
+async def test_the_pauses_begin_again_when_the_agent_has_lived_long(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(tmp_path) as stage:
+        agent = stage.agent
+        for lived_s in (0, 0, 31, 0):
+            for _ in range(lived_s):
+                mock_clock.jump(1)
+                await stage.ray.survivors()
+            agent.kill()
+            mock_clock.rate = FAST
+            agent = await stage.agents.next()
+            mock_clock.rate = 0
+            await agent.greet()
+    assert pauses(caplog) == ["1", "2", "1", "2"]

@@ -1,0 +1,263 @@
+"""``muster serve --run ray``, with a process that speaks as the agent does; no Ray is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.service.options import RayOptions
+from tests.actors.serving.here import Here
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_ray_options import serve
+from tests.actors.serving.working import (
+    APP,
+    QUEUES,
+    decisions,
+    ends_of,
+    job,
+    output,
+    patiently,
+    submit,
+    until,
+)
+
+AGENT = Path(__file__).with_name("ray_agent.py")
+
+NODE = {"id": "n1", "labels": {"name": "here"}, "resources": {"CPU": 8.0}, "draining": False}
+
+
+@pytest.fixture
+def ray(tmp_path: Path) -> Path:
+    """Give the folder that says what happens to Ray."""
+    return make_ray(tmp_path)
+
+
+def make_ray(folder: Path) -> Path:
+    made = folder / "ray"
+    made.mkdir()
+    (made / "nodes.json").write_text(json.dumps([NODE]))
+    script = made / "python"
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} {AGENT} {made}\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return made
+
+
+def options(ray: Path, *more: str) -> tuple[str, ...]:
+    names = ("--ray-address", "head:6379", "--ray-node-name", "name")
+    return ("--run", "ray", "--ray-python", str(ray / "python"), *names, *more)
+
+
+def agents(ray: Path) -> list[int]:
+    """Give the processes that have spoken as the agent, the latest last."""
+    return [int(path.read_text() or "0") for path in sorted(ray.glob("*.agent"))]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One service for the tests that leave it as it is."""
+    folder = tmp_path_factory.mktemp("served")
+    ray = make_ray(folder)
+    (ray / "out").mkdir()
+    more = ("--ray-output", str(ray / "out"), "--ray-namespace", "ours")
+    with Served(folder, *options(ray, *more), config=QUEUES) as served:
+        submit(served.client, APP)
+        patiently(lambda: len(served.client.get("/api/v1/nodes").json()["items"]) == 1)
+        assert json.loads((ray / "connect.json").read_text())["namespace"] == "ours"
+        yield served
+
+
+def test_exit_codes(served: Served) -> None:
+    # RAY-1, RAY-2
+    submit(
+        served.client,
+        job("fine", ["echo", "done"]),
+        job("bad", "exit 3", retries=1),
+        job("killed", "kill -KILL $$"),
+        job("missing", ["no-such-program"]),
+    )
+    until(served.client, ask="fine", kind="released")
+    until(served.client, ask="killed", kind="released")
+    until(served.client, ask="missing", kind="released", reason="removed")
+    found = until(served.client, 2, ask="bad", kind="released")
+
+    assert ends_of(found, "fine") == [("completed", None)]
+    assert ends_of(found, "bad") == [("failed", "exit status 3")] * 2
+    assert ends_of(decisions(served.client), "killed") == [("failed", "killed by signal SIGKILL")]
+    missing = [reason for reason, _ in ends_of(decisions(served.client), "missing")]
+    assert missing == ["bind_failed"] * 3 + ["removed"]
+
+
+def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
+    # RAY-1
+    plain = job("plain", "x")
+    del plain["command"]
+    submit(served.client, plain)
+    until(served.client, ask="plain", kind="bound")
+    submit(served.client, {"op": "release", "app": "a", "ask": "plain", "outcome": "failed"})
+
+    assert ends_of(decisions(served.client), "plain") == [("failed", None)]
+
+
+def test_a_command_ends_with_its_allocation(served: Served) -> None:
+    # RAY-9
+    submit(served.client, job("endless", "sleep 600"))
+    until(served.client, ask="endless", kind="bound")
+    submit(served.client, {"op": "release", "app": "a", "ask": "endless"})
+
+    assert ends_of(decisions(served.client), "endless") == [("completed", None)]
+
+
+def test_the_nodes_are_those_of_ray(served: Served) -> None:
+    # RAY-8
+    (node,) = served.client.get("/api/v1/nodes").json()["items"]
+
+    assert (node["node"], node["capacity"]) == ("here", {"vcore": 8000})
+    assert node["attributes"] == {"name": "here", "ray.io/node-id": "n1"}
+
+
+# RAY-4
+
+
+def test_output_in_a_file_that_the_service_has(served: Served) -> None:
+    submit(served.client, job("two words", "echo one; echo two >&2; exit 1", retries=1))
+    found = until(served.client, 2, ask="two words", kind="released")
+
+    assert len(ends_of(found, "two words")) == 2
+    assert output(served.client, "two words") == "one\ntwo\n" * 2
+    assert output(served.client, "two words", attempt=1, follow="true") == "one\ntwo\n" * 2
+    answer = served.client.get("/api/v1/asks/a/two words/logs", params={"attempt": 2})
+    assert answer.status_code == 404
+    assert "all starts of an ask write to one file" in answer.json()["detail"]
+
+
+def test_output_is_followed_until_the_command_has_ended(served: Served, tmp_path: Path) -> None:
+    command = "echo one; until test -f {0}/go; do sleep 0.05; done; echo two"
+    submit(served.client, job("long", command.format(tmp_path)))
+    until(served.client, ask="long", kind="bound")
+    path = "/api/v1/asks/a/long/logs"
+    patiently(lambda: served.client.get(path).text == "one\n")  # it begins after it is bound
+    with served.client.stream("GET", f"{path}?follow=true") as response:
+        lines = response.iter_lines()
+        assert next(lines) == "one"
+        (tmp_path / "go").touch()
+        assert list(lines) == ["two"]
+
+
+def test_output_on_another_machine(served: Served) -> None:
+    submit(served.client, job("x" * 250, "rm {0}; sleep 600"), job("gone", "true"))
+    until(served.client, ask="gone", kind="released")
+    (file,) = folder_of(served).glob("a+gone.log")
+    file.unlink()
+
+    answer = served.client.get("/api/v1/asks/a/gone/logs")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == (
+        f"what the command of a/gone has written is on the node here, in {file}"
+    )
+    answer = served.client.get("/api/v1/asks/a/unknown/logs")
+    assert "is on the node where it ran, in " in answer.json()["detail"]
+
+
+def folder_of(served: Served) -> Path:
+    arguments = [str(one) for one in served.process.args]  # type: ignore[union-attr]
+    return Path(arguments[arguments.index("--ray-output") + 1])
+
+
+def test_output_among_the_logs_of_ray(tmp_path: Path, ray: Path) -> None:
+    with Served(tmp_path, *options(ray), config=QUEUES) as served:
+        submit(served.client, APP, job("k", "true"))
+        until(served.client, ask="k", kind="released")
+        detail = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
+
+    assert "of a/k has written is on the node here, among Ray's logs of its workers" in detail
+    assert "--ray-output" in detail
+
+
+# RAY-6, RAY-7
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_ray_must_be_there_at_the_first_start(tmp_path: Path, ray: Path, kept: bool) -> None:
+    (ray / "away").touch()
+    state = ("--state", str(tmp_path / "state")) if kept else ()
+    for _ in range(2):
+        status, told = serve(*options(ray), *state)
+        assert status == 2
+        assert "--run ray: there is no Ray at the address 'head:6379': nobody answers" in told
+        assert "Traceback" not in told
+
+
+def test_ray_is_not_installed(ray: Path) -> None:
+    (ray / "no-ray").touch()
+    status, told = serve(*options(ray))
+    assert status == 2
+    assert f"--run ray: {ray / 'python'} cannot import ray" in told
+    assert "Traceback" not in told
+
+
+def test_no_such_python(ray: Path) -> None:
+    (ray / "python").unlink()
+    status, told = serve(*options(ray))
+    assert status == 2
+    assert f"'{ray / 'python'}' cannot be started" in told
+
+
+def test_ray_may_be_away_at_a_later_start(tmp_path: Path, ray: Path) -> None:
+    state = ("--state", str(tmp_path / "state"), "--no-ray-detached", "--grace", "0s")
+    with Served(tmp_path, *options(ray, *state), config=QUEUES) as served:
+        submit(served.client, APP)
+        patiently(lambda: len(served.client.get("/api/v1/nodes").json()["items"]) == 1)
+    (ray / "away").touch()
+    with Served(tmp_path, *options(ray, *state), config=QUEUES) as served:
+        submit(served.client, job("k", "true"))
+        patiently(lambda: "nobody answers" in health_of(served).get("detail", ""))
+        assert not health_of(served)["connected"]
+        assert "muster_ray_connected 0.0" in served.client.get("/metrics").text
+        (ray / "away").unlink()
+        found = until(served.client, ask="k", kind="released")
+        assert health_of(served) == {"connected": True, "restarts": 0}
+
+    assert ends_of(found, "k") == [("completed", None)]
+
+
+def test_nodes_go_when_ray_does_not_come(tmp_path: Path, ray: Path) -> None:
+    state = tmp_path / "state"
+    with Served(tmp_path, *options(ray, "--state", str(state)), config=QUEUES) as served:
+        submit(served.client, APP, {"op": "add_node", "node": "other", "capacity": {"vcore": 1}})
+        patiently(lambda: len(served.client.get("/api/v1/nodes").json()["items"]) == 2)
+    (ray / "away").touch()
+    ours = RayOptions(python=ray / "python", node_name="name", patience_s=0.1)
+    with Here(state, ray=ours) as here:
+        patiently(lambda: [one["node"] for one in here.all("/api/v1/nodes")] == ["other"])
+        (ray / "away").unlink()
+        patiently(lambda: len(here.all("/api/v1/nodes")) == 2)
+
+
+def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:
+    with Served(tmp_path, *options(ray), config=QUEUES) as served:
+        submit(served.client, APP, job("k", f"until test -f {ray}/go; do sleep 0.05; done"))
+        until(served.client, ask="k", kind="bound")
+        (agent,) = agents(ray)
+        os.kill(agent, signal.SIGKILL)
+        patiently(lambda: health_of(served) == {"connected": True, "restarts": 1})
+        told = served.client.get("/metrics").text
+        (ray / "go").touch()
+        until(served.client, ask="k", kind="released", reason="completed")
+
+    assert "muster_ray_connected 1.0" in told
+    assert "muster_ray_restarts_total 1.0" in told
+
+
+def health_of(served: Served) -> dict[str, Any]:
+    answer = served.client.get("/healthz")
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.json()["ray"]
+    return found

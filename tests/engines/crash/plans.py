@@ -1,0 +1,144 @@
+"""What is asked for: gangs and single asks, some urgent, drawn from a seed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, final
+
+import attrs
+
+QUEUES: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: batch}
+          - {name: web, properties: {preemption.delay: 0s}}
+"""
+
+URGENT: Final = "urgent"
+"""The priority class that preempts others."""
+
+
+@final
+@attrs.frozen
+class Plan:
+    """What one crash run does; it stands in a file, since the service is started again and again.
+
+    Attributes:
+        seed: Where all is drawn from.
+        tasks: The number of asks.
+        over_s: Over how many seconds they are asked for.
+        address: The address of Ray's head.
+        python: The Python of the agent.
+        folder: Where the files of everything are.
+        detached: Whether runs outlive the service.
+    """
+
+    seed: int
+    tasks: int
+    over_s: float
+    address: str
+    python: str
+    folder: str
+    detached: bool
+
+    def save(self, file: Path) -> None:
+        """Write it to a file."""
+        file.write_text(json.dumps(attrs.asdict(self)), encoding="utf-8")
+
+    @staticmethod
+    def load(file: Path) -> Plan:
+        """Read it from a file."""
+        return Plan(**json.loads(file.read_text(encoding="utf-8")))
+
+    @property
+    def store(self) -> Path:
+        """The state directory."""
+        return Path(self.folder, "state")
+
+    @property
+    def runs(self) -> Path:
+        """The folder where runs write."""
+        return Path(self.folder, "runs")
+
+    @property
+    def bound(self) -> Path:
+        """The file that says what was to be run where."""
+        return Path(self.folder, "bound")
+
+    @property
+    def submitted(self) -> Path:
+        """The file with the units that were asked for."""
+        return Path(self.folder, "submitted")
+
+
+@final
+@attrs.frozen
+class Unit:
+    """A gang, or a single ask: an application of its own.
+
+    Attributes:
+        app: Its name.
+        size: The number of asks.
+        vcore: How many cores each takes.
+        seconds: How long each works.
+        way: How it works.
+        is_urgent: Whether it preempts others.
+        at_s: When it is asked for, in seconds from the start.
+    """
+
+    app: str
+    size: int
+    vcore: int
+    seconds: float
+    way: Literal["call", "command"]
+    is_urgent: bool
+    at_s: float
+
+    def asks(self) -> list[str]:
+        """Return the names of its asks."""
+        return [f"m-{n}" for n in range(self.size)]
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Make what is submitted, all of it or nothing, as in a feed."""
+        options: dict[str, Any] = {}
+        if self.size > 1:
+            yield {"op": "add_gang", "gang": self.app, "min_member": self.size}
+            options["gang"] = self.app
+        if self.is_urgent:
+            options["priority_class"] = URGENT
+        yield {
+            "op": "add_app",
+            "app": self.app,
+            "queue": "root.web" if self.is_urgent else "root.batch",
+        }
+        for ask in self.asks():
+            amounts = {"vcore": self.vcore}
+            yield {"op": "add_ask", "app": self.app, "ask": ask, "resources": amounts, **options}
+
+
+def units_of(plan: Plan) -> list[Unit]:
+    """Draw what is asked for."""
+    draw = random.Random(plan.seed)
+    units: list[Unit] = []
+    left = plan.tasks
+    while left > 0:
+        size = min(left, draw.choice((1, 1, 1, 1, 2, 2, 3, 4)))
+        units.append(
+            Unit(
+                app=f"{'gang' if size > 1 else 'alone'}-{len(units)}",
+                size=size,
+                vcore=draw.choice((1, 1, 1, 2)) if size < 3 else 1,
+                seconds=round(draw.uniform(0.1, 1.0) ** 2 * 2, 3),
+                way=draw.choice(("call", "command")),
+                is_urgent=size == 1 and draw.random() < 0.15,
+                at_s=(plan.tasks - left) / plan.tasks * plan.over_s,
+            )
+        )
+        left -= size
+    return units
