@@ -75,7 +75,7 @@ class Asked:
         self.to_end = True
 
     @contextmanager
-    def hears(self, *, always: bool) -> Iterator[None]:
+    def hears(self, *, always: bool) -> Generator[None, None, None]:
         """Note interrupts, in the main thread.
 
         Args:
@@ -104,7 +104,7 @@ class Asked:
             _thread.interrupt_main()
 
     @contextmanager
-    def interrupts(self) -> Iterator[None]:
+    def interrupts(self) -> Generator[None, None, None]:
         """Interrupt what is done inside, once."""
         if self.to_end:
             raise _Asked
@@ -247,7 +247,7 @@ def _dumps(value: object) -> bytes:
 
 
 @contextmanager
-def _environment(added: dict[str, str]) -> Iterator[None]:
+def _environment(added: dict[str, str]) -> Generator[None, None, None]:
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:

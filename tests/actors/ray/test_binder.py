@@ -96,7 +96,11 @@ async def test_a_callable_is_called_and_its_value_comes_back(tmp_path: Path) -> 
 
 async def test_a_function_is_sent_to_the_worker(tmp_path: Path) -> None:
     factor = 3
-    async with scheduled(tmp_path, Call(lambda x: factor * x, (5,))) as (scheduler, agent, _):
+
+    def times(number: int) -> int:
+        return factor * number
+
+    async with scheduled(tmp_path, Call(times, (5,))) as (scheduler, agent, _):
         await asked(scheduler)
         work = (await agent.heard("run"))["work"]
 

@@ -97,12 +97,17 @@ def read_jobs(printed: str) -> dict[int, Job]:
         whole: Any = json.loads(printed)
     except ValueError:
         whole = None
-    jobs: Any = whole.get("jobs") if isinstance(whole, dict) else None
+    known = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+    jobs: Any = known.get("jobs")
     if not isinstance(jobs, list):
         start = printed[:60]
         msg = f"squeue: expected a map with a list of jobs, as --json prints it, but got {start!r}"
         raise SlurmError(msg)
-    read = (_job(cast("Mapping[str, Any]", one)) for one in jobs if isinstance(one, dict))
+    read = (
+        _job(cast("Mapping[str, Any]", one))
+        for one in cast("list[object]", jobs)
+        if isinstance(one, dict)
+    )
     return {job.id: job for job in read if job is not None}
 
 
