@@ -200,6 +200,7 @@ $(VENV)/.test: $(VENV)/.pip
 $(VENV)/.engines: $(VENV)/.test
 	@echo "Installing Ray" >&2
 	@$(INSTALL) --group engines
+	@bash tests/engines/slurm/install.sh
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip
