@@ -6,8 +6,8 @@ released while others still hold their nodes is bound again alone, since its gan
 would run alone. So the runs of a gang that has not begun wait for one another, and raise in the same
 moment. Then no member is bound any more, and the gang has to be complete once more.
 
-A member that was bound alone before that, for example because its node has gone, is not started
-either. It fails with the others.
+A member that was bound after the others, for example because its first node has gone, waits for them:
+it begins when they have begun, or fails with them.
 """
 
 from __future__ import annotations
@@ -45,13 +45,18 @@ class Member:
         self._gang.has_begun = True
         self._gang.change()
 
-    def check(self) -> None:
-        """Check that it may be started.
+    async def admit(self) -> None:
+        """Wait until it may be started: at once, unless it was bound without others of its gang.
 
         Raises:
-            NotStartedError: If its gang has not begun, and it was not bound with all of it.
+            NotStartedError: If those have not begun.
         """
-        if not self._gang.has_begun and not self._gang.is_whole(self.allocation):
+        gang = self._gang
+        await trio.lowlevel.checkpoint()  # those that were bound in the same batch come, too
+        if gang.has_begun or gang.is_whole(self.allocation):
+            return
+        await gang.fail(self)
+        if not gang.has_begun:
             msg = "another member of the gang has not started"
             raise NotStartedError(msg)
 
@@ -85,9 +90,8 @@ class _Gang:
     def enter(self, member: Member) -> None:
         """Add a run."""
         if not self._held() and member.allocation.peers >= self._size:
-            # A gang is bound as a whole when none of it is bound.
-            self._size = member.allocation.peers
-            self.has_begun = False
+            self.has_begun = False  # a gang is bound as a whole when none of it is bound
+        self._size = max(self._size, member.allocation.peers)
         self._runs.add(member)
         self.change()
 
@@ -102,9 +106,9 @@ class _Gang:
         return {one for one in self._runs if one.allocation.ending is None}
 
     def is_whole(self, allocation: Allocation) -> bool:
-        """Return whether an allocation was bound with all others that there are."""
-        is_one_step = all(one.allocation.step == allocation.step for one in self._held())
-        return is_one_step and allocation.peers >= self._size
+        """Return whether an allocation was bound with all of the gang, and before all others."""
+        first = min((one.allocation.step for one in self._held()), default=allocation.step)
+        return allocation.step <= first and allocation.peers >= self._size
 
     async def fail(self, member: Member) -> None:
         """Let a run fail, together with all the others if none has begun."""

@@ -161,14 +161,13 @@ class Runs:
         """
         self.begun.set()
         with self._gangs.member(allocation) as member:
+            if member is None or not terms.has_gates:
+                return await self._run(allocation, work, terms, started)
+            await member.admit()
             try:
-                if member is None or not terms.has_gates:
-                    return await self._run(allocation, work, terms, started)
-                member.check()
                 return await self._run(allocation, work, terms, _both(member.begin, started))
             except Exception:
-                if member is not None and terms.has_gates:
-                    await member.fail()
+                await member.fail()
                 raise
 
     async def _run(
