@@ -418,7 +418,9 @@ async def _result(
 
 def _failure(failed: messages.Failed, *, is_adopted: bool) -> Exception:
     """Return the error that says why a run has failed."""
-    text = f"{failed['error']}: {failed['text']}" if failed["text"] else failed["error"]
+    text, details = failed["error"], failed["text"]
+    if details and details != text:
+        text = f"{text}: {details}"
     match failed["how"]:
         case "work":
             return WorkError(text)

@@ -322,7 +322,10 @@ def main() -> None:
     # Ctrl-C in a terminal reaches this process too; the program decides what it means. A handler,
     # since processes that are started here would inherit that the signal is ignored.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
-    serving = importlib.import_module("muster.ray.connected.serving")
+    try:
+        serving = importlib.import_module("muster.ray.connected.serving")
+    except ModuleNotFoundError as error:  # without msgpack it cannot even say so by a message
+        sys.exit(f"{sys.executable} has no {error.name}, so it has no ray, which comes with it")
     asyncio.run(serving.serve(Ray()))
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,15 @@ async def test_an_agent_that_is_never_connected(tmp_path: Path, mock_clock: Mock
 async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RayUnreachableError, match="nowhere/python"):
         async with connect(python=str(tmp_path / "nowhere" / "python")):
+            pytest.fail("there is nothing")
+
+
+async def test_an_interpreter_without_the_packages_of_ray(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    with pytest.raises(RayUnreachableError, match="has no msgpack, so it has no ray"):
+        async with connect(python=str(bare)):
             pytest.fail("there is nothing")
 
 

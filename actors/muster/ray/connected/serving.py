@@ -22,6 +22,8 @@ _LAST_S: Final = 2.0
 _DISCONNECT_S: Final = 5.0
 """How long to wait for the end of the connection, in seconds."""
 
+_WANTED: Final = "must be HOST:PORT of the cluster's head, or auto"
+
 _CONNECT_S: Final = 60.0
 """How long Ray may take to connect, in seconds."""
 
@@ -94,7 +96,7 @@ class _Serving:
             self._refuse("import", f"{sys.executable} cannot import ray: {error}")
             return
         if address.startswith("ray://"):
-            self._refuse("connect", f"{address}: the address of Ray Client; that of Ray is needed")
+            self._refuse("connect", f"{address}: Ray Client is not supported; {_WANTED}")
             return
         try:
             await _check_listens(address)
@@ -185,9 +187,12 @@ async def _check_listens(address: str) -> None:
     """
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS", "")
+    if address in ("", "local"):
+        return  # Ray looks for it, or starts it
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        return
+        msg = f"{address}: {_WANTED}"
+        raise ConnectionError(msg)
     try:
         opening = asyncio.open_connection(host.strip("[]"), int(port))
         _, writer = await asyncio.wait_for(opening, _LISTEN_S)
