@@ -14,7 +14,7 @@ import trio
 from muster.feeds._encodings.encode import to_json_line
 from muster_core.decisions import Announced
 from tests.clash.drawing import APPS, GANGS, QUEUES
-from tests.clash.wire import Answer, CutError, Request, StuckError, Wire
+from tests.clash.wire import PART_BYTES, Answer, CutError, Request, StuckError, Wire
 from tests.clash.world import World
 
 _KINDS: Final = ("bound,released", "rejected", "bound")
@@ -172,8 +172,10 @@ class Follower:
             query["until"] = str(until)
         request = Request("GET", f"/api/v1/decisions?{urlencode(query)}", headers)
         world.tally.streams += 1
+        # Who leaves does so anywhere: also in the middle of a decision.
+        part = random.choice((50, 700, PART_BYTES)) if self._manner == "leaves" else PART_BYTES
         try:
-            async with Wire(world.port, 2048 if is_slow else None) as wire:
+            async with Wire(world.port, 2048 if is_slow else None, part) as wire:
                 await wire.send(wire.written(request))
                 await self._read(wire, life, until, is_slow=is_slow)
         except CutError as error:

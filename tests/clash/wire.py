@@ -15,7 +15,7 @@ import trio
 PATIENCE_S: Final = 180.0
 """How long an answer may take, in seconds; it is never reached by a server that works."""
 
-_PART: Final = 65_536
+PART_BYTES: Final = 65_536
 
 
 class CutError(Exception):
@@ -78,11 +78,15 @@ class Wire:
     Args:
         port: The port of the server on this machine.
         receive_bytes: The size of the buffer for what comes, or None for the usual one.
+        part_bytes: How much is taken at once of what has come.
     """
 
-    def __init__(self, port: int, receive_bytes: int | None = None) -> None:
+    def __init__(
+        self, port: int, receive_bytes: int | None = None, part_bytes: int = PART_BYTES
+    ) -> None:
         self._port = port
         self._receive_bytes = receive_bytes
+        self._part_bytes = part_bytes
         self._stream: trio.SocketStream
         self._http = h11.Connection(h11.CLIENT)
 
@@ -190,7 +194,9 @@ class Wire:
             if event is h11.NEED_DATA:
                 if slowly is not None:
                     await trio.sleep(slowly.random() * 0.02)
-                self._http.receive_data(await self._received(_PART if slowly is None else 4096))
+                self._http.receive_data(
+                    await self._received(self._part_bytes if slowly is None else 4096)
+                )
                 continue
             if isinstance(event, h11.ConnectionClosed):
                 raise CutError("the connection was closed")

@@ -227,12 +227,15 @@ class LiveCoordinator:
         if storage is None or announcer is None:
             self._batches.start(self._nursery)
             self._nursery.start_soon(self._timekeeper.run)
+            if self._companion is not None:
+                self._companion.begin()
             await self._run_batch(())
             return
         with self._blame.taken():
             await storage.restore(self._batches, self._nursery)
             if self._companion is not None:
                 await storage.retell(self._companion, self._batches.machine.requests)
+                self._companion.begin()
         self._index = self._batches.machine.requests
         self._statistics = self._batches.machine.statistics()
         # With a binder, the work of what was bound when the last process ended is to be resumed.

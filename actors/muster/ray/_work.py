@@ -8,7 +8,7 @@ from typing import Any, final
 import attrs
 
 
-def _is_named(_call: Call, _field: object, function: str | Callable[..., object]) -> None:
+def _is_named(_call: Call, _field: object, function: Any) -> None:  # noqa: ANN401 - it is checked
     """Refuse what is not a function, nor the name of one."""
     if isinstance(function, str):
         module, _, name = function.partition(":")
@@ -20,7 +20,7 @@ def _is_named(_call: Call, _field: object, function: str | Callable[..., object]
         raise TypeError(msg)
 
 
-def _are_several(_call: Call, _field: object, args: Sequence[Any]) -> None:
+def _are_several(_call: Call, _field: object, args: Any) -> None:  # noqa: ANN401 - it is checked
     """Refuse one argument where the arguments are wanted; a text would be taken apart."""
     if isinstance(args, str | bytes) or not isinstance(args, Sequence):
         msg = f"args: {args!r:.100} must be a list or tuple of the arguments"

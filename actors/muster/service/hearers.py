@@ -53,6 +53,10 @@ class Hearers:
         yield from self.tail.hear(number, announced)
         yield from self.leases.hear(first, events, announced)
 
+    def begin(self) -> None:
+        """Count from now on."""
+        self.counting.is_open = True
+
     def save(self) -> Steps[Sequence[bytes]]:
         """Return the leases, and the state of the ledger."""
         leases = self.leases.save()

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,9 @@ def say(**message: object) -> None:
 def beat() -> None:
     told: object = None
     while True:
-        try:
+        nodes: list[Any] = []
+        with suppress(FileNotFoundError):
             nodes = json.loads((FOLDER / "nodes.json").read_text())
-        except FileNotFoundError:
-            nodes = []
         if nodes != told:
             say(say="nodes", nodes=nodes)
             told = nodes

@@ -183,6 +183,20 @@ def test_it_counts_what_happens(served: Served) -> None:
     assert after["process_resident_memory_bytes", ()] > 1e6
 
 
+def test_decisions_are_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
+    def counted(served: Served) -> float:
+        return sum(n for (name, _), n in values(served).items() if name == "muster_decisions_total")
+
+    state = ("--state", str(tmp_path / "state"))
+    with Served(tmp_path, *state) as served:
+        submit(served, {"op": "add_app", "app": "a", "queue": "root.prod"})
+        made = len(served.client.get("/api/v1/decisions").text.splitlines())
+        assert counted(served) == made > 1
+    with Served(tmp_path, *state, config=CONFIG.replace("dev", "other")) as served:
+        more = len(served.client.get("/api/v1/decisions").text.splitlines()) - made
+        assert counted(served) == more > 0
+
+
 def test_paths_and_methods_that_are_unknown_have_one_name(served: Served) -> None:
     for at in range(20):
         assert served.client.request(f"M{at}", f"/nowhere/{at}").status_code == 404

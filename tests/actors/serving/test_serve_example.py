@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import httpx
+import yaml
 
 from tests.actors.serving.served import PATIENCE_S
 from tests.actors.serving.working import decisions, until
@@ -20,6 +21,7 @@ PROJECT = Path(__file__).parents[3]
 
 
 def test_the_example(tmp_path: Path) -> None:
+    jobs = yaml.safe_load((PROJECT / "examples" / "serve" / "jobs.yaml").read_text("utf-8"))
     state = tmp_path / "build" / "serve"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -40,12 +42,15 @@ def test_the_example(tmp_path: Path) -> None:
                 until(client, 11, kind="released", reason="completed")
                 found = decisions(client)
                 told = client.get("/api/v1/asks/flaky/download/logs?attempt=1").text
+                gangs = [one for one in jobs if one["op"] == "apply"]
+                again = client.post("/api/v1/events", json=gangs).json()
             process.send_signal(signal.SIGINT)
             rest = process.stdout.read()
             status = process.wait(PATIENCE_S)
         finally:
             process.kill()
 
+    assert [one["error"] for one in again] == [None]
     ends = Counter((one["app"], one["reason"]) for one in found if one["kind"] == "released")
     assert ends == {
         ("array", "completed"): 7,

@@ -41,6 +41,10 @@ class Companion(Protocol):
         """
         ...
 
+    def begin(self) -> None:
+        """Take note that it has heard of all that was kept: what follows happens from now on."""
+        ...
+
     def save(self) -> Steps[Sequence[bytes]]:
         """Return its state, in parts of some hundred kilobytes."""
         ...

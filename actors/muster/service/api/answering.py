@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
@@ -12,7 +12,8 @@ import trio
 
 from muster._runtime.clients.observers import path_of
 from muster.service.access.who import Role
-from muster.service.endpoints.columns import NUMBER, SECONDS, TEXT, Table, maybe, row_of
+from muster.service.endpoints import schemas
+from muster.service.endpoints.columns import Table, row_of
 from muster.service.endpoints.kinds import Parameter, integer, query
 from muster.service.endpoints.table import (
     Answer,
@@ -61,15 +62,21 @@ def _fields(table: Table[Any], *, single: bool = False) -> Parameter:
 # Answers
 
 _HEADING: Final = {
-    "batch": {**NUMBER, "description": "the number of the batch after which this is the state"},
-    "at": {**SECONDS, "description": "its instant, in seconds since the origin"},
-    "time": {**TEXT, "format": "date-time", "description": "the same as a date, in UTC"},
+    "batch": {
+        **schemas.NUMBER,
+        "description": "the number of the batch after which this is the state",
+    },
+    "at": {**schemas.SECONDS, "description": "its instant, in seconds since the origin"},
+    "time": {**schemas.TEXT, "format": "date-time", "description": "the same as a date, in UTC"},
 }
 
 
 def _list_answer(table: Table[Any]) -> Answer:
     items = {"type": "array", "items": table.schema(single=False)}
-    after = {**maybe(TEXT), "description": "the cursor of the next page; null if this is the last"}
+    after = {
+        **schemas.maybe(schemas.TEXT),
+        "description": "the cursor of the next page; null if this is the last",
+    }
     properties = {**_HEADING, "items": items, "next": after}
     return Answer("A page.", _object(properties))
 
@@ -232,27 +239,24 @@ def list_endpoint(
     path: str, summary: str, handler: Handler, table: Table[Any], *parameters: Parameter
 ) -> Endpoint:
     """Return the end point of a list."""
-    return Endpoint(
-        "GET",
-        path,
-        summary,
-        Role.READER,
-        handler,
-        (*parameters, _LIMIT, _fields(table)),
-        answers={200: _list_answer(table)},
-    )
+    asked = (*parameters, _LIMIT, _fields(table))
+    return _reading(path, summary, handler, asked, {200: _list_answer(table)})
 
 
 def single_endpoint(
     path: str, summary: str, handler: Handler, table: Table[Any], *parameters: Parameter
 ) -> Endpoint:
     """Return the end point of single items."""
-    return Endpoint(
-        "GET",
-        path,
-        summary,
-        Role.READER,
-        handler,
-        (*parameters, _fields(table, single=True)),
-        answers={200: single_answer(table), 404: _UNKNOWN},
-    )
+    asked = (*parameters, _fields(table, single=True))
+    answers = {200: single_answer(table), 404: _UNKNOWN}
+    return _reading(path, summary, handler, asked, answers)
+
+
+def _reading(
+    path: str,
+    summary: str,
+    handler: Handler,
+    parameters: tuple[Parameter, ...],
+    answers: Mapping[int, Answer],
+) -> Endpoint:
+    return Endpoint("GET", path, summary, Role.READER, handler, parameters, answers=answers)

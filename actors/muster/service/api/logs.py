@@ -30,7 +30,8 @@ async def _logs(asked: Asked) -> Response:
         raise Problem(404, "this service runs no commands: it was started without --run")
     attempts = await trio.to_thread.run_sync(local.logs.attempts, app, ask)
     if not attempts:
-        raise Problem(404, f"{app}/{ask} has no output: no command of it has started here")
+        told = f"{app}/{ask} has no output: no command of it has started here"
+        raise Problem(404, told, may_start=_may_start(asked, app, ask))
     wanted = asked.maybe("attempt", int) or attempts[-1].number
     found = next((one for one in attempts if one.number == wanted), None)
     if found is None:
@@ -52,7 +53,10 @@ async def _of_ray(asked: Asked, ray: RayWork, app: str, ask: str) -> Response:
         raise Problem(404, told, parameter="attempt")
     file = ray.output_of(app, ask)
     if file is None or not await trio.to_thread.run_sync(file.is_file):
-        raise Problem(404, ray.where(app, ask))
+        # What is bound and has no file here writes it elsewhere.
+        known = asked.service.ledger.ask(app, ask)
+        waits = known is not None and known.bound_us is None and _may_start(asked, app, ask)
+        raise Problem(404, ray.where(app, ask), may_start=waits)
 
     async def is_over() -> bool:
         known = asked.service.ledger.ask(app, ask)
@@ -65,6 +69,13 @@ def _output(asked: Asked, file: Path, number: int, is_over: IsOver) -> Output:
     asked.service.broadcast.check_room()
     follows = asked.value("follow", bool)
     return Output(file, number, asked.service.broadcast, is_over if follows else None)
+
+
+def _may_start(asked: Asked, app: str, ask: str) -> bool:
+    """Return whether an ask is there whose command has not started."""
+    known = asked.service.ledger.ask(app, ask)
+    work = None if known is None else known.event.work
+    return work is not None and work.command is not None
 
 
 ENDPOINTS: Final = (
@@ -82,7 +93,10 @@ ENDPOINTS: Final = (
         ),
         answers={
             200: Answer("What it has written, as it is.", {"type": "string"}, TEXT),
-            404: Answer("There is no output of this ask, or of this start."),
+            404: Answer(
+                "There is no output of this ask, or of this start. `may_start` says whether its "
+                "command is still to start."
+            ),
         },
         tag="state",
     ),

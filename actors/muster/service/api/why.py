@@ -10,18 +10,8 @@ from muster.explain._maps import explanation_map
 from muster.service.access.who import Role
 from muster.service.api.answering import Unknown, single_answer
 from muster.service.api.lists import app_of, what_ask
-from muster.service.endpoints.columns import (
-    BOOLEAN,
-    NUMBER,
-    SECONDS,
-    TEXT,
-    TEXTS,
-    Column,
-    Table,
-    maybe,
-    row_of,
-    word,
-)
+from muster.service.endpoints import schemas
+from muster.service.endpoints.columns import Column, Table, row_of
 from muster.service.endpoints.kinds import FLAG, in_path, query
 from muster.service.endpoints.table import Answer, Asked, Endpoint, json_response
 from muster.service.reading.asks import AskRow, row_of_ask
@@ -58,33 +48,38 @@ class WhyRow:
 _REASON: Final = {
     "type": "object",
     "properties": {
-        "code": word(Code),
-        "message": TEXT,
+        "code": schemas.word(Code),
+        "message": schemas.TEXT,
         "facts": {"type": "object"},
-        "rules": TEXTS,
+        "rules": schemas.TEXTS,
     },
 }
 _KEY: Final = {
     "type": "object",
-    "properties": {"name": TEXT, "own": TEXT, "other": TEXT, "decides": BOOLEAN},
+    "properties": {
+        "name": schemas.TEXT,
+        "own": schemas.TEXT,
+        "other": schemas.TEXT,
+        "decides": schemas.BOOLEAN,
+    },
 }
 _LEVEL: Final = {
     "type": "object",
     "properties": {
-        "at": TEXT,
-        "own": TEXT,
-        "other": TEXT,
+        "at": schemas.TEXT,
+        "own": schemas.TEXT,
+        "other": schemas.TEXT,
         "keys": {"type": "array", "items": _KEY},
     },
 }
 _REMEDY: Final = {
     "type": "object",
     "properties": {
-        "kind": TEXT,
-        "text": TEXT,
-        "node": TEXT,
-        "smallest": maybe({"type": "object", "additionalProperties": NUMBER}),
-        "evicted": TEXTS,
+        "kind": schemas.TEXT,
+        "text": schemas.TEXT,
+        "node": schemas.TEXT,
+        "smallest": schemas.maybe({"type": "object", "additionalProperties": schemas.NUMBER}),
+        "evicted": schemas.TEXTS,
         "events": {"type": "array", "items": {"type": "object"}},
     },
 }
@@ -93,19 +88,21 @@ _REMEDY: Final = {
 # What a search finds comes afterwards, without the state; see ``Found``.
 WHY: Final = Table[WhyRow](
     (
-        Column("app", TEXT, "its application", lambda one: one.row.app.identity.name),
-        Column("ask", TEXT, "its name", lambda one: one.row.ask.name),
-        Column("queue", TEXT, "the path of its queue", lambda one: one.row.app.identity.path),
-        Column("place", word(AskPlace), "its place", lambda one: one.row.place.value),
+        Column("app", schemas.TEXT, "its application", lambda one: one.row.app.identity.name),
+        Column("ask", schemas.TEXT, "its name", lambda one: one.row.ask.name),
+        Column(
+            "queue", schemas.TEXT, "the path of its queue", lambda one: one.row.app.identity.path
+        ),
+        Column("place", schemas.word(AskPlace), "its place", lambda one: one.row.place.value),
         Column(
             "node",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the node that it holds",
             lambda one: None if one.row.allocation is None else one.row.allocation.node,
         ),
         Column(
             "since",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "since when it counts as pending, in seconds; null if it is bound",
             lambda one: in_seconds(one.row.since_us()),
         ),
@@ -117,7 +114,7 @@ WHY: Final = Table[WhyRow](
         ),
         Column(
             "first",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the ask that the next round would try first, as `app/ask`",
             lambda one: one.of_map("first"),
         ),
@@ -129,26 +126,26 @@ WHY: Final = Table[WhyRow](
         ),
         Column(
             "remedies",
-            maybe({"type": "array", "items": _REMEDY}),
+            schemas.maybe({"type": "array", "items": _REMEDY}),
             "changes each of which alone gets it bound at once, with the events that make them; "
             "null if none was searched for",
             lambda _: None,
         ),
         Column(
             "searched",
-            maybe(NUMBER),
+            schemas.maybe(schemas.NUMBER),
             "the number of the batch after which the state was searched",
             lambda _: None,
         ),
         Column(
             "trials",
-            maybe(NUMBER),
+            schemas.maybe(schemas.NUMBER),
             "how many trials the search made; null if there was none, or it was ended",
             lambda _: None,
         ),
         Column(
             "exhausted",
-            maybe(BOOLEAN),
+            schemas.maybe(schemas.BOOLEAN),
             "whether the search ended early, because the state is large or its time was over",
             lambda _: None,
         ),

@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isinf
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import attrs
 
 from muster.service.endpoints.kinds import Kind, Schema, listed
 
 R = TypeVar("R")
-
-TEXT: Final[Schema] = {"type": "string"}
-NUMBER: Final[Schema] = {"type": "integer"}
-BOOLEAN: Final[Schema] = {"type": "boolean"}
-SECONDS: Final[Schema] = {"type": "number"}
-TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
-WORDS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
-RATIO: Final[Schema] = {"anyOf": [{"type": "number"}, {"const": "inf"}]}
-"""A number that may be infinite; see :func:`ratio`."""
-
-AMOUNTS: Final[Schema] = {"type": "object", "additionalProperties": NUMBER}
-"""Amounts in base units, by type."""
-
-
-def ratio(number: float) -> float | str:
-    """Return a number as JSON has it: an infinite one as ``expect`` writes it."""
-    return "inf" if isinf(number) else number
-
-
-def maybe(schema: Schema) -> Schema:
-    """Return the schema of a value that may be null."""
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def word(words: Iterable[str]) -> Schema:
-    """Return the schema of one word out of several."""
-    return {"type": "string", "enum": [str(one) for one in words]}
 
 
 @final

@@ -82,7 +82,6 @@ class Metrics:
         """
         self._look, self._statistics, self._waiting = look, statistics, waiting
         self._census = ReasonCensus(look)
-        self.counting.is_open = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(measure_lag, self._lag)
             nursery.start_soon(self._census.run)

@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.endpoints.columns import (
-    AMOUNTS,
-    BOOLEAN,
-    NUMBER,
-    SECONDS,
-    TEXT,
-    TEXTS,
-    WORDS,
-    Column,
-    Table,
-    maybe,
-    word,
-)
+from muster.service.endpoints import schemas
+from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking, in_seconds
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import in_pieces
@@ -72,53 +61,63 @@ class AppRow:
 # LISTS-6
 APPS: Final = Table[AppRow](
     (
-        Column("app", TEXT, "its name", lambda row: row.app.identity.name),
-        Column("queue", TEXT, "the path of its queue", lambda row: row.app.identity.path),
-        Column("user", maybe(TEXT), "its user", lambda row: row.app.identity.user[0]),
-        Column("groups", TEXTS, "the groups of its user", lambda row: [*row.app.identity.user[1]]),
+        Column("app", schemas.TEXT, "its name", lambda row: row.app.identity.name),
+        Column("queue", schemas.TEXT, "the path of its queue", lambda row: row.app.identity.path),
+        Column(
+            "user", schemas.maybe(schemas.TEXT), "its user", lambda row: row.app.identity.user[0]
+        ),
+        Column(
+            "groups",
+            schemas.TEXTS,
+            "the groups of its user",
+            lambda row: [*row.app.identity.user[1]],
+        ),
         Column(
             "group",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the group for which it counts in limits; `*` for the one of all others",
             lambda row: row.app.group,
         ),
-        Column("state", word(AppState), "its state", lambda row: row.app.state.value),
+        Column("state", schemas.word(AppState), "its state", lambda row: row.app.state.value),
         Column(
-            "came", maybe(SECONDS), "when it came, in seconds", lambda r: in_seconds(r.came_us())
+            "came",
+            schemas.maybe(schemas.SECONDS),
+            "when it came, in seconds",
+            lambda r: in_seconds(r.came_us()),
         ),
         Column(
             "priority",
-            maybe(NUMBER),
+            schemas.maybe(schemas.NUMBER),
             "the highest priority of its pending asks; null if none is pending",
             lambda row: row.app.tally.top(),
         ),
         Column(
             "asks",
-            {"type": "object", "properties": dict.fromkeys(_PLACES, NUMBER)},
+            {"type": "object", "properties": dict.fromkeys(_PLACES, schemas.NUMBER)},
             "how many asks it has in each place",
             lambda row: row.asks(),
         ),
         Column(
             "allocated",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "what its bound and waiting asks hold, in base units",
             lambda row: dict(row.app.allocated),
         ),
         Column(
             "pending",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "what its pending asks ask for, in base units",
             lambda row: dict(row.app.pending_total),
         ),
         Column(
             "running",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether it counts for `maxapplications`",
             lambda row: row.app.running,
         ),
         Column(
             "tags",
-            WORDS,
+            schemas.WORDS,
             "its tags, as far as they are known",
             lambda row: row.tags(),
             single=True,
@@ -127,7 +126,10 @@ APPS: Final = Table[AppRow](
             "states",
             {
                 "type": "array",
-                "items": {"type": "object", "properties": {"at": SECONDS, "state": TEXT}},
+                "items": {
+                    "type": "object",
+                    "properties": {"at": schemas.SECONDS, "state": schemas.TEXT},
+                },
             },
             "its states so far, each with the instant at which it began, in seconds",
             lambda row: row.states(),

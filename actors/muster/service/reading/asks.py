@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.endpoints.columns import (
-    AMOUNTS,
-    BOOLEAN,
-    NUMBER,
-    SECONDS,
-    TEXT,
-    TEXTS,
-    WORDS,
-    Column,
-    Table,
-    maybe,
-    word,
-)
+from muster.service.endpoints import schemas
+from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking, in_seconds
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
@@ -104,129 +93,137 @@ class AskRow:
 # LISTS-7
 ASKS: Final = Table[AskRow](
     (
-        Column("app", TEXT, "its application", lambda row: row.app.identity.name),
-        Column("ask", TEXT, "its name within its application", lambda row: row.ask.name),
-        Column("queue", TEXT, "the path of its queue", lambda row: row.app.identity.path),
+        Column("app", schemas.TEXT, "its application", lambda row: row.app.identity.name),
+        Column("ask", schemas.TEXT, "its name within its application", lambda row: row.ask.name),
+        Column("queue", schemas.TEXT, "the path of its queue", lambda row: row.app.identity.path),
         Column(
-            "user", maybe(TEXT), "the user of its application", lambda row: row.app.identity.user[0]
+            "user",
+            schemas.maybe(schemas.TEXT),
+            "the user of its application",
+            lambda row: row.app.identity.user[0],
         ),
-        Column("place", word(AskPlace), "its place", lambda row: row.place.value),
+        Column("place", schemas.word(AskPlace), "its place", lambda row: row.place.value),
         Column(
             "node",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the node that it holds",
             lambda row: None if row.allocation is None else row.allocation.node,
         ),
-        Column("priority", NUMBER, "its priority", lambda row: row.ask.priority),
+        Column("priority", schemas.NUMBER, "its priority", lambda row: row.ask.priority),
         Column(
             "resources",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "what it asks for or holds, in base units",
             lambda row: dict(row.ask.resources.amounts),
         ),
-        Column("gang", maybe(TEXT), "the full name of its gang", lambda row: row.ask.gang),
+        Column(
+            "gang",
+            schemas.maybe(schemas.TEXT),
+            "the full name of its gang",
+            lambda row: row.ask.gang,
+        ),
         Column(
             "came",
-            SECONDS,
+            schemas.SECONDS,
             "when it was added, in seconds",
             lambda row: in_seconds(row.ask.came_us),
         ),
         Column(
             "since",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "since when it counts as pending, in seconds; null if it is bound",
             lambda row: in_seconds(row.since_us()),
         ),
         Column(
             "taken",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "when it got the node that it holds, in seconds",
             lambda row: None if row.told is None else in_seconds(row.told.taken_us),
         ),
         Column(
             "bound",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "when it was bound there, in seconds",
             lambda row: None if row.told is None else in_seconds(row.told.bound_us),
         ),
         Column(
             "required_node",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the only node on which it may run",
             lambda row: row.ask.shape.node,
         ),
         Column(
             "selector",
-            WORDS,
+            schemas.WORDS,
             "the attributes that its node must have",
             lambda row: dict(row.ask.shape.selector),
         ),
         Column(
             "run_for",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "how long after its bind it completes by itself, in seconds",
             lambda row: in_seconds(row.ask.run_for_us),
         ),
         Column(
             "retries",
-            NUMBER,
+            schemas.NUMBER,
             "how often it is still tried again after its work has failed",
             lambda row: row.ask.retries,
         ),
         Column(
             "preempts",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether its priority class lets it preempt",
             lambda row: row.ask.preempts,
         ),
         Column(
             "failed_binds",
-            NUMBER,
+            schemas.NUMBER,
             "how many of its binds have failed in a row",
             lambda row: row.failed_binds(),
         ),
         Column(
             "last_failed",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "when the last of these failed, in seconds",
             lambda row: in_seconds(row.last_failed_us()),
         ),
         Column(
             "backs_off_until",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "until when it is not tried, in seconds",
             lambda row: in_seconds(row.back_off_us()),
         ),
         Column(
             "reason",
-            maybe(word(Code)),
+            schemas.maybe(schemas.word(Code)),
             "its dominant reason; null if it is bound",
             lambda row: row.code(),
         ),
         Column(
             "message",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the dominant reason in words",
             lambda row: row.message(),
             single=True,
         ),
         Column(
             "command",
-            maybe({"anyOf": [TEXT, TEXTS]}),
+            schemas.maybe({"anyOf": [schemas.TEXT, schemas.TEXTS]}),
             "the command that does its work",
             lambda row: row.command(),
             single=True,
         ),
         Column(
             "env",
-            WORDS,
+            schemas.WORDS,
             "the environment variables of the command",
             lambda row: dict(row.work.env),
             single=True,
         ),
         Column(
             "workdir",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the folder in which the command runs",
             lambda row: row.work.workdir,
             single=True,

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.endpoints.columns import (
-    BOOLEAN,
-    NUMBER,
-    SECONDS,
-    TEXT,
-    TEXTS,
-    Column,
-    Table,
-    maybe,
-    word,
-)
+from muster.service.endpoints import schemas
+from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking, in_seconds
 from muster_core.gangs.definition import GangMode
 from muster_core.gangs.states import GangState
@@ -95,70 +86,72 @@ class GangRow:
 _DEFINITION: Final = {
     "type": "object",
     "properties": {
-        "min_member": NUMBER,
-        "total": NUMBER,
-        "mode": word(GangMode),
-        "wait_time": maybe(SECONDS),
-        "groups": TEXTS,
+        "min_member": schemas.NUMBER,
+        "total": schemas.NUMBER,
+        "mode": schemas.word(GangMode),
+        "wait_time": schemas.maybe(schemas.SECONDS),
+        "groups": schemas.TEXTS,
     },
 }
 
 # LISTS-8
 GANGS: Final = Table[GangRow](
     (
-        Column("gang", TEXT, "its full name", lambda row: row.gang.name),
+        Column("gang", schemas.TEXT, "its full name", lambda row: row.gang.name),
         Column(
             "definition",
-            maybe(_DEFINITION),
+            schemas.maybe(_DEFINITION),
             "its definition with defaults filled in, `wait_time` in seconds; null if it has none",
             lambda row: row.definition(),
         ),
-        Column("satisfied", BOOLEAN, "whether it is satisfied", lambda row: row.gang.satisfied),
+        Column(
+            "satisfied", schemas.BOOLEAN, "whether it is satisfied", lambda row: row.gang.satisfied
+        ),
         Column(
             "timed_out",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether it has timed out",
             lambda row: row.gang.state is _TIMED_OUT,
         ),
         Column(
             "cycle_valid",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether its schedule cycle is valid",
             lambda row: row.looking.view.is_cycle_valid(row.gang),
         ),
         Column(
             "since",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "when its present wait began, in seconds",
             lambda row: in_seconds(row.gang.since_us),
         ),
         Column(
             "until",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "when its present wait is over, in seconds",
             lambda row: in_seconds(row.end_us()),
         ),
         Column(
             "left",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "how long its present wait may still last, in seconds",
             lambda row: in_seconds(row.left_us()),
         ),
         Column(
             "missing",
-            NUMBER,
+            schemas.NUMBER,
             "how many more members must hold a node; 0 if it needs none or is not defined",
             lambda row: row.gang.missing,
         ),
         Column(
             "members",
-            {"type": "object", "properties": dict.fromkeys(_PLACES, NUMBER)},
+            {"type": "object", "properties": dict.fromkeys(_PLACES, schemas.NUMBER)},
             "how many members it has in each place",
             lambda row: row.counts(),
         ),
         Column(
             "asks",
-            {"type": "object", "properties": dict.fromkeys(_PLACES, TEXTS)},
+            {"type": "object", "properties": dict.fromkeys(_PLACES, schemas.TEXTS)},
             "its members by place, as `app/ask`; waiting ones in the order of their waits",
             lambda row: row.members(),
             single=True,

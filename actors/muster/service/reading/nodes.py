@@ -6,20 +6,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.endpoints.columns import (
-    AMOUNTS,
-    BOOLEAN,
-    NUMBER,
-    RATIO,
-    SECONDS,
-    TEXT,
-    WORDS,
-    Column,
-    Table,
-    maybe,
-    ratio,
-    row_of,
-)
+from muster.service.endpoints import schemas
+from muster.service.endpoints.columns import Column, Table, row_of
 from muster.service.reading.asks import ASKS, AskRow, row_of_ask
 from muster.service.reading.looking import Looking, in_seconds
 
@@ -79,51 +67,58 @@ class NodeRow:
 # LISTS-9
 NODES: Final = Table[NodeRow](
     (
-        Column("node", TEXT, "its name", lambda row: row.node.name),
+        Column("node", schemas.TEXT, "its name", lambda row: row.node.name),
         Column(
-            "capacity", AMOUNTS, "its capacity, in base units", lambda row: dict(row.node.capacity)
+            "capacity",
+            schemas.AMOUNTS,
+            "its capacity, in base units",
+            lambda row: dict(row.node.capacity),
         ),
         Column(
             "used",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "what the asks on it hold, in base units",
             lambda row: dict(row.node.used),
         ),
         Column(
             "available",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "what is free, in base units; less than zero where more is used than there is",
             lambda row: row.available(),
         ),
         Column(
             "utilisation",
-            RATIO,
+            schemas.RATIO,
             "how much of it is used, by the weights of the partition; `inf` if beyond all numbers",
-            lambda row: ratio(row.node.weighing.utilisation(row.node.used)),
+            lambda row: schemas.ratio(row.node.weighing.utilisation(row.node.used)),
         ),
         Column(
             "schedulable",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether asks may be placed on it",
             lambda row: row.node.schedulable,
         ),
         Column(
             "kept",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether a node service keeps it from other asks",
             lambda row: row.node.kept,
         ),
-        Column("attributes", WORDS, "its attributes", lambda row: dict(row.node.attributes)),
-        Column("count", NUMBER, "how many asks stand on it", lambda row: len(row.node.held)),
+        Column(
+            "attributes", schemas.WORDS, "its attributes", lambda row: dict(row.node.attributes)
+        ),
+        Column(
+            "count", schemas.NUMBER, "how many asks stand on it", lambda row: len(row.node.held)
+        ),
         Column(
             "queues",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "how many asks of each queue stand on it, by path",
             lambda row: row.queues(),
         ),
         Column(
             "came",
-            maybe(SECONDS),
+            schemas.maybe(schemas.SECONDS),
             "when it was added, in seconds",
             lambda row: in_seconds(row.came_us()),
         ),

@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.endpoints.columns import (
-    AMOUNTS,
-    BOOLEAN,
-    NUMBER,
-    RATIO,
-    TEXT,
-    TEXTS,
-    WORDS,
-    Column,
-    Table,
-    maybe,
-    ratio,
-    word,
-)
+from muster.service.endpoints import schemas
+from muster.service.endpoints.columns import Column, Table
 from muster.service.reading.looking import Looking
 from muster_core.values.configuration.partition import PreemptionPolicy, SortPolicy
 
@@ -70,7 +58,9 @@ class QueueRow:
 
     def share(self) -> float | str:
         """Return its fair share; an infinite one as in ``expect``."""
-        return ratio(0.0 if self.seen is None else self.looking.view.share_of(self.entry.key))
+        return schemas.ratio(
+            0.0 if self.seen is None else self.looking.view.share_of(self.entry.key)
+        )
 
     def _pending_mask(self) -> int:
         mask = 0
@@ -135,144 +125,155 @@ def _is_over(shape: Shape, name: str, room: int) -> bool:
 # LISTS-5
 QUEUES: Final = Table[QueueRow](
     (
-        Column("queue", TEXT, "its path", lambda row: row.config.path),
+        Column("queue", schemas.TEXT, "its path", lambda row: row.config.path),
         Column(
             "parent",
-            maybe(TEXT),
+            schemas.maybe(schemas.TEXT),
             "the path of its parent; null for the root",
             lambda row: None if row.entry.parent is None else row.entry.parent.config.path,
         ),
         Column(
-            "leaf", BOOLEAN, "whether it has applications", lambda row: not row.config.is_parent
+            "leaf",
+            schemas.BOOLEAN,
+            "whether it has applications",
+            lambda row: not row.config.is_parent,
         ),
         Column(
-            "dynamic", BOOLEAN, "whether an application created it", lambda row: row.entry.dynamic
+            "dynamic",
+            schemas.BOOLEAN,
+            "whether an application created it",
+            lambda row: row.entry.dynamic,
         ),
         Column(
             "draining",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether it admits no new applications",
             lambda row: row.entry.draining,
         ),
         Column(
             "allocated",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "what its bound and waiting asks hold, in base units",
             lambda row: row.allocated(),
         ),
         Column(
             "pending",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "what its pending asks ask for, in base units",
             lambda row: row.pending(),
         ),
         Column(
             "guaranteed",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "its `guaranteed`, in base units",
             lambda row: dict(row.config.guaranteed.amounts),
         ),
         Column(
             "max",
-            AMOUNTS,
+            schemas.AMOUNTS,
             "its `max`, in base units; a type that it does not name has no limit",
             lambda row: dict(row.config.max.amounts),
         ),
         Column(
             "share",
-            RATIO,
+            schemas.RATIO,
             "its fair share; an infinite one is `inf`",
             lambda row: row.share(),
         ),
         Column(
             "priority",
-            maybe(NUMBER),
+            schemas.maybe(schemas.NUMBER),
             "its `currentPriority`; null if it has none",
             lambda row: None if row.seen is None else row.seen.priority,
         ),
-        Column("offset", NUMBER, "its `priority.offset`", lambda row: row.config.settings.offset),
+        Column(
+            "offset",
+            schemas.NUMBER,
+            "its `priority.offset`",
+            lambda row: row.config.settings.offset,
+        ),
         Column(
             "fence",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether its `priority.policy` is `fence`",
             lambda row: row.config.settings.fence,
         ),
         Column(
             "queue_priority",
-            NUMBER,
+            schemas.NUMBER,
             "its `queue.priority`",
             lambda row: row.config.settings.queue_priority,
         ),
         Column(
             "sort_policy",
-            word(SortPolicy),
+            schemas.word(SortPolicy),
             "its `application.sort.policy`",
             lambda row: row.config.settings.sort_policy.value,
         ),
         Column(
             "sort_by_priority",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether its `application.sort.priority` is `enabled`",
             lambda row: row.config.settings.sort_by_priority,
         ),
         Column(
             "blocking",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether it keeps strict order",
             lambda row: row.config.settings.blocking,
         ),
         Column(
             "reclaimable",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether others may reclaim from it",
             lambda row: row.config.settings.reclaimable,
         ),
         Column(
             "preemption_policy",
-            word(PreemptionPolicy),
+            schemas.word(PreemptionPolicy),
             "its `preemption.policy`",
             lambda row: row.config.settings.preemption_policy.value,
         ),
         Column(
             "overused",
-            BOOLEAN,
+            schemas.BOOLEAN,
             "whether it has pending asks and none of them fits its headroom",
             lambda row: row.overused(),
         ),
         Column(
             "hits",
-            TEXTS,
+            schemas.TEXTS,
             "which of its own limits keep pending asks out: types of its `max`, `maxapplications`",
             lambda row: row.hits(),
         ),
         Column(
             "children",
-            NUMBER,
+            schemas.NUMBER,
             "how many queues or applications are directly below it",
             lambda row: row.children(),
         ),
-        Column("apps", NUMBER, "how many applications it has", lambda row: row.apps()),
+        Column("apps", schemas.NUMBER, "how many applications it has", lambda row: row.apps()),
         Column(
             "running",
-            NUMBER,
+            schemas.NUMBER,
             "how many of them count for `maxapplications`",
             lambda row: 0 if row.seen is None else row.seen.running,
         ),
         Column(
             "max_applications",
-            NUMBER,
+            schemas.NUMBER,
             "its `maxapplications`; 0 means no limit",
             lambda row: row.config.max_applications,
         ),
         Column(
             "properties",
-            WORDS,
+            schemas.WORDS,
             "its own properties, as written",
             lambda row: dict(row.config.own_properties),
         ),
         Column(
             "below",
-            TEXTS,
+            schemas.TEXTS,
             "the paths of the queues directly below it",
             lambda row: row.below(),
             single=True,

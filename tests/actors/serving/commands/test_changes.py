@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from typing import Final
 
@@ -47,6 +48,9 @@ def test_a_bound_ask_is_cancelled(served: Served, app: str) -> None:
 
     assert (result.exit_code, result.stdout) == (0, f"{app}/first: cancelled\n")
     assert places(served, app) == {"second": "bound"}
+    lines = served.client.get(f"/api/v1/decisions?app={app}&kinds=released").text.splitlines()
+    (released,) = map(json.loads, lines)
+    assert (released["reason"], released["message"]) == ("completed", "not needed")
 
 
 def test_a_pending_ask_is_cancelled(served: Served, app: str) -> None:

@@ -54,6 +54,36 @@ def test_following_until_the_end(served: Served, tmp_path: Path) -> None:
     assert (first, rest, process.returncode) == (b"one\n", b"two\n", 0)
 
 
+def test_following_what_has_not_started(served: Served) -> None:
+    submit(served.client, job("later", "echo here", node="to-come"))
+    assert logs("a/later").returncode == 1
+    follow = [sys.executable, "-m", "muster", "logs", "-f", "a/later"]
+    with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        submit(served.client, node(1, "to-come"))
+        out, rest = process.communicate(timeout=PATIENCE_S)
+
+    assert told == b"a/later has not started; its output is waited for\n"
+    assert (out, rest, process.returncode) == (b"here\n", b"", 0)
+
+
+def test_following_what_never_starts(served: Served) -> None:
+    without = job("nothing", "x")
+    del without["command"]
+    submit(served.client, {**without, "node": "nowhere"}, job("gone", "x", node="nowhere"))
+
+    assert logs("a/nothing", "-f").returncode == 1
+    follow = [sys.executable, "-m", "muster", "logs", "-f", "a/gone"]
+    with subprocess.Popen(follow, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        submit(served.client, {"op": "remove_ask", "app": "a", "ask": "gone"})
+        _, rest = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert b"a/gone has no output" in rest
+
+
 def test_an_ask_that_has_no_output(served: Served) -> None:
     done = logs("a/none")
 
