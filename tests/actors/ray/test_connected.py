@@ -72,6 +72,8 @@ class Actor:
     def __init__(self) -> None:
         self.state = "running"
         self.was_asked_to_end = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.may_end.set()
         self.about = Method(self._about)
         self.items = Method(self._items)
         self.end = Method(self._end)
@@ -87,8 +89,9 @@ class Actor:
         return items[since : since + 1]
 
     async def _end(self) -> None:
-        self.state = "ended"
         self.was_asked_to_end.set()
+        await self.may_end.wait()
+        self.state = "ended"
 
 
 class FakeRay:
@@ -341,8 +344,38 @@ def test_survivor_is_ended_when_the_head_is_there_again() -> None:
     async def body(agent: Puppet) -> None:
         agent.ray.actors["a/k/1"] = Actor()
         agent.ray.is_away_for = 1
-        await agent.runs.end_survivor("a/k/1", 1.0)
+        agent.runs.end_survivor("a/k/1", 1.0)
+        await until(lambda: not agent.ray.actors)
+
+    play(body)
+
+
+def test_new_run_waits_until_an_earlier_one_of_its_ask_has_ended() -> None:
+    async def body(agent: Puppet) -> None:
+        earlier = agent.ray.actors["a/k/1"] = Actor()
+        earlier.may_end.clear()
+        agent.runs.end_survivor("a/k/1", 30.0)
+        agent.run(2)
+        agent.run(3, name="a/other/3")
+        await until(lambda: "a/other/3" in agent.ray.tasks)
+        await earlier.was_asked_to_end.wait()
+        assert "a/k/2" not in agent.ray.tasks
+        earlier.may_end.set()
+        await agent.task(2)
         assert not agent.ray.actors
+
+    play(body)
+
+
+def test_run_that_waits_for_an_earlier_one_is_cancelled_at_once() -> None:
+    async def body(agent: Puppet) -> None:
+        earlier = agent.ray.actors["a/k/1"] = Actor()
+        earlier.may_end.clear()
+        agent.runs.end_survivor("a/k/1", 30.0)
+        agent.run(2)
+        agent.runs.cancel(2, 30.0)
+        assert await agent.said() == {"say": "cancelled", "id": 2, "gone": True}
+        earlier.may_end.set()
 
     play(body)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -34,6 +35,9 @@ _MOST_BYTES: Final = LARGEST_BYTES - 4096
 
 _MOST_TEXT: Final = 1_000_000
 """How much of a text about a failure is said, in characters."""
+
+_SOON_S: Final = 0.05
+"""How often it is looked whether an earlier run has ended, in seconds."""
 
 _ASK_S: Final = 5.0
 """How long to wait for the answer to whether a run has gone, in seconds."""
@@ -97,6 +101,8 @@ class Runs:
         self._tasks: set[asyncio.Future[Any]] = set()
         self._gates = Gates(engine, self.spawn)
         self._ended: dict[int, Detached] = {}
+        #: How many detached runs of earlier agents are being ended, by their asks.
+        self._endings = Counter[str]()
 
     def spawn(self, work: Awaitable[None]) -> None:
         """Do something beside; what it raises is printed."""
@@ -220,8 +226,19 @@ class Runs:
                 sys.stderr.write(f"muster: {name} is not known yet: {error}\n")
                 await asyncio.sleep(_AGAIN_S)
 
-    async def end_survivor(self, name: str, grace_s: float) -> None:
-        """End a detached run that nobody adopts, as soon as the cluster lets that be done."""
+    def end_survivor(self, name: str, grace_s: float) -> None:
+        """End a detached run that nobody adopts; a new run of its ask waits for that."""
+        self._endings[_ask_of(name)] += 1
+        self.spawn(self._end_survivor(name, grace_s))
+
+    async def _end_survivor(self, name: str, grace_s: float) -> None:
+        try:
+            await self._end_actor(name, grace_s)
+        finally:
+            self._endings -= Counter([_ask_of(name)])
+
+    async def _end_actor(self, name: str, grace_s: float) -> None:
+        """End a detached run, as soon as the cluster lets that be done."""
         while (actor := await self._actor(name)) is not None:
             try:
                 await end_detached(self._engine, actor, grace_s)
@@ -267,6 +284,9 @@ class Runs:
 
     async def _follow(self, run: Run) -> None:
         """Submit a run, and hear its items until the last one."""
+        ask = _ask_of(run.message["name"])
+        while self._endings[ask] and not run.ending:  # noqa: ASYNC110 - it may last
+            await asyncio.sleep(_SOON_S)
         about = run.message["gate"]
         actor = group = None
         if about is not None and about["peers"] > 1:
@@ -405,6 +425,11 @@ class Runs:
             await work
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
             sys.stderr.write(f"muster: {error!r}\n")
+
+
+def _ask_of(name: str) -> str:
+    """Return application and ask from the name of a run."""
+    return name.rpartition("/")[0]
 
 
 async def _answer(reference: Handle) -> object:

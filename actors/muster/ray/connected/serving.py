@@ -85,7 +85,7 @@ class _Serving:
             case "survivors":
                 runs.spawn(runs.survivors())
             case "end":
-                runs.spawn(runs.end_survivor(message["name"], message["grace_s"]))
+                runs.end_survivor(message["name"], message["grace_s"])
             case "fetched":
                 runs.fetched(message["id"])
             case _:
