@@ -53,7 +53,12 @@ test-service: $(VENV)/.test ## Run the tests of the service, with real servers
 # Real daemons: Ray from its package, Slurm from the packages of Debian where they can be had.
 .PHONY: test-engines
 test-engines: $(VENV)/.engines ## Run the tests of what runs work, on real clusters of Ray and Slurm
-	@$(COMPILED) $(PY) -m pytest $(ENGINES)
+	@$(COMPILED) $(PY) -m pytest -m "not takes_minutes" $(ENGINES)
+
+# Ray takes a minute until it notices that its head has gone.
+.PHONY: test-engines-long
+test-engines-long: $(VENV)/.engines ## Run the tests of engines that wait for minutes, such as for a lost head of Ray
+	@$(COMPILED) $(PY) -m pytest -m takes_minutes $(ENGINES)
 
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
@@ -195,6 +200,7 @@ $(VENV)/.test: $(VENV)/.pip
 $(VENV)/.engines: $(VENV)/.test
 	@echo "Installing Ray" >&2
 	@$(INSTALL) --group engines
+	@bash tests/engines/slurm/install.sh
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip

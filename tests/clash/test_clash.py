@@ -190,6 +190,11 @@ def test_filters_know_what_passes() -> None:
 def test_what_is_told_otherwise_after_a_kill_is_told() -> None:
     assert not [*faults_between({"apps": [1]}, {"apps": [1]})]
     assert [*faults_between({"apps": [1]}, {"apps": [2]})]
+    assert [*faults_between({"apps": [1]}, {"apps": [1, 2]})]
+    history = "/ws/v1/history/apps"
+    assert not [*faults_between({history: [1]}, {history: [1, 2]})]
+    assert [*faults_between({history: [1, 2]}, {history: [1]})]
+    assert [*faults_between({history: [1]}, {history: [2, 2]})]
 
 
 def test_drafts_have_all_kinds_of_events() -> None:

@@ -82,7 +82,7 @@ class Agent:
         """Give the id of a node by its name, as soon as it is there."""
 
         def of(said: dict[str, Any]) -> list[str]:
-            nodes = said["nodes"] if said["say"] == "nodes" else []
+            nodes: list[dict[str, Any]] = said["nodes"] if said["say"] == "nodes" else []
             return [node["id"] for node in nodes if node["labels"].get("node_name") == name]
 
         return of(self.wait(lambda said: bool(of(said))))[0]

@@ -71,7 +71,7 @@ def test_member_that_cannot_start_fails_all(cluster: Cluster, agent: Agent, tmp_
     good = agent.call(agent.node("a"), touch, f"{tmp_path}/good", gate=gate("g", 2))
     bad = agent.call("f" * 56, touch, f"{tmp_path}/bad", gate=gate("g", 2))
 
-    assert agent.end_of(bad)["how"] == "not_started"
+    assert agent.end_of(bad)["how"] == "node_lost"
     assert agent.end_of(good)["how"] == "gate"
     assert not (tmp_path / "good").exists()
     late = agent.call(agent.node("a"), "os:getpid", gate=gate("h", 1))

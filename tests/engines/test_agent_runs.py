@@ -71,7 +71,10 @@ def test_signal_is_a_negative_status(agent: Agent, node: str) -> None:
 
 
 def test_callable_gives_its_value(agent: Agent, node: str) -> None:
-    run = agent.call(node, lambda a, b: {"sum": a + b}, 1, kwargs={"b": 2})
+    def add(a: int, b: int) -> dict[str, int]:
+        return {"sum": a + b}
+
+    run = agent.call(node, add, 1, kwargs={"b": 2})
 
     assert pickle.loads(agent.end_of(run)["value"]) == {"sum": 3}
     assert agent.wait_for("started", run)

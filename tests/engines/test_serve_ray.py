@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.actors.serving.working import (
     submit,
     until,
 )
-from tests.engines.cluster import Cluster, wait_until
+from tests.engines.cluster import PATIENCE_S, Cluster, wait_until
 
 NODES = {"a", "b"}
 
@@ -79,7 +80,8 @@ def test_exit_codes(served: Served, tmp_path: Path) -> None:
     )
     for ask in ("fine", "bad", "killed"):
         until(served.client, ask=ask, kind="released")
-    found = until(served.client, ask="again", kind="released", reason="completed")
+    until(served.client, ask="again", kind="released", reason="completed")
+    found = decisions(served.client)
 
     assert ends_of(found, "fine") == [("completed", None)]
     assert ends_of(found, "bad") == [("failed", "exit status 3")]
@@ -156,6 +158,36 @@ def test_the_nodes_are_those_of_ray(served: Served) -> None:
     assert nodes.keys() == NODES
     assert {one["capacity"]["vcore"] for one in nodes.values()} == {2000}
     assert {one["attributes"]["node_name"] for one in nodes.values()} == NODES
+
+
+def test_output_among_the_logs_of_ray(cluster: Cluster, tmp_path: Path) -> None:
+    # RAY-4
+    with serving(cluster, tmp_path, state=False) as served:
+        submit(served.client, APP, job("k", "echo what it says; echo and complains >&2"))
+        until(served.client, ask="k", kind="released", reason="completed")
+        answer = served.client.get("/api/v1/asks/a/k/logs")
+
+    assert answer.status_code == 404
+    assert "among Ray's logs of its workers" in answer.json()["detail"]
+    logs = [path.read_text(errors="replace") for path in cluster.folder.rglob("worker-*")]
+    assert any("what it says" in text for text in logs)
+    assert any("and complains" in text for text in logs)
+
+
+def test_the_program_of_the_page_about_ray(cluster: Cluster) -> None:
+    program = Path(__file__).parents[2] / "examples" / "ray" / "first.py"
+    done = subprocess.run(
+        [cluster.python, str(program), cluster.address],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+
+    assert done.returncode == 0, done.stderr
+    names = [line.partition(":")[0] for line in done.stdout.splitlines()]
+    assert names == ["night/part-0", "night/part-1", "night/part-2", "night/part-3", "page/now"]
+    assert all(3.0 < float(line.partition(":")[2]) < 3.3 for line in done.stdout.splitlines())
 
 
 def pids_of(folder: Path) -> list[int]:

@@ -80,8 +80,12 @@ class Cluster(Mirror[muster.ray.Cluster]):
         """
         status = _Status(_in_host(self._bridge, started))
         books = _Books(self._bridge, scheduler)
-        follow = partial(self._inner.follow, books, every=every, task_status=status)
+
+        async def follow() -> None:
+            await self._inner.follow(books, every=every, task_status=status)
+
         await self._bridge.call(follow)
+        raise AssertionError("a cluster is followed until that is cancelled")
 
     async def run(
         self, allocation: Allocation, work: Work, *, started: Callable[[], object] | None = None

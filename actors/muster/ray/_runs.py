@@ -20,6 +20,7 @@ from muster._errors import (
 )
 from muster.ray._amounts import Declared
 from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
+from muster.ray._gangs import Gangs
 from muster.ray._messages import NEVER_S
 from muster.ray._orders import Terms, Work, gate_of, name_of, order, parsed_name, result_of
 from muster_core.events import Outcome as OutcomeOfWork
@@ -87,6 +88,7 @@ class Runs:
         self.naming = naming
         self.begun = trio.Event()
         self._nursery = nursery
+        self._gangs = Gangs(nursery)
         #: For each task that follows the nodes, the version of the list that its scheduler knows.
         self._told: dict[object, int] = {}
         #: The nodes by name, with the list from which they are.
@@ -158,6 +160,20 @@ class Runs:
             WorkError: If a callable has raised.
         """
         self.begun.set()
+        with self._gangs.member(allocation) as member:
+            try:
+                if member is None or not terms.has_gates:
+                    return await self._run(allocation, work, terms, started)
+                member.check()
+                return await self._run(allocation, work, terms, _both(member.begin, started))
+            except Exception:
+                if member is not None and terms.has_gates:
+                    await member.fail()
+                raise
+
+    async def _run(
+        self, allocation: Allocation, work: Work, terms: Terms, started: Callable[[], None]
+    ) -> Outcome:
         try:
             declared = self.naming.amounts.declared(allocation.resources)
             node = await self._node(allocation.node)
@@ -192,6 +208,18 @@ class Runs:
             NotStartedError: If it is not there, or these runs are not detached.
         """
         self.begun.set()
+        with self._gangs.member(allocation) as member:
+            if member is None:
+                return await self._resume(allocation, terms, started)
+            try:
+                return await self._resume(allocation, terms, _both(member.begin, started))
+            except Exception:
+                await member.fail()
+                raise
+
+    async def _resume(
+        self, allocation: Allocation, terms: Terms, started: Callable[[], None]
+    ) -> Outcome:
         name = name_of(allocation.app, allocation.ask, allocation.number)
         if not terms.is_detached:
             # The earlier program may have thought otherwise.
@@ -385,6 +413,14 @@ class Runs:
             await self._end(agent, listed["name"], message["grace_s"])
         self._listed.pop((allocation.app, allocation.ask), None)
         return False
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
 
 
 async def _record(release: Release, failure: WorkFailedError | None) -> bool:

@@ -127,7 +127,7 @@ class Ray:
     def submit(self, run: dict[str, Any], gate: Any, group: Any) -> Any:  # noqa: ANN401
         """Submit the task of a run; return its items, to be read by ``async for``."""
         work = run["work"]
-        given = work.get("options") or {}
+        given: dict[str, Any] = work.get("options") or {}
         options: dict[str, Any] = {
             **{name: value for name, value in given.items() if name not in _OURS},
             **self._amounts(run),

@@ -16,6 +16,7 @@ instructions, and a blocking call does not return for it. So every wait is a loo
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import ctypes
 import importlib
@@ -56,29 +57,75 @@ _CHUNK: Final = 65_536
 
 
 class Asked:
-    """Whether a run is asked to end: by Ray's soft cancel, or from another thread."""
+    """Whether a run is asked to end: by Ray's soft cancel, or from another thread.
+
+    The soft cancel is an interrupt of the main thread. Raised as ``KeyboardInterrupt`` at any
+    place, it could lose a process that was just started, or be lost itself: Ray's own code drops
+    it. So the runner notes it, and only a callable is interrupted, once. The agent may send it
+    several times.
+    """
 
     def __init__(self) -> None:
         self.to_end = False
+        self._raises = False
+        self._is_inside = False
 
     def end(self) -> None:
         """Ask it to end."""
         self.to_end = True
 
     @contextmanager
-    def instead_of_interrupts(self) -> Iterator[None]:
-        """Note an interrupt instead of raising ``KeyboardInterrupt``, in the main thread.
+    def hears(self, *, always: bool) -> Generator[None, None, None]:
+        """Note interrupts, in the main thread.
 
-        Raised anywhere, it could lose a process that was just started.
+        Args:
+            always: Also where interrupts are ignored, as by default in this process.
         """
-        if threading.current_thread() is not threading.main_thread():
+        before = signal.getsignal(signal.SIGINT)
+        main = threading.current_thread() is threading.main_thread()
+        if not main or (before in (None, signal.SIG_IGN) and not always):
             yield
             return
-        before = signal.signal(signal.SIGINT, lambda _number, _frame: self.end())
+        signal.signal(signal.SIGINT, self._interrupt)
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+    def _interrupt(self, _number: int, _frame: object) -> None:
+        self.to_end = True
+        if self._raises:
+            self._raises = False
+            raise KeyboardInterrupt
+
+    def _interrupt_again(self) -> None:
+        if self._is_inside:
+            self._raises = True
+            _thread.interrupt_main()
+
+    @contextmanager
+    def interrupts(self) -> Generator[None, None, None]:
+        """Interrupt what is done inside, once."""
+        if self.to_end:
+            raise _Asked
+        before = sys.unraisablehook
+
+        def lost(what: Any) -> None:  # noqa: ANN401 - it has no public type
+            # Python drops what is raised in a destructor, for example: so once more.
+            if what.exc_type is KeyboardInterrupt:
+                threading.Timer(_POLL_S, self._interrupt_again).start()
+            else:
+                before(what)
+
+        sys.unraisablehook = lost
+        self._raises = self._is_inside = True
+        try:
+            if self.to_end:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._raises = self._is_inside = False
+            sys.unraisablehook = before
 
 
 def work(
@@ -98,15 +145,13 @@ def work(
     asked = asked or Asked()
     job = {**job, "env": {**job["env"], "MUSTER_RUN": job["name"]}}
     over = threading.Event()
-    fence = threading.Thread(target=_fence, args=(os.getppid(), over), daemon=True)
-    fence.start()
     try:
-        if job["kind"] == "call":
+        with asked.hears(always=job["kind"] == "command"):
+            threading.Thread(target=_fence, args=(os.getppid(), over), daemon=True).start()
             yield from _at_gate(job, gate, asked)
-            yield from _call(job)
-        else:
-            with asked.instead_of_interrupts():
-                yield from _at_gate(job, gate, asked)
+            if job["kind"] == "call":
+                yield from _call(job, asked)
+            else:
                 yield from _command(keeper, job, asked)
     except _Closed as error:
         yield (CLOSED, *error.args)
@@ -146,14 +191,14 @@ def _at_gate(job: dict[str, Any], gate: Handle, asked: Asked) -> Iterator[Item]:
 # Callables
 
 
-def _call(job: dict[str, Any]) -> Iterator[Item]:
+def _call(job: dict[str, Any], asked: Asked) -> Iterator[Item]:
     yield (STARTED, os.getpid(), started_at(os.getpid()))
     try:
-        with _environment(job["env"]):
+        with _environment(job["env"]), asked.interrupts():
             positional, named = _loads(job["arguments"])
             value = _function(job["function"])(*positional, **named)
             data = _dumps(value)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _Asked):
         raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit, which would end the worker
         yield (FAILED, _line(error), traceback.format_exc())
@@ -202,7 +247,7 @@ def _dumps(value: object) -> bytes:
 
 
 @contextmanager
-def _environment(added: dict[str, str]) -> Iterator[None]:
+def _environment(added: dict[str, str]) -> Generator[None, None, None]:
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:

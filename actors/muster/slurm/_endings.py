@@ -129,3 +129,5 @@ async def evict(batch: Batch, number: int, grace_s: float) -> None:
         with trio.move_on_after(_KILL_AGAIN_S):
             await batch.until(is_gone)
     batch.leave(number)
+    if batch.is_condemned:  # it was the last one: the room is free when the job is gone
+        await batch.until(lambda: batch.is_over)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Final, final
 
@@ -51,7 +51,7 @@ class Watch:
         return self._is_silent
 
     @contextmanager
-    def interest(self) -> Iterator[None]:
+    def interest(self) -> Generator[None, None, None]:
         """Ask for the time of a block."""
         self._interested += 1
         self._wake.set()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-import muster.asyncio.ray
+import muster
 from muster import Reason
 from muster.asyncio import Mode, Scheduler, open_scheduler
 from muster.asyncio.ray import Cluster, RayBinder, connect

@@ -16,7 +16,7 @@ import msgpack
 import trio
 
 import muster
-from muster.ray import Call, Cluster, Command, RayBinder, connect
+from muster.ray import Call, Cluster, Command, RayBinder, Result, connect
 
 ONE: Final = {"vcore": 1}
 
@@ -228,12 +228,17 @@ async def scheduled(
     *,
     nodes: int = 1,
     scheduler: Mapping[str, Any] | None = None,
+    done: Callable[[muster.Allocation, Result], None] | None = None,
     **options: Any,  # noqa: ANN401 - those of the binder
 ) -> AsyncGenerator[tuple[muster.Scheduler, Puppet, Stage]]:
     """Have a scheduler whose binder uses an agent, with nodes ``a1``, ``a2`` and so on."""
     listed = [node(f"a{number}") for number in range(1, nodes + 1)]
     async with connected(folder, *listed) as stage:
-        binder = RayBinder(stage.ray, work if callable(work) else lambda _: work, **options)
+
+        def works(held: muster.Allocation) -> Work:
+            return work(held) if callable(work) else work
+
+        binder = RayBinder(stage.ray, works, done=done, **options)
         async with (
             muster.open_scheduler(binder=binder, **scheduler or {}) as running,
             followed(stage.ray, running),

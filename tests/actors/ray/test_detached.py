@@ -51,11 +51,9 @@ async def program(
 ) -> AsyncGenerator[muster.Scheduler]:
     """Have a scheduler with a store, whose binder runs detached work."""
     told: list[Result] = [] if done is None else done
+    given: dict[str, Any] = {"detached": True} | options
     binder = RayBinder(
-        stage.ray,
-        lambda _: "true",
-        done=lambda _, result: told.append(result),
-        **{"detached": True, **options},
+        stage.ray, lambda _: "true", done=lambda _, result: told.append(result), **given
     )
     async with (
         muster.open_scheduler(binder=binder, store=folder / "state") as scheduler,

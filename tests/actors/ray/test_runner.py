@@ -112,15 +112,63 @@ def test_callable_that_raises(tmp_path: Path) -> None:
 
 
 def test_interrupt_reaches_a_callable(tmp_path: Path) -> None:
-    def spin() -> None:
+    def spin(path: str) -> None:
+        Path(path).touch()
         while True:
             time.sleep(0.01)
 
-    with worker(tmp_path, call(spin)) as running:
-        running.hear("started")
+    with worker(tmp_path, call(spin, str(tmp_path / "begun"))) as running:
+        wait_until((tmp_path / "begun").exists, "it runs")
         os.kill(running.pid, signal.SIGINT)
 
-        assert [item[0] for item in running.items()] == ["interrupted", "over"]
+        assert [item[0] for item in running.items()][-2:] == ["interrupted", "over"]
+
+
+def test_second_interrupt_does_not_disturb_the_end_of_a_callable(tmp_path: Path) -> None:
+    ending = tmp_path / "ending"
+
+    def spin(path: str) -> str:
+        Path(path).with_name("begun").touch()
+        try:
+            while True:
+                time.sleep(0.01)
+        except KeyboardInterrupt:
+            Path(path).touch()
+            while not Path(path).with_name("go").exists():
+                time.sleep(0.01)
+            return "saved"
+
+    with worker(tmp_path, call(spin, str(ending))) as running:
+        wait_until((tmp_path / "begun").exists, "it runs")
+        os.kill(running.pid, signal.SIGINT)
+        wait_until(ending.exists, "it has heard the first one")
+        os.kill(running.pid, signal.SIGINT)
+        (tmp_path / "go").touch()
+
+        assert running.hear("ended")[2] == repr(pickle.dumps("saved"))
+
+
+def test_interrupt_that_python_drops_comes_again(tmp_path: Path) -> None:
+    class Drops:
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def __del__(self) -> None:
+            Path(self.path).touch()
+            while True:
+                time.sleep(0.01)
+
+    def spin(path: str) -> None:
+        drops = Drops(path)
+        del drops
+        while True:
+            time.sleep(0.01)
+
+    with worker(tmp_path, call(spin, str(tmp_path / "begun"))) as running:
+        wait_until((tmp_path / "begun").exists, "it runs")
+        os.kill(running.pid, signal.SIGINT)
+
+        assert [item[0] for item in running.items()][-2:] == ["interrupted", "over"]
 
 
 def test_interrupt_ends_a_command_and_what_it_has_started(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -137,7 +137,7 @@ class Worker:
 
 
 @contextmanager
-def worker(folder: Path, job: Mapping[str, Any]) -> Iterator[Worker]:
+def worker(folder: Path, job: Mapping[str, Any]) -> Generator[Worker, None, None]:
     """Run a job, and end it at the end."""
     running = Worker(folder, job)
     try:

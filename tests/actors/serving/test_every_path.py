@@ -187,7 +187,7 @@ def test_every_path_for_every_role(ports: Ports, place: Place) -> None:
                 assert response.status_code < 500, role
 
 
-# REST-1
+# REST-1, ACCESS-9
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_other_methods_are_refused_whoever_asks(ports: Ports, place: Place) -> None:
     for method in {*METHODS} - {*place.methods} - place.others:

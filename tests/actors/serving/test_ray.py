@@ -86,12 +86,13 @@ def test_exit_codes(served: Served) -> None:
     until(served.client, ask="fine", kind="released")
     until(served.client, ask="killed", kind="released")
     until(served.client, ask="missing", kind="released", reason="removed")
-    found = until(served.client, 2, ask="bad", kind="released")
+    until(served.client, 2, ask="bad", kind="released")
+    found = decisions(served.client)
 
     assert ends_of(found, "fine") == [("completed", None)]
     assert ends_of(found, "bad") == [("failed", "exit status 3")] * 2
-    assert ends_of(decisions(served.client), "killed") == [("failed", "killed by signal SIGKILL")]
-    missing = [reason for reason, _ in ends_of(decisions(served.client), "missing")]
+    assert ends_of(found, "killed") == [("failed", "killed by signal SIGKILL")]
+    missing = [reason for reason, _ in ends_of(found, "missing")]
     assert missing == ["bind_failed"] * 3 + ["removed"]
 
 

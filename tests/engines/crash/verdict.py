@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, final
 
@@ -18,6 +18,9 @@ NEAR_S: Final = 5.0
 if this member has not begun: the gate is open before anybody can know of it."""
 
 _FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
+
+Key = tuple[str, str]
+"""The names of an application and an ask."""
 
 
 @final
@@ -49,7 +52,7 @@ class Bound:
         at_s: When its work was looked up.
     """
 
-    key: tuple[str, str]
+    key: Key
     step: int
     peers: int
     node: str
@@ -69,7 +72,7 @@ class Ran:
         has_ended: Whether it came to its end.
     """
 
-    key: tuple[str, str]
+    key: Key
     step: int
     began_s: float
     lived_s: float
@@ -92,11 +95,11 @@ class Books:
         kills: What was killed.
     """
 
-    asks: frozenset[tuple[str, str]]
-    completed: Counter[tuple[str, str]]
-    removed: frozenset[tuple[str, str]]
+    asks: frozenset[Key]
+    completed: Counter[Key]
+    removed: frozenset[Key]
     reasons: Counter[str]
-    evicted_s: dict[tuple[str, str], list[float]]
+    evicted_s: dict[Key, list[float]]
     bound: tuple[Bound, ...]
     ran: tuple[Ran, ...]
     kills: tuple[Kill, ...]
@@ -110,10 +113,10 @@ def read_books(plan: Plan, kills: Sequence[Kill], clock_s: float) -> Books:
         kills: What was killed.
         clock_s: What the clock of the work showed at the start of 1970.
     """
-    completed = Counter[tuple[str, str]]()
-    removed: set[tuple[str, str]] = set()
+    completed = Counter[Key]()
+    removed: set[Key] = set()
     reasons = Counter[str]()
-    evicted: dict[tuple[str, str], list[float]] = defaultdict(list)
+    evicted: dict[Key, list[float]] = defaultdict(list)
     with StateReader(plan.store) as reader:
         origin_s = reader.meta.origin_us / 1e6 + clock_s
         for batch in reader.batches():
@@ -135,10 +138,10 @@ def read_books(plan: Plan, kills: Sequence[Kill], clock_s: float) -> Books:
 def _enter(
     decision: Decision,
     at_s: float,
-    completed: Counter[tuple[str, str]],
-    removed: set[tuple[str, str]],
+    completed: Counter[Key],
+    removed: set[Key],
     reasons: Counter[str],
-    evicted: dict[tuple[str, str], list[float]],
+    evicted: dict[Key, list[float]],
 ) -> None:
     if decision.kind is not Kind.RELEASED or decision.app is None or decision.ask is None:
         return
@@ -189,7 +192,7 @@ def _of_books(books: Books) -> Iterator[str]:
 
 
 def _of_overlaps(books: Books) -> Iterator[str]:
-    runs: dict[tuple[str, str], list[Ran]] = defaultdict(list)
+    runs: dict[Key, list[Ran]] = defaultdict(list)
     for run in books.ran:
         runs[run.key].append(run)
     for key, of_ask in sorted(runs.items()):
@@ -207,15 +210,15 @@ def _of_overlaps(books: Books) -> Iterator[str]:
 
 
 def _of_gangs(books: Books) -> Iterator[str]:
-    steps: dict[tuple[str, int], dict[tuple[str, str], Bound]] = defaultdict(dict)
+    steps: dict[tuple[str, int], dict[Key, Bound]] = defaultdict(dict)
     for bound in books.bound:
         if bound.peers > 1:
             steps[bound.key[0], bound.step][bound.key] = bound
-    began: dict[tuple[tuple[str, str], int], float] = {}
+    began: dict[tuple[Key, int], float] = {}
     for run in books.ran:
         key = run.key, run.step
         began[key] = min(run.began_s, began.get(key, run.began_s))
-    yield from _of_first_steps(books)
+    yield from _of_first_steps(books, began)
     for (gang, step), members in sorted(steps.items()):
         there = {key: began[key, step] for key in members if (key, step) in began}
         missing = [one for key, one in members.items() if key not in there]
@@ -232,17 +235,21 @@ def _of_gangs(books: Books) -> Iterator[str]:
             )
 
 
-def _of_first_steps(books: Books) -> Iterator[str]:
-    """Find gangs whose members were not all bound in the first step."""
+def _of_first_steps(books: Books, began: Mapping[tuple[Key, int], float]) -> Iterator[str]:
+    """Find gangs that began with a step in which not all of them were bound."""
     sizes = Counter(app for app, _ in books.asks)
-    first: dict[str, Bound] = {}
+    first: dict[str, tuple[float, Bound]] = {}
     for one in books.bound:
-        gang = one.key[0]
-        if gang not in first or one.step < first[gang].step:
-            first[gang] = one
-    for gang, one in sorted(first.items()):
+        gang, at_s = one.key[0], began.get((one.key, one.step))
+        if at_s is not None and (gang not in first or at_s < first[gang][0]):
+            first[gang] = at_s, one
+    for gang, (at_s, one) in sorted(first.items()):
         if one.peers != sizes[gang]:
-            yield f"gang {gang}: {one.peers} of {sizes[gang]} were bound in its first step"
+            near = _nearest(books, at_s)
+            yield (
+                f"gang {gang} began at {at_s:.2f} with step {one.step}, in which {one.peers} of "
+                f"{sizes[gang]} were bound{near}"
+            )
 
 
 def _is_excused(member: Bound, began_s: float, books: Books) -> bool:

@@ -119,7 +119,8 @@ async def scheduling(
         async with muster.ray.connect(
             cluster.address, python=cluster.python, node_name="node_name", warm=warm
         ) as ray:
-            binder = RayBinder(ray, work, done=done, **({"grace_period": 2.0} | binding))
+            options_of_binder: dict[str, Any] = {"grace_period": 2.0} | binding
+            binder = RayBinder(ray, work, done=done, **options_of_binder)
             async with (
                 muster.open_scheduler(config, binder=binder, **(options or {})) as scheduler,
                 trio.open_nursery() as nursery,

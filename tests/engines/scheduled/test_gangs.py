@@ -52,7 +52,7 @@ async def test_nobody_begins_if_one_member_cannot(
     with stranger(cluster, "a", 1) as end:
         async with (
             scheduling(
-                cluster, lambda _: f"echo begun >>{file}", options=options, reserve=reserve
+                cluster, lambda held: f"echo {held.step} >>{file}", options=options, reserve=reserve
             ) as rig,
             rig.scheduler.decisions(kinds={muster.Kind.RELEASED}) as released,
         ):
@@ -66,6 +66,7 @@ async def test_nobody_begins_if_one_member_cannot(
             end()
             await rig.completed(*members)
             assert len(lines(file)) == 4
+            assert len(set(lines(file))) == 1  # bound again in one step
             await rig.at_rest()
 
 
@@ -94,7 +95,7 @@ async def test_gang_whose_worker_dies_at_the_gate_begins_again_as_a_whole(
 ) -> None:
     file = tmp_path / "file"
     with stranger(cluster, "b", 1) as end:
-        async with scheduling(cluster, lambda _: f"echo begun >>{file}") as rig:
+        async with scheduling(cluster, lambda held: f"echo {held.step} >>{file}") as rig:
             members = await gang(rig, "gang", 4)
             before = set(workers(cluster))
             await rig.until(lambda: len(set(workers(cluster)) - before) >= 2)
@@ -105,6 +106,7 @@ async def test_gang_whose_worker_dies_at_the_gate_begins_again_as_a_whole(
             end()
             await rig.completed(*members)
             assert len(lines(file)) == 4
+            assert len(set(lines(file))) == 1
             await rig.at_rest()
 
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 import muster
-from muster.ray import Call, Command, Result, WorkError
+from muster.ray import Call, Command, Result, WorkError, connect
 from tests.engines.cluster import Cluster
 from tests.engines.scheduled.rig import lines, scheduling, stranger
 
@@ -172,7 +172,7 @@ async def test_work_that_is_not_started_in_time_is_tried_again(cluster: Cluster)
 
 
 async def test_run_without_a_binder(cluster: Cluster) -> None:
-    async with muster.ray.connect(cluster.address, python=cluster.python) as ray:
+    async with connect(cluster.address, python=cluster.python) as ray:
         with trio.fail_after(60):
             async with muster.open_scheduler() as scheduler, trio.open_nursery() as nursery:
                 await nursery.start(ray.follow, scheduler)

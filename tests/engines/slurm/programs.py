@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import trio
 
@@ -35,11 +35,12 @@ async def opened(
     results: Path | None = None,
     bind_timeout: float = PATIENCE_S,
     adopt_within: float = 60.0,
+    gangs: Literal["job", "components"] = "job",
 ) -> AsyncGenerator[tuple[muster.Scheduler, Slurm]]:
     """Open a scheduler on the nodes of Slurm, for at most so long as a test may take."""
     with trio.fail_after(2 * PATIENCE_S):
         async with muster.slurm.connect(
-            every=FAST_S, results=results, adopt_within=adopt_within
+            every=FAST_S, results=results, adopt_within=adopt_within, gangs=gangs
         ) as slurm:
             binder = SlurmBinder(
                 slurm, work, done=done, grace_period=grace_period, detached=detached

@@ -24,6 +24,12 @@ _SURVIVOR: Final = ("node", "state", "cpus", "gpus", "memory", "resources")
 _FORCED_S: Final = 5.0
 """How long to wait for the end of a run that was cancelled by force, in seconds."""
 
+_ASK_AGAIN_S: Final = (0.1, 0.3, 1.0, 3.0)
+"""After how long a run is asked once more to end, each time, in seconds."""
+
+_FORCES: Final = 10
+"""How often it is cancelled by force meanwhile, until it is over."""
+
 _KEEPER_S: Final = 1.0
 """What a keeper may take after the grace period to see its command off, in seconds."""
 
@@ -379,16 +385,33 @@ class Runs:
 
     async def _let_end(self, run: Run, grace_s: float) -> bool:
         """End a run; return whether it has gone."""
-        if not run.over.is_set():
-            await self._quietly(run.work.end(force=False))
         slack = _KEEPER_S if run.is_command else 0.0
-        if not await _within(run.over, grace_s + slack):
-            await self._quietly(run.work.end(force=True))
-            await _within(run.over, _FORCED_S)
+        if not await self._softly(run, grace_s + slack):
+            # Ray drops a forced cancel that comes while a soft one is on its way.
+            for _ in range(_FORCES):
+                await self._quietly(run.work.end(force=True))
+                if await _within(run.over, _FORCED_S / _FORCES):
+                    break
             return await self._is_gone(run)
         if run.error is not None and run.begun is not None and run.is_command:
             return await self._is_gone(run)
         return True
+
+    async def _softly(self, run: Run, within_s: float) -> bool:
+        """Ask a run to end; return whether it is over in time.
+
+        Ray loses a soft cancel that comes while the task begins, and then tells none of its items:
+        so it is asked several times. The runner does not interrupt its work twice.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
+        for pause_s in _ASK_AGAIN_S:
+            if run.over.is_set():
+                return True
+            await self._quietly(run.work.end(force=False))
+            if await _within(run.over, min(pause_s, max(0.0, until - loop.time()))):
+                return True
+        return await _within(run.over, max(0.0, until - loop.time()))
 
     async def _is_gone(self, run: Run) -> bool:
         """Ask on the node whether a run has gone that has not told its end.

@@ -84,10 +84,11 @@ class Detached:
         """Start it, if it was not, and give its items."""
         if self._actor is None and not await self._begin(gate, group):
             return
+        actor: Handle = self._actor
         since = 0
         while True:
             try:
-                items: list[Item] = await self._actor.items.remote(since, _LOOK_S)
+                items: list[Item] = await actor.items.remote(since, _LOOK_S)
             except Exception as error:
                 if not self._engine.is_away(error):
                     raise

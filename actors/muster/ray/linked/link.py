@@ -25,7 +25,7 @@ _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 """How long to wait before the agent is started again, in seconds; each time twice as long."""
 
-_STABLE_S: Final = 30.0
+_STABLE_S: Final = 10.0
 """How long the agent must have lived for the pauses to begin again, in seconds."""
 
 _AWAY_S: Final = 5.0

@@ -106,6 +106,11 @@ class Run:
         except trio.EndOfChannel:
             return None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was said how it has ended."""
+        return self.end is not None
+
     async def over(self) -> None:
         """Wait until it has ended or the agent was lost."""
         while self.end is None and await self.next() is not None:
@@ -220,9 +225,10 @@ class Agent:
         with trio.CancelScope(shield=True):
             with suppress(RayLostError):
                 await self.send({"do": "cancel", "id": run.id, "grace_s": grace_s})
-            with trio.move_on_after(grace_s + _ANSWER_S) as limit:
+            with trio.move_on_after(grace_s + _ANSWER_S):
                 await run.over()
-        if limit.cancelled_caught:
+                return
+        if not run.has_ended and self.lost is None:
             _LOG.error("run %d was cancelled, and the agent does not say that it has ended", run.id)
 
     async def survivors(self) -> list[SurvivorMap]:
@@ -354,7 +360,8 @@ class Agent:
         status = self._process.returncode
         if status is None:
             return "the agent has closed its output"
-        last = f": {self.last_lines[-1]}" if self.last_lines else ""
+        # If it was killed, what it has printed last has nothing to do with that.
+        last = f": {self.last_lines[-1]}" if self.last_lines and status > 0 else ""
         return f"the agent has ended, with status {status}{last}"
 
     def lose(self, why: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import isfinite
-from types import NoneType, UnionType
+from types import UnionType
 from typing import (
     Any,
     Final,
@@ -72,14 +72,21 @@ def _checked(message: object) -> FromAgent:
     Raises:
         WireError: If it is not.
     """
-    if isinstance(message, dict):
-        known = cast("dict[object, object]", message)
-        say = known.get("say")
-        check = _CHECKS.get(say) if isinstance(say, str) else None
-        if check is not None and check(known):
-            return cast("FromAgent", message)
+    say = _map_of(message).get("say")
+    check = _CHECKS.get(say) if isinstance(say, str) else None
+    if check is not None and check(message):
+        return cast("FromAgent", message)
+    shown = _shown(message)
+    raise WireError(shown)
+
+
+def _map_of(message: object) -> dict[object, object]:
+    return cast("dict[object, object]", message) if isinstance(message, dict) else {}
+
+
+def _shown(message: object) -> str:
     shown = repr(message)
-    raise WireError(shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…")
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
 
 
 def _check_of(hint: object) -> _Check:
@@ -104,14 +111,14 @@ def _check_of(hint: object) -> _Check:
         )
     if hint is float:  # an amount
         return lambda value: isinstance(value, int | float) and isfinite(value) and value >= 0
-    if hint in {int, str, bool, bytes, NoneType}:
+    if isinstance(hint, type) and hint.__module__ == "builtins":
         return lambda value: type(value) is hint
     return _fields_of(cast("type[Any]", hint))
 
 
 def _fields_of(message: type[Any]) -> _Check:
     """Return a function that says whether a map has the fields of a message; it may have more."""
-    hints = get_type_hints(message, vars(_messages))
+    hints = get_type_hints(message, dict(vars(_messages)))
     needed = {name: _check_of(hints.pop(name)) for name in sorted(message.__required_keys__)}
     optional = {name: _check_of(hint) for name, hint in hints.items()}
 
@@ -128,7 +135,7 @@ def _fields_of(message: type[Any]) -> _Check:
 
 def _named(message: type[Any]) -> str:
     """Return what is in the field ``say`` of a message."""
-    (name,) = get_args(get_type_hints(message, vars(_messages))["say"])
+    (name,) = get_args(get_type_hints(message, dict(vars(_messages)))["say"])
     return cast("str", name)
 
 
