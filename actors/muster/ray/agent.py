@@ -308,8 +308,9 @@ def _job(run: dict[str, Any]) -> dict[str, Any]:
 def _max_calls(run: dict[str, Any]) -> int:
     """Return how many runs a worker may do; 0 for no limit."""
     # As Ray does: a worker that has used a GPU is not used again, so that its memory is free.
-    given: int = (run["work"].get("options") or {}).get("max_calls", 1 if run["gpus"] else 0)
-    return given
+    options: dict[str, Any] = run["work"].get("options") or {}
+    calls: int = options.get("max_calls", 1 if run["gpus"] else 0)
+    return calls
 
 
 def _bundle(run: dict[str, Any]) -> dict[str, float]:

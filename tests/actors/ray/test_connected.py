@@ -79,7 +79,7 @@ class Actor:
         self.end = Method(self._end)
 
     async def _about(self) -> dict[str, Any]:
-        amounts = {"cpus": 1.0, "gpus": 0.0, "memory": 0, "resources": {}}
+        amounts: dict[str, Any] = {"cpus": 1.0, "gpus": 0.0, "memory": 0, "resources": {}}
         return {"node": "n", "state": self.state, "kind": "call", "group": None, **amounts}
 
     async def _items(self, since: int, _: float) -> list[Item]:
