@@ -201,6 +201,26 @@ async def test_a_gang_has_a_gate(tmp_path: Path) -> None:
             await agent.ended(run)
 
 
+async def test_a_member_that_cannot_be_sent_lets_the_others_not_wait(tmp_path: Path) -> None:
+    def work(allocation: muster.Allocation) -> str:
+        if allocation.ask == "x":
+            raise ValueError("no work")
+        return "true"
+
+    async with scheduled(tmp_path, work) as (scheduler, agent, _):
+        await scheduler.add_gang("g", 2)
+        await scheduler.add_app("a", "root.q")
+        await scheduler.add_ask("a", "x", ONE, gang="g")
+        await scheduler.add_ask("a", "y", ONE, gang="g")
+        heard = dict[str, Any]()
+        while not heard.keys() >= {"miss", "run"}:
+            message = (await agent.next())["heard"]
+            heard[message["do"]] = message
+        assert heard["miss"]["gate"] == heard["run"]["gate"]
+        assert heard["miss"]["text"] == "a/x cannot be started: ValueError"
+        await agent.failed(heard["run"], "gate")
+
+
 async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:
     def done(_: muster.Allocation, result: Result) -> None:
         raise muster.WorkFailedError(f"exit status {result.status}")

@@ -369,6 +369,25 @@ async def test_silence_of_ten_seconds_is_a_loss(tmp_path: Path, mock_clock: Mock
         mock_clock.rate = FAST
 
 
+async def test_a_part_of_a_long_message_breaks_the_silence(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with scheduled(tmp_path) as (scheduler, agent, stage):
+        ask = await asked(scheduler)
+        run = await agent.begin()
+        allocation = await ask.bound()
+        await agent.order(beats=False)
+        await stage.ray.survivors()
+        end = {"say": "ended", "id": run["id"], "status": 0, "value": None}
+        for byte in msgpack.packb(end):
+            with agent.written(bytes([byte])):  # it is in the pipe before trio sees the time
+                mock_clock.jump(9)
+            assert (await agent.next()).get("synced")
+            await trio.testing.wait_all_tasks_blocked(0.02)
+        assert await allocation.ended() is Reason.COMPLETED
+        mock_clock.rate = FAST
+
+
 async def test_a_program_that_stood_still_believes_what_came_meanwhile(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
