@@ -208,11 +208,7 @@ class Batch:
         return None
 
     async def _follow(self, number: int) -> None:
-        """Wait until nothing of a job is left.
-
-        Raises:
-            SlurmError: If Slurm does not know it any more.
-        """
+        """Wait until nothing of a job is left."""
         watch, missed = self._ground.watch, 0
         since, jobs = watch.asked, watch.jobs
         while True:
@@ -226,8 +222,8 @@ class Batch:
             elif watch.answered > since:
                 missed += 1
                 if missed >= _MISSED:
-                    msg = f"job {number}: Slurm does not know it any more"
-                    raise SlurmError(msg)
+                    self.trouble = SlurmError(f"job {number}: Slurm does not know it any more")
+                    return
             jobs = await watch.next()
 
     def _is_gone(self, number: int, jobs: Mapping[int, Job]) -> bool:

@@ -12,7 +12,7 @@ import trio
 
 from muster.slurm._batch import Batch, Ground
 from muster.slurm._commands import Commands
-from muster.slurm._endings import Result, evict, status_of
+from muster.slurm._endings import Result, end_whole, evict, status_of
 from muster.slurm._errors import SlurmError
 from muster.slurm._follow import Follower
 from muster.slurm._texts.amounts import DEFAULT_RESOURCES, Amounts
@@ -221,9 +221,12 @@ class Slurm:
     async def _end(self, batch: Batch, adopted: set[int]) -> None:
         """End the members of a job that nobody has taken over."""
         others = [number for number in batch.tag.numbers if number not in adopted]
-        if not others:
+        if not others or batch.is_over:
             return
         _LOG.warning("job %s (%s): nobody has taken it over", batch.job, batch.tag.text)
+        if not adopted:
+            await end_whole(batch, _GRACE_S)
+            return
         async with trio.open_nursery() as nursery:
             for number in others:
                 if number not in batch.ends:

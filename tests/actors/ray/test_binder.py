@@ -145,6 +145,35 @@ async def test_what_fails_counts(tmp_path: Path, how: str, error: type[Exception
     assert str(raised.value.__cause__) == "SomeError: the text"
 
 
+async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+        ask = await asked(scheduler)
+        run = await agent.heard("run")
+        await agent.say(
+            "failed", id=run["id"], how="work", error="no such file", text="no such file"
+        )
+
+        with pytest.raises(muster.BindFailedError) as raised:
+            await ask.bound()
+    assert str(raised.value.__cause__) == "no such file"
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "told"),
+    [
+        ("nowhere", (), "function: 'nowhere' must be 'package.module:name'"),
+        (":name", (), "function: ':name' must be 'package.module:name'"),
+        (7, (), "function: 7 must be a function, or its name"),
+        (abs, 7, "args: 7 must be a list or tuple of the arguments"),
+        (abs, "text", "args: 'text' must be a list or tuple of the arguments"),
+    ],
+)
+def test_a_call_is_checked(function: Any, args: Any, told: str) -> None:  # noqa: ANN401
+    with pytest.raises((TypeError, ValueError)) as raised:
+        Call(function, args)
+    assert str(raised.value) == told
+
+
 async def test_a_member_whose_gang_was_not_started_is_not_to_blame(tmp_path: Path) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
         ask = await asked(scheduler)
@@ -170,6 +199,26 @@ async def test_a_gang_has_a_gate(tmp_path: Path) -> None:
         for run in (first, second):
             await agent.started(run)
             await agent.ended(run)
+
+
+async def test_a_member_that_cannot_be_sent_lets_the_others_not_wait(tmp_path: Path) -> None:
+    def work(allocation: muster.Allocation) -> str:
+        if allocation.ask == "x":
+            raise ValueError("no work")
+        return "true"
+
+    async with scheduled(tmp_path, work) as (scheduler, agent, _):
+        await scheduler.add_gang("g", 2)
+        await scheduler.add_app("a", "root.q")
+        await scheduler.add_ask("a", "x", ONE, gang="g")
+        await scheduler.add_ask("a", "y", ONE, gang="g")
+        heard = dict[str, Any]()
+        while not heard.keys() >= {"miss", "run"}:
+            message = (await agent.next())["heard"]
+            heard[message["do"]] = message
+        assert heard["miss"]["gate"] == heard["run"]["gate"]
+        assert heard["miss"]["text"] == "a/x cannot be started: ValueError"
+        await agent.failed(heard["run"], "gate")
 
 
 async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from typing import Final, final
 from muster.slurm._texts.nodes import fields_of
 from tests.engines.slurm import daemons
 
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 120.0
 """How long anything may take, in seconds: the machine may be slow, and busy."""
 
 _NEEDED: Final = ("munged", "slurmctld", "slurmd", "sbatch", "unshare")
@@ -275,3 +275,17 @@ def _free_ports(count: int) -> list[int]:
     for one in sockets:
         one.close()
     return ports
+
+
+def main(command: list[str]) -> int:
+    """Run a command while a Slurm is there for it; return its exit status."""
+    reason = why_not()
+    if reason is not None:
+        sys.exit(reason)
+    with cluster() as running:
+        env = os.environ | {"SLURM_CONF": str(running.conf)}
+        return subprocess.run(command, env=env, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

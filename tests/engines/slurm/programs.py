@@ -21,6 +21,14 @@ ONE: Final[dict[str, int | float | str]] = {"vcore": 1, "memory": "50Mi"}
 FAST_S: Final = 0.2
 """How often the tests ask Slurm, in seconds."""
 
+_QUEUES: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues: [{name: q, properties: {preemption.delay: 0s}}]
+"""
+
 Work = Callable[[muster.Allocation], Command | str]
 
 
@@ -47,7 +55,7 @@ async def opened(
             )
             async with (
                 muster.open_scheduler(
-                    binder=binder, bind_timeout=bind_timeout, store=store
+                    _QUEUES, binder=binder, bind_timeout=bind_timeout, store=store
                 ) as scheduler,
                 trio.open_nursery() as nursery,
             ):

@@ -269,9 +269,9 @@ class Agent:
                     await self._process.wait()
                 self.lose(self._how_ended())
             else:
+                heard_at = trio.current_time()  # a beat waits behind a long message
                 try:
                     for message in incoming.feed(data):
-                        heard_at = trio.current_time()
                         self._hear(message)
                 except WireError as error:
                     _LOG.error("the agent says what makes no sense: %s", error)
