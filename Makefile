@@ -34,6 +34,10 @@ demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with
 demo-ray: $(VENV)/.ray ## Run three programs with plain Ray and with Muster, on a small cluster of Ray here
 	@$(PY) examples/ray/demo.py
 
+.PHONY: demo-slurm
+demo-slurm: $(VENV)/.runtime ## Evict a job with plain Slurm and with Muster, on a small Slurm here (as root)
+	@$(PY) -m tests.engines.slurm.cluster $(abspath $(PY)) examples/slurm/evict.py
+
 .PHONY: serve
 serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few jobs, until Ctrl-C
 	@$(PY) examples/serve/serve.py --state build/serve
@@ -200,6 +204,7 @@ $(VENV)/.test: $(VENV)/.pip
 $(VENV)/.engines: $(VENV)/.test
 	@echo "Installing Ray" >&2
 	@$(INSTALL) --group engines
+	@bash tests/engines/slurm/install.sh
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip

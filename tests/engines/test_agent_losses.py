@@ -218,14 +218,22 @@ def test_warm_workers_are_there(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "reason"), [("ray://127.0.0.1:1", "connect"), ("127.0.0.1:1", "connect")]
+    ("address", "told"),
+    [
+        ("ray://127.0.0.1:1", "must be HOST:PORT"),
+        ("127.0.0.1", "must be HOST:PORT"),
+        ("127.0.0.1:no", "must be HOST:PORT"),
+        ("127.0.0.1:1", "no cluster of Ray listens at 127.0.0.1:1"),
+    ],
 )
 def test_connection_that_cannot_be_made_is_refused(
-    cluster: Cluster, address: str, reason: str
+    cluster: Cluster, address: str, told: str
 ) -> None:
     agent = Agent(cluster, address=address, follow=False)
     try:
-        assert agent.wait_for("refused")["reason"] == reason
+        refused = agent.wait_for("refused")
+        assert refused["reason"] == "connect"
+        assert told in refused["text"]
         assert agent.process.wait(60) == 1
     finally:
         agent.close()

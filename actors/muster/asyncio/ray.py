@@ -133,7 +133,11 @@ class RayBinder:
 
     async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Run the work of an ask; see :meth:`muster.ray.RayBinder.run`."""
-        work = self._work(allocation)
+        try:
+            work = self._work(allocation)
+        except Exception as error:
+            await self._bridge.call(partial(self._runs.miss, allocation, self._terms, error))
+            raise
         heard = _in_host(self._bridge, started)
         await self._to_its_end(
             allocation, partial(self._runs.run, allocation, work, self._terms, heard)

@@ -59,7 +59,7 @@ class Amounts:
         names: What the resources of Ray are called in Muster; the others keep their names.
 
     Raises:
-        EventError: If two have the same name.
+        EventError: If two have the same name, one has none, or one is not given out.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -68,6 +68,10 @@ class Amounts:
         if len(self._to_ray) < len(self._to_muster):
             msg = f"resources: {dict(names)!r}: two resources of Ray have the same name in Muster"
             raise EventError(msg)
+        for ray, muster in names.items():
+            if not muster or _LEFT_OUT.fullmatch(ray):
+                msg = f"resources: {ray!r}: {muster!r}: cannot be given out under this name"
+                raise EventError(msg)
 
     def capacity(self, amounts: Mapping[str, float]) -> Resources | None:
         """Return the resources of a node that is made of these amounts; what is less than a unit is lost.

@@ -108,7 +108,11 @@ class RayBinder:
             RunFailedError: If Ray has not started the work, or its worker or node has gone.
             WorkError: If a callable has raised.
         """
-        work = self._work(allocation)
+        try:
+            work = self._work(allocation)
+        except Exception as error:
+            await self._runs.miss(allocation, self._terms, error)
+            raise
         await self._end(allocation, await self._runs.run(allocation, work, self._terms, started))
 
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:

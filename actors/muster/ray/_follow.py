@@ -21,6 +21,9 @@ _LOG: Final = logging.getLogger("muster.ray")
 NODE_ID: Final = "ray.io/node-id"
 """The attribute of a node of Muster by which it is a node of Ray."""
 
+_SHOWN: Final = 5
+"""Of how many nodes the labels are told."""
+
 
 class Books(Protocol):
     """The part of a scheduler that is needed here."""
@@ -53,6 +56,20 @@ class Naming:
         """Return the nodes that are selected, by name."""
         wanted = self.select.items()
         return names_of(tuple(one for one in nodes if wanted <= one["labels"].items()), self.label)
+
+    def doubt(self, nodes: tuple[NodeMap, ...]) -> str:
+        """Return what seems wrong with the selection or the label, or an empty text."""
+        selected = self.selected(nodes)
+        if nodes and not selected:
+            wanted = _labels_text(self.select)
+            found = sorted({_labels_text(one["labels"]) for one in nodes} - {""})
+            there = "; ".join(found[:_SHOWN]) or "no labels"
+            return f"no node of Ray has the labels {wanted}; there is {there}"
+        if self.label is not None:
+            for name, node in selected.items():
+                if self.label not in node["labels"] and self.amounts.capacity(node["resources"]):
+                    return f"node {name} of Ray has no label {self.label!r}: its id is its name"
+        return ""
 
 
 @final
@@ -89,6 +106,7 @@ class Follower:
         self._held: dict[str, _Wanted] = {}
         #: The last complaint about each name, so that it is logged once.
         self._complaints: dict[str, str] = {}
+        self._doubt = ""
 
     async def find(self, nodes: tuple[NodeMap, ...]) -> None:
         """Take over the nodes that the scheduler has from an earlier program.
@@ -114,6 +132,10 @@ class Follower:
             The ids of the nodes that were added.
         """
         wanted = self._wanted(nodes)
+        doubt = self._naming.doubt(nodes)
+        if doubt not in ("", self._doubt):
+            _LOG.warning("%s", doubt)
+        self._doubt = doubt
         events: list[AddNode | UpdateNode | RemoveNode] = []
         for name, held in self._held.items():
             if name not in wanted or wanted[name].id != held.id:
@@ -181,3 +203,9 @@ class Follower:
                 labels = {**node["labels"], NODE_ID: node["id"]}
                 found[name] = _Wanted(node["id"], capacity, labels, node["draining"])
         return found
+
+
+def _labels_text(labels: Mapping[str, str]) -> str:
+    """Return labels as they are written, without those that Ray gives to every node."""
+    own = sorted(item for item in labels.items() if not item[0].startswith("ray.io/"))
+    return ", ".join(f"{name}={value}" for name, value in own)

@@ -118,6 +118,14 @@ class Run(TypedDict):
     detached: bool
 
 
+class Miss(TypedDict):
+    """A member of a gang is not going to be sent: the others fail, as ``gate``; not answered."""
+
+    do: Literal["miss"]
+    gate: GateOf
+    text: str
+
+
 class Adopt(TypedDict):
     """Go on with the detached run of an earlier agent, under a new number.
 
@@ -173,7 +181,7 @@ class Warm(TypedDict):
     count: int
 
 
-ToAgent = Connect | Follow | Run | Adopt | Survivors | EndSurvivor | Cancel | Fetched | Warm
+ToAgent = Connect | Follow | Run | Miss | Adopt | Survivors | EndSurvivor | Cancel | Fetched | Warm
 
 
 # From the agent

@@ -103,6 +103,17 @@ def _escaped(name: str) -> str:
     return name.replace("%", "%25").replace("/", "%2F")
 
 
+def gate_of(allocation: Allocation, terms: Terms) -> GateOf | None:
+    """Return the gate at which the members wait that were bound with an allocation, or None."""
+    if not terms.has_gates or allocation.peers == 1:
+        return None
+    return {
+        "name": f"{allocation.gang}/{allocation.step}",
+        "peers": allocation.peers,
+        "reserve": terms.reserves,
+    }
+
+
 def order(
     number: int, allocation: Allocation, node: str, declared: Declared, work: Work, terms: Terms
 ) -> Run:
@@ -120,13 +131,6 @@ def order(
         ImportError: If it takes cloudpickle, which is not installed.
         WorkError: If the work cannot be pickled.
     """
-    gate: GateOf | None = None
-    if terms.has_gates and allocation.peers > 1:
-        gate = {
-            "name": f"{allocation.gang}/{allocation.step}",
-            "peers": allocation.peers,
-            "reserve": terms.reserves,
-        }
     return {
         "do": "run",
         "id": number,
@@ -138,7 +142,7 @@ def order(
         "resources": dict(declared.resources),
         "work": _work(work, allocation),
         "grace_s": terms.sent_grace_s,
-        "gate": gate,
+        "gate": gate_of(allocation, terms),
         "detached": terms.is_detached,
     }
 

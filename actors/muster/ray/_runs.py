@@ -22,7 +22,7 @@ from muster.ray._amounts import Declared
 from muster.ray._errors import NodeGoneError, RayLostError, RunFailedError, WorkError
 from muster.ray._gangs import Gangs
 from muster.ray._messages import NEVER_S
-from muster.ray._orders import Terms, Work, name_of, order, parsed_name, result_of
+from muster.ray._orders import Terms, Work, gate_of, name_of, order, parsed_name, result_of
 from muster_core.events import Outcome as OutcomeOfWork
 
 if TYPE_CHECKING:
@@ -174,16 +174,30 @@ class Runs:
     async def _run(
         self, allocation: Allocation, work: Work, terms: Terms, started: Callable[[], None]
     ) -> Outcome:
-        declared = self.naming.amounts.declared(allocation.resources)
-        node = await self._node(allocation.node)
-        number = self.link.number()
-        message = order(number, allocation, node, declared, work, terms)
-        agent = await self.link.agent()
+        try:
+            declared = self.naming.amounts.declared(allocation.resources)
+            node = await self._node(allocation.node)
+            number = self.link.number()
+            message = order(number, allocation, node, declared, work, terms)
+            agent = await self.link.agent()
+        except BaseException as error:
+            await self.miss(allocation, terms, error)
+            raise
         if terms.is_detached and await self._claim(agent, allocation, message):
             name = self._listed.pop((allocation.app, allocation.ask))["name"]
             return await self._adopt(allocation, name, terms, started)
         run = agent.open_run(number)
         return await self._see_through(allocation, agent, run, terms, started, message)
+
+    async def miss(self, allocation: Allocation, terms: Terms, error: BaseException) -> None:
+        """Let the other members of a gang not wait for one that cannot be sent."""
+        gate = gate_of(allocation, terms)
+        if gate is None:
+            return
+        why = f"{allocation.app}/{allocation.ask} cannot be started: {type(error).__name__}"
+        with trio.CancelScope(shield=True), suppress(RayLostError):
+            agent = await self.link.agent(0)
+            await agent.send({"do": "miss", "gate": gate, "text": why})
 
     async def resume(
         self, allocation: Allocation, terms: Terms, started: Callable[[], None]
@@ -258,7 +272,9 @@ class Runs:
             # The scheduler hears of it soon, and this is cancelled: no failed attempt.
             await trio.sleep(_HOLD_S)
             raise
-        except BaseException:
+        except BaseException as error:
+            if not run.is_sent and not is_adopted:
+                await self.miss(allocation, terms, error)
             is_left = terms.is_detached and allocation.kept and allocation.ending == "closing"
             if not is_left:
                 await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
@@ -454,7 +470,9 @@ async def _result(
 
 def _failure(failed: messages.Failed, *, is_adopted: bool) -> Exception:
     """Return the error that says why a run has failed."""
-    text = f"{failed['error']}: {failed['text']}" if failed["text"] else failed["error"]
+    text, details = failed["error"], failed["text"]
+    if details and details != text:
+        text = f"{text}: {details}"
     match failed["how"]:
         case "work":
             return WorkError(text)

@@ -65,6 +65,8 @@ class Ray:
         self._runner: Any = None
         self._keeper = ""
         self._tasks: dict[int, Any] = {}
+        #: The tasks of which Ray's head knows.
+        self._known: set[int] = set()
         self._small: dict[str, Any] = {}
 
     def load(self) -> None:
@@ -135,9 +137,14 @@ class Ray:
         }
         if work.get("runtime_env"):
             options["runtime_env"] = work["runtime_env"]
-        # As Ray does: a worker that has used a GPU is not used again, so that its memory is free.
-        calls = given.get("max_calls", 1 if run["gpus"] else 0)
-        return self._task(calls).options(**options).remote(self._keeper, _job(run), gate)
+        calls = _max_calls(run)
+        items = self._task(calls).options(**options).remote(self._keeper, _job(run), gate)
+        self._known.add(calls)
+        return items
+
+    def submits_slowly(self, run: dict[str, Any]) -> bool:
+        """Return whether submitting a task waits for Ray's head."""
+        return bool(run["work"].get("runtime_env")) or _max_calls(run) not in self._known
 
     def _task(self, max_calls: int) -> Any:  # noqa: ANN401 - Ray has no types
         if max_calls not in self._tasks:
@@ -298,6 +305,14 @@ def _job(run: dict[str, Any]) -> dict[str, Any]:
     return {**run["work"], "name": run["name"], "grace_s": run["grace_s"], "gate": gate}
 
 
+def _max_calls(run: dict[str, Any]) -> int:
+    """Return how many runs a worker may do; 0 for no limit."""
+    # As Ray does: a worker that has used a GPU is not used again, so that its memory is free.
+    options: dict[str, Any] = run["work"].get("options") or {}
+    calls: int = options.get("max_calls", 1 if run["gpus"] else 0)
+    return calls
+
+
 def _bundle(run: dict[str, Any]) -> dict[str, float]:
     amounts = {"CPU": run["cpus"], "GPU": run["gpus"], "memory": run["memory"], **run["resources"]}
     return {name: amount for name, amount in amounts.items() if amount}
@@ -322,7 +337,10 @@ def main() -> None:
     # Ctrl-C in a terminal reaches this process too; the program decides what it means. A handler,
     # since processes that are started here would inherit that the signal is ignored.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
-    serving = importlib.import_module("muster.ray.connected.serving")
+    try:
+        serving = importlib.import_module("muster.ray.connected.serving")
+    except ModuleNotFoundError as error:  # without msgpack it cannot even say so by a message
+        sys.exit(f"{sys.executable} has no {error.name}, so it has no ray, which comes with it")
     asyncio.run(serving.serve(Ray()))
 
 

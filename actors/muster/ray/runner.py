@@ -197,7 +197,7 @@ def _call(job: dict[str, Any], asked: Asked) -> Iterator[Item]:
         with _environment(job["env"]), asked.interrupts():
             positional, named = _loads(job["arguments"])
             value = _function(job["function"])(*positional, **named)
-            data = _dumps(value)
+            data = _result(value)
     except (KeyboardInterrupt, _Asked):
         raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit, which would end the worker
@@ -233,6 +233,13 @@ def _loads(data: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
             except ImportError:
                 sys.modules[name] = sys.modules[f"ray.{name}"]
     return pickle.loads(data)
+
+
+def _result(value: object) -> bytes:
+    try:
+        return _dumps(value)
+    except Exception as error:
+        raise TypeError(f"the result cannot be pickled: {error}") from error
 
 
 def _dumps(value: object) -> bytes:

@@ -120,6 +120,11 @@ class Batch:
         """Note on which node a member of a job is that was there already."""
         self._nodes[number] = node
 
+    @property
+    def is_condemned(self) -> bool:
+        """Whether the job is to end as a whole."""
+        return self._is_condemned
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds that depends on this batch alone."""
         while not condition():
@@ -203,11 +208,7 @@ class Batch:
         return None
 
     async def _follow(self, number: int) -> None:
-        """Wait until nothing of a job is left.
-
-        Raises:
-            SlurmError: If Slurm does not know it any more.
-        """
+        """Wait until nothing of a job is left."""
         watch, missed = self._ground.watch, 0
         since, jobs = watch.asked, watch.jobs
         while True:
@@ -221,8 +222,8 @@ class Batch:
             elif watch.answered > since:
                 missed += 1
                 if missed >= _MISSED:
-                    msg = f"job {number}: Slurm does not know it any more"
-                    raise SlurmError(msg)
+                    self.trouble = SlurmError(f"job {number}: Slurm does not know it any more")
+                    return
             jobs = await watch.next()
 
     def _is_gone(self, number: int, jobs: Mapping[int, Job]) -> bool:
@@ -279,30 +280,21 @@ class Batch:
         return number == self.job or (job is not None and job.leader == self.job)
 
     async def _free_nodes(self, number: int, job: Job, jobs: Mapping[int, Job]) -> None:
-        """Give nodes of a running gang back on which no member is left.
+        """Give nodes back on which no member is left, if each is a component of its own.
 
-        The first node stays until the end: the script runs there.
+        The first node stays until the end: the script runs there. (A job of one component could be
+        made smaller instead; but Slurm without a database of accounts then takes no more comments.)
         """
-        if not self.is_gang or self.stage is not Stage.RUNNING or self._is_condemned:
+        if not job.leader or self.stage is not Stage.RUNNING or self._is_condemned:
             return
         if not set(self.tag.numbers) <= self._nodes.keys() | self.ends.keys():
             return  # somebody may be on a node that is not known here
         live = {node for member, node in self._nodes.items() if member not in self.ends}
         ended = set(self._nodes.values()) - live - self._freed - {job.first_node}
-        if not ended:
-            return
-        if job.leader:
-            parts = {part.nodes: part.id for part in jobs.values() if part.leader == number}
-            done = True
-            for node in ended & parts.keys():
-                done &= await self._ground.try_run("scancel", str(parts[node]))
-        else:
-            kept = ",".join(sorted(live | {job.first_node}))
-            done = await self._ground.try_run(
-                "scontrol", "update", f"JobId={number}", f"NodeList={kept}"
-            )
-        if done:
-            self._freed |= ended
+        parts = {part.nodes: part.id for part in jobs.values() if part.leader == number}
+        for node in ended & parts.keys():
+            if await self._ground.try_run("scancel", str(parts[node])):
+                self._freed.add(node)
 
     def _move(self, stage: Stage) -> None:
         self.stage = stage

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
     from muster.slurm._slurm import Slurm
 
+Line = Command | Sequence[str] | str
+"""What may be run: a command, a program with its arguments, or a text for the shell."""
+
 _LOG: Final = logging.getLogger("muster.slurm")
 
 _NODE_LOST_S: Final = 20.0
@@ -32,59 +35,35 @@ _CLOSING_S: Final = 60.0
 
 
 @final
-class SlurmBinder:
-    """A binder that runs a job of Slurm for each bound ask; pass it to ``open_scheduler``.
-
-    The members of a gang that are bound in one step are one job, which starts all or nothing.
-    Each command runs once, on the node that Muster has chosen, and has the variables
-    ``MUSTER_APP``, ``MUSTER_ASK``, ``MUSTER_NODE``, ``MUSTER_QUEUE`` and ``MUSTER_RUN``.
-
-    A job that has to wait in Slurm has not started. So ``bind_timeout`` of the scheduler has to be
-    long: longer than the grace period, and than anything else in the partition may take.
-
-    If an allocation ends before its command, the command and what it has started in its process
-    group get SIGTERM, and SIGKILL after the grace period. ``run`` returns when Slurm says that
-    nothing is left.
+class Runs:
+    """Runs commands of allocations as jobs, in trio.
 
     Args:
-        slurm: What :func:`connect` has given.
-        work: Returns the command to run; called each time an ask is bound. If it raises, the bind
-            has failed.
-        done: Called when a command has ended by itself, before the allocation is released. If it
-            raises :class:`muster.WorkFailedError`, the work has failed: the ask is pending again
-            if it has a retry left. If it raises another exception, the bind has failed.
-        grace_period: How long a command may take to end after SIGTERM, in seconds.
-        detached: Whether jobs are left alone when the scheduler is closed. With a store, the next
-            program finds them again. (If the program is killed, it finds them in any case.)
+        slurm: The Slurm.
+        grace_s: How long a command may take to end after SIGTERM, in seconds.
+        detached: Whether jobs are left alone when the scheduler is closed.
 
     Raises:
         ValueError: If the grace period is negative or not a number.
     """
 
-    def __init__(
-        self,
-        slurm: Slurm,
-        work: Callable[[Allocation], Command | Sequence[str] | str],
-        *,
-        done: Callable[[Allocation, Result], None] | None = None,
-        grace_period: float = 10.0,
-        detached: bool = False,
-    ) -> None:
-        if math.isnan(grace_period) or grace_period < 0:
-            msg = f"grace_period: {grace_period!r} is not a number of seconds from 0"
+    def __init__(self, slurm: Slurm, grace_s: float, *, detached: bool) -> None:
+        if math.isnan(grace_s) or grace_s < 0:
+            msg = f"grace_period: {grace_s!r} is not a number of seconds from 0"
             raise ValueError(msg)
         self._slurm = slurm
-        self._work = work
-        self._done = done
-        self._grace_s = grace_period
+        self._grace_s = grace_s
         self._detached = detached
-        self._gathering = Gathering(grace_period)
+        self._gathering = Gathering(grace_s)
 
-    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
-        """Run the command of an ask. The scheduler calls this.
+    async def run(
+        self, allocation: Allocation, command: Callable[[], Line], started: Callable[[], None]
+    ) -> Result:
+        """Run the command of an allocation.
 
         Args:
-            allocation: The allocation of the ask.
+            allocation: The allocation.
+            command: Returns the command.
             started: Called when the job runs.
 
         Raises:
@@ -97,15 +76,14 @@ class SlurmBinder:
             batch = await self._gathering.join(
                 allocation.step,
                 allocation.peers,
-                lambda: self._prepare(allocation),
+                lambda: self._prepare(allocation, command()),
                 lambda works: self._submit(allocation, works),
             )
         else:
-            work = self._prepare(allocation)
-            batch = self._submit(allocation, (work,))
-        await self._attend(allocation, batch, started)
+            batch = self._submit(allocation, (self._prepare(allocation, command()),))
+        return await self._attend(allocation, batch, started)
 
-    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+    async def resume(self, allocation: Allocation, started: Callable[[], None]) -> Result:
         """Go on with the job of an allocation that an earlier program has started.
 
         Args:
@@ -119,12 +97,10 @@ class SlurmBinder:
         found = await self._slurm.adopt(allocation)
         if isinstance(found, Result):
             started()
-            self._tell(allocation, found)
-        else:
-            await self._attend(allocation, found, started)
+            return found
+        return await self._attend(allocation, found, started)
 
-    def _prepare(self, allocation: Allocation) -> Work:
-        command = self._work(allocation)
+    def _prepare(self, allocation: Allocation, command: Line) -> Work:
         if not isinstance(command, Command):
             command = Command(command)
         share = self._slurm.amounts.share(allocation.resources)
@@ -149,7 +125,7 @@ class SlurmBinder:
 
     async def _attend(
         self, allocation: Allocation, batch: Batch, started: Callable[[], None]
-    ) -> None:
+    ) -> Result:
         """Wait until the command of an allocation has ended, and judge the end."""
         number = allocation.number
         try:
@@ -167,7 +143,7 @@ class SlurmBinder:
             raise
         result = result_of(batch, number)
         started()  # it may have been too short to be seen running
-        self._tell(allocation, result)
+        return result
 
     async def _evict(self, allocation: Allocation, batch: Batch) -> None:
         """End the command of an allocation; nothing is given up because Slurm is silent."""
@@ -183,6 +159,78 @@ class SlurmBinder:
                 allocation.ask,
             )
 
-    def _tell(self, allocation: Allocation, result: Result) -> None:
+
+@final
+class SlurmBinder:
+    """A binder that runs a job of Slurm for each bound ask; pass it to ``open_scheduler``.
+
+    The members of a gang that are bound in one step are one job, which starts all or nothing.
+    Each command runs once, on the node that Muster has chosen, and has the variables
+    ``MUSTER_APP``, ``MUSTER_ASK``, ``MUSTER_NODE``, ``MUSTER_QUEUE`` and ``MUSTER_RUN``.
+
+    A job that has to wait in Slurm has not started. So ``bind_timeout`` of the scheduler has to be
+    long: longer than the grace period, and than anything else in the partition may take.
+
+    If an allocation ends before its command, the command and what it has started in its process
+    group get SIGTERM, and SIGKILL after the grace period. ``run`` returns when Slurm says that
+    nothing is left.
+
+    Args:
+        slurm: What :func:`connect` has given.
+        work: Returns the command to run; called each time an ask is bound. If it raises, the bind
+            has failed.
+        done: Called when a command has ended by itself, before the allocation is released; again
+            after a restart, if the program was killed between the two. If it
+            raises :class:`muster.WorkFailedError`, the work has failed: the ask is pending again
+            if it has a retry left. If it raises another exception, the bind has failed.
+        grace_period: How long a command may take to end after SIGTERM, in seconds.
+        detached: Whether jobs are left alone when the scheduler is closed. With a store, the next
+            program finds them again. (If the program is killed, it finds them in any case.)
+
+    Raises:
+        ValueError: If the grace period is negative or not a number.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        work: Callable[[Allocation], Line],
+        *,
+        done: Callable[[Allocation, Result], None] | None = None,
+        grace_period: float = 10.0,
+        detached: bool = False,
+    ) -> None:
+        self._runs = Runs(slurm, grace_period, detached=detached)
+        self._work = work
+        self._done = done
+
+    async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Run the command of an ask. The scheduler calls this.
+
+        Args:
+            allocation: The allocation of the ask.
+            started: Called when the job runs.
+
+        Raises:
+            EventError: If Slurm cannot count the resources.
+            JobLostError: If the job was lost, and the ask is not to blame.
+            SlurmError: If the job was refused, or has not ended by itself.
+        """
+        result = await self._runs.run(allocation, lambda: self._work(allocation), started)
+        if self._done is not None:
+            self._done(allocation, result)
+
+    async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
+        """Go on with the job of an allocation that an earlier program has started.
+
+        Args:
+            allocation: The allocation, as it was.
+            started: Called when the job runs, or has ended meanwhile.
+
+        Raises:
+            JobLostError: If the job was lost, and the ask is not to blame.
+            SlurmError: If there is no such job, or it has not ended by itself.
+        """
+        result = await self._runs.resume(allocation, started)
         if self._done is not None:
             self._done(allocation, result)

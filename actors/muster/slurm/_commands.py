@@ -89,7 +89,8 @@ class Commands:
                 with trio.fail_after(_PATIENCE_S):
                     done = await trio.run_process(
                         list(command),
-                        stdin=given.encode(),
+                        # As the names of files are encoded, which may be no text.
+                        stdin=given.encode(errors="surrogateescape"),
                         capture_stdout=True,
                         capture_stderr=True,
                         check=False,
@@ -97,6 +98,9 @@ class Commands:
                     )
             except OSError as error:
                 msg = f"{command[0]}: {error.strerror or error}"
+                raise SlurmError(msg) from None
+            except ValueError as error:  # a character that nobody can be told
+                msg = f"{command[0]}: {error}"
                 raise SlurmError(msg) from None
             except trio.TooSlowError:
                 msg = f"{command[0]}: not done after {_PATIENCE_S:g} s"

@@ -16,6 +16,7 @@ _BY_SIGNAL: Final = 128
 _SIGNALS: Final = 64
 _TERM_AGAIN_S: Final = 1.0
 _KILL_AGAIN_S: Final = 5.0
+_KILL_TRIES: Final = 12
 
 _LOST: Final = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"})
 _NODE_LOST: Final = frozenset({"NODE_FAIL", "BOOT_FAIL"})
@@ -121,11 +122,32 @@ async def evict(batch: Batch, number: int, grace_s: float) -> None:
             await batch.until(is_gone)
     with trio.move_on_after(grace_s):
         await batch.until(is_gone)
+    tries = 0
     while not is_gone():
-        if batch.is_gang:
+        if batch.is_gang and tries < _KILL_TRIES:
             await batch.signal(number, "KILL")
         else:
+            # A member that neither ends nor says so takes the others with it.
             batch.condemn(JobLostError("the job was ended"))
+        tries += 1
         with trio.move_on_after(_KILL_AGAIN_S):
             await batch.until(is_gone)
     batch.leave(number)
+    if batch.is_condemned:  # it was the last one: the room is free when the job is gone
+        await batch.until(lambda: batch.is_over)
+
+
+async def end_whole(batch: Batch, grace_s: float) -> None:
+    """End all members of a job, and wait until nothing of it is left.
+
+    Args:
+        batch: The job.
+        grace_s: How long they may take to end after SIGTERM, in seconds.
+    """
+    with trio.move_on_after(grace_s):
+        if batch.stage is Stage.RUNNING:
+            for number in batch.tag.numbers:
+                await batch.signal(number, "TERM")
+            await batch.until(lambda: batch.is_over)
+    batch.condemn(JobLostError("nobody wants the job any more"))
+    await batch.until(lambda: batch.is_over)

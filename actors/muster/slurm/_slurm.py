@@ -6,13 +6,13 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Never, final
+from typing import TYPE_CHECKING, Final, Literal, Never, final, get_args
 
 import trio
 
 from muster.slurm._batch import Batch, Ground
 from muster.slurm._commands import Commands
-from muster.slurm._endings import Result, evict, status_of
+from muster.slurm._endings import Result, end_whole, evict, status_of
 from muster.slurm._errors import SlurmError
 from muster.slurm._follow import Follower
 from muster.slurm._texts.amounts import DEFAULT_RESOURCES, Amounts
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from muster._surface.allocation import Allocation
     from muster._surface.scheduler import Scheduler
+
+_Gangs = Literal["job", "components"]
 
 _LOG: Final = logging.getLogger("muster.slurm")
 
@@ -219,9 +221,12 @@ class Slurm:
     async def _end(self, batch: Batch, adopted: set[int]) -> None:
         """End the members of a job that nobody has taken over."""
         others = [number for number in batch.tag.numbers if number not in adopted]
-        if not others:
+        if not others or batch.is_over:
             return
         _LOG.warning("job %s (%s): nobody has taken it over", batch.job, batch.tag.text)
+        if not adopted:
+            await end_whole(batch, _GRACE_S)
+            return
         async with trio.open_nursery() as nursery:
             for number in others:
                 if number not in batch.ends:
@@ -268,6 +273,7 @@ async def connect(
     options: Sequence[str] = (),
     resources: Mapping[str, str] = DEFAULT_RESOURCES,
     results: str | PathLike[str] | None = None,
+    gangs: _Gangs = "job",
     every: float = 1.0,
     adopt_within: float = 60.0,
 ) -> AsyncGenerator[Slurm]:
@@ -286,6 +292,11 @@ async def connect(
         resources: What Slurm's resources are called in Muster; the others keep their names.
         results: A folder that all nodes share, in which jobs keep their exit statuses. With it a
             program finds how a job has ended that Slurm has forgotten (after ``MinJobAge``).
+        gangs: How a gang on several nodes is submitted. ``job``: as one job, which Slurm starts as
+            soon as there is room, and which keeps the room of a member that has ended until the
+            last one has. ``components``: as a heterogeneous job with one component for each node,
+            which gives such a node back at once, but is started by Slurm's backfill only, some
+            time later. Members that need different amounts on different nodes are always this.
         every: How often to ask Slurm for all jobs at most, in seconds.
         adopt_within: How long jobs of an earlier program are kept that no scheduler takes over,
             in seconds; 5 seconds once ``follow`` runs.
@@ -298,10 +309,19 @@ async def connect(
     if not namespace.isascii() or not namespace.replace("-", "").isalnum():
         msg = f"namespace: {namespace!r}: must be letters, digits and hyphens"
         raise EventError(msg)
+    if gangs not in get_args(_Gangs):
+        msg = f"gangs: {gangs!r}: must be one of {', '.join(get_args(_Gangs))}"
+        raise EventError(msg)
     folder = None if results is None else str(Path.cwd() / results)
     commands = Commands()
     commands.check()
-    site = Site(await _partition(commands, partition), reservation, tuple(options), folder)
+    site = Site(
+        await _partition(commands, partition),
+        reservation,
+        tuple(options),
+        folder,
+        gangs == "components",
+    )
     config = await commands.run(("scontrol", "show", "config"))
     amounts = Amounts(resources, counts_memory=_counts_memory(config))
     if folder is not None:

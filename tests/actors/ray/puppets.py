@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,11 +116,15 @@ class Puppet:
         await self.heard("follow")
         await self.say("nodes", nodes=nodes)
 
-    @contextmanager
-    def beaten(self) -> Generator[None]:
+    def beaten(self) -> AbstractContextManager[None]:
         """Let it beat, and do something before any task of the program goes on."""
+        return self.written(msgpack.packb({"say": "beat"}))
+
+    @contextmanager
+    def written(self, data: bytes) -> Generator[None]:
+        """Let it write something, and do something before any task of the program goes on."""
         number = self._stream.socket.fileno()
-        os.write(number, msgpack.packb({"say": {"say": "beat"}}) + msgpack.packb({"sync": True}))
+        os.write(number, msgpack.packb({"write": data}) + msgpack.packb({"sync": True}))
         assert select.select([number], [], [], 30)[0]
         yield
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 import muster
 from muster import Reason
@@ -16,11 +18,12 @@ from muster.ray import (
     Call,
     Command,
     RayBinder,
+    RayLostError,
     Result,
     RunFailedError,
     WorkError,
 )
-from tests.actors.ray.puppets import ONE, asked, connected, node, scheduled
+from tests.actors.ray.puppets import ONE, asked, connected, followed, node, running, scheduled
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
@@ -142,6 +145,35 @@ async def test_what_fails_counts(tmp_path: Path, how: str, error: type[Exception
     assert str(raised.value.__cause__) == "SomeError: the text"
 
 
+async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+        ask = await asked(scheduler)
+        run = await agent.heard("run")
+        await agent.say(
+            "failed", id=run["id"], how="work", error="no such file", text="no such file"
+        )
+
+        with pytest.raises(muster.BindFailedError) as raised:
+            await ask.bound()
+    assert str(raised.value.__cause__) == "no such file"
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "told"),
+    [
+        ("nowhere", (), "function: 'nowhere' must be 'package.module:name'"),
+        (":name", (), "function: ':name' must be 'package.module:name'"),
+        (7, (), "function: 7 must be a function, or its name"),
+        (abs, 7, "args: 7 must be a list or tuple of the arguments"),
+        (abs, "text", "args: 'text' must be a list or tuple of the arguments"),
+    ],
+)
+def test_a_call_is_checked(function: Any, args: Any, told: str) -> None:  # noqa: ANN401
+    with pytest.raises((TypeError, ValueError)) as raised:
+        Call(function, args)
+    assert str(raised.value) == told
+
+
 async def test_a_member_whose_gang_was_not_started_is_not_to_blame(tmp_path: Path) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
         ask = await asked(scheduler)
@@ -167,6 +199,26 @@ async def test_a_gang_has_a_gate(tmp_path: Path) -> None:
         for run in (first, second):
             await agent.started(run)
             await agent.ended(run)
+
+
+async def test_a_member_that_cannot_be_sent_lets_the_others_not_wait(tmp_path: Path) -> None:
+    def work(allocation: muster.Allocation) -> str:
+        if allocation.ask == "x":
+            raise ValueError("no work")
+        return "true"
+
+    async with scheduled(tmp_path, work) as (scheduler, agent, _):
+        await scheduler.add_gang("g", 2)
+        await scheduler.add_app("a", "root.q")
+        await scheduler.add_ask("a", "x", ONE, gang="g")
+        await scheduler.add_ask("a", "y", ONE, gang="g")
+        heard = dict[str, Any]()
+        while not heard.keys() >= {"miss", "run"}:
+            message = (await agent.next())["heard"]
+            heard[message["do"]] = message
+        assert heard["miss"]["gate"] == heard["run"]["gate"]
+        assert heard["miss"]["text"] == "a/x cannot be started: ValueError"
+        await agent.failed(heard["run"], "gate")
 
 
 async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:
@@ -232,3 +284,156 @@ async def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) ->
     async with connected(tmp_path) as stage:
         with pytest.raises(muster.EventError, match=next(iter(options))):
             RayBinder(stage.ray, lambda _: "true", **options)
+
+
+async def test_a_run_whose_end_is_never_told_does_not_hold_the_program(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scheduled(tmp_path, grace_period=5) as (scheduler, agent, stage):
+        await agent.order(cancels=False)
+        allocation = await running(scheduler, agent)
+        await scheduler.remove_app("a")
+        await agent.heard("cancel")
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(36):
+            mock_clock.jump(1)
+            await stage.ray.survivors()
+        assert await allocation.ended() is Reason.REMOVED
+        assert "does not say that it has ended" in caplog.text
+
+
+async def test_a_run_whose_node_is_gone_waits_for_the_scheduler_to_hear_of_it(
+    tmp_path: Path,
+) -> None:
+    async with scheduled(tmp_path, nodes=2, scheduler={"bind_attempts": 1}) as (
+        scheduler,
+        agent,
+        stage,
+    ):
+        ask = await asked(scheduler)
+        run = await agent.begin()
+        allocation = await ask.bound()
+        await agent.failed(run, "node_lost")
+        await stage.ray.survivors()
+        assert allocation.ending is None
+        (other,) = {"a1", "a2"} - {allocation.node}
+        await agent.say("nodes", nodes=[node(other)])
+
+        assert await allocation.ended() is Reason.NODE_LOST
+        again = await agent.begin()
+        assert again["node"] == other
+        allocation = await ask.bound()
+        await agent.ended(again)
+        assert await allocation.ended() is Reason.COMPLETED
+
+
+async def test_a_run_whose_node_only_ray_has_lost_fails_after_a_while(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, stage):
+        ask = await asked(scheduler)
+        run = await agent.begin()
+        allocation = await ask.bound()
+        await agent.failed(run, "node_lost")
+        await stage.ray.survivors()
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(21):
+            mock_clock.jump(1)
+            await stage.ray.survivors()
+        assert await allocation.ended() is Reason.BIND_FAILED
+
+
+async def test_a_node_that_ray_does_not_know_is_refused(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, nodes=0, scheduler={"bind_attempts": 1}) as (scheduler, _, _):
+        await scheduler.add_node("nowhere", ONE)
+        with pytest.raises(muster.BindFailedError) as raised:
+            await (await asked(scheduler)).bound()
+    assert str(raised.value.__cause__) == "nowhere is not a node of Ray"
+
+
+async def test_an_amount_that_ray_cannot_count_is_refused(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, _, _):
+        await scheduler.add_node("large", {"licence": 10**18})
+        await scheduler.add_app("a", "root.q")
+        ask = await scheduler.add_ask("a", "k", {"licence": 10**17})
+        with pytest.raises(muster.BindFailedError) as raised:
+            await ask.bound()
+    assert isinstance(raised.value.__cause__, muster.EventError)
+    assert "licence: 100000000000000000: Ray counts to" in str(raised.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (Call(lambda: None, (open,)), None),
+        (Call(print, (threading.Lock(),)), "the arguments cannot be pickled"),
+        (Call(print, options={"num_cpus": 3}), "options: num_cpus: Muster decides that"),
+        (Call(print, options={"x": object()}), "the work cannot be sent"),
+        (["a", "b"], "not a Call, Command or str"),
+    ],
+)
+async def test_work_that_cannot_be_sent_is_refused(
+    tmp_path: Path, work: object, message: str | None
+) -> None:
+    given = cast("Call", work)
+    async with scheduled(tmp_path, given, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+        ask = await asked(scheduler)
+        if message is None:
+            await agent.ended(await agent.begin())
+            return
+        with pytest.raises(muster.BindFailedError, match="work") as raised:
+            await ask.bound()
+    assert message in str(raised.value.__cause__)
+
+
+async def test_what_work_raises_is_the_cause(tmp_path: Path) -> None:
+    def work(_: muster.Allocation) -> str:
+        raise KeyError("nothing to do")
+
+    async with scheduled(tmp_path, work, scheduler={"bind_attempts": 1}) as (scheduler, _, _):
+        with pytest.raises(muster.BindFailedError) as raised:
+            await (await asked(scheduler)).bound()
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+async def test_a_value_that_cannot_be_unpickled_is_an_error_of_the_work(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, Call(print), scheduler={"bind_attempts": 1}) as (
+        scheduler,
+        agent,
+        _,
+    ):
+        ask = await asked(scheduler)
+        run = await agent.heard("run")
+        await agent.say("ended", id=run["id"], status=None, value=b"garbage")
+        with pytest.raises(muster.BindFailedError) as raised:
+            await ask.bound()
+    assert isinstance(raised.value.__cause__, WorkError)
+
+
+async def test_a_run_without_a_binder_ends_with_its_node(tmp_path: Path) -> None:
+    async with (
+        connected(tmp_path, node("a1")) as stage,
+        muster.open_scheduler() as scheduler,
+        followed(stage.ray, scheduler),
+    ):
+        allocation = await (await asked(scheduler)).bound()
+        with pytest.raises(muster.AllocationLostError, match="node_lost"):
+            async with allocation.running(), trio.open_nursery() as nursery:
+                nursery.start_soon(stage.ray.run, allocation, "true")
+                await stage.agent.begin()
+                stage.agent.kill()
+
+
+async def test_without_a_follower_a_run_hears_that_the_agent_was_lost(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with connected(tmp_path, node("a1")) as stage, muster.open_scheduler() as scheduler:
+        await scheduler.add_node("a1", ONE)
+        allocation = await (await asked(scheduler)).bound()
+        with pytest.raises(ExceptionGroup) as raised:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stage.ray.run, allocation, "true")
+                await stage.agent.begin()
+                stage.agent.kill()
+                mock_clock.rate = 20
+    assert raised.group_contains(RayLostError, match="has ended, with status -9")

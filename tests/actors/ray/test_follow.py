@@ -314,3 +314,31 @@ async def test_a_node_of_a_store_whose_id_has_changed_is_another_one(tmp_path: P
             async with followed(stage.ray, scheduler):
                 assert await allocation.ended() is Reason.NODE_LOST
                 assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"
+
+
+async def test_a_selection_of_no_node_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = {"zone": "east", "ray.io/node-id": "a1"}
+    async with following(
+        tmp_path, node("a1", labels=made), select={"muster": "yes", "zone": "east"}
+    ) as (scheduler, stage):
+        assert await nodes(scheduler) == {}
+        await relist(stage, node("a1", labels=made), node("a2"))
+        said = "no node of Ray has the labels muster=yes, zone=east; there is zone=east"
+        assert caplog.messages.count(said) == 1
+
+        await relist(stage, node("a3", labels={"zone": "east", "muster": "yes"}))
+        assert set(await nodes(scheduler)) == {"a3"}
+        await relist(stage, node("a1", labels=made))
+        assert caplog.messages.count(said) == 2
+
+
+async def test_a_node_without_the_label_of_its_name_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    listed = node("head", resources=HEAD, labels={}), node("a1", labels={"name": "left"})
+    async with following(tmp_path, *listed, node_name="name") as (_, stage):
+        assert not caplog.messages
+        await relist(stage, *listed, node("a2"))
+    assert caplog.messages == ["node a2 of Ray has no label 'name': its id is its name"]

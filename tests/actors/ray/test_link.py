@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,15 @@ async def test_an_agent_that_is_never_connected(tmp_path: Path, mock_clock: Mock
 async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RayUnreachableError, match="nowhere/python"):
         async with connect(python=str(tmp_path / "nowhere" / "python")):
+            pytest.fail("there is nothing")
+
+
+async def test_an_interpreter_without_the_packages_of_ray(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    with pytest.raises(RayUnreachableError, match="has no msgpack, so it has no ray"):
+        async with connect(python=str(bare)):
             pytest.fail("there is nothing")
 
 
@@ -356,6 +366,25 @@ async def test_silence_of_ten_seconds_is_a_loss(tmp_path: Path, mock_clock: Mock
         assert allocation.ending is None
         mock_clock.jump(10)
         assert await allocation.ended() in {Reason.BIND_FAILED, Reason.NODE_LOST}
+        mock_clock.rate = FAST
+
+
+async def test_a_part_of_a_long_message_breaks_the_silence(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with scheduled(tmp_path) as (scheduler, agent, stage):
+        ask = await asked(scheduler)
+        run = await agent.begin()
+        allocation = await ask.bound()
+        await agent.order(beats=False)
+        await stage.ray.survivors()
+        end = {"say": "ended", "id": run["id"], "status": 0, "value": None}
+        for byte in msgpack.packb(end):
+            with agent.written(bytes([byte])):  # it is in the pipe before trio sees the time
+                mock_clock.jump(9)
+            assert (await agent.next()).get("synced")
+            await trio.testing.wait_all_tasks_blocked(0.02)
+        assert await allocation.ended() is Reason.COMPLETED
         mock_clock.rate = FAST
 
 

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, final
 
+from muster.slurm._texts.nodes import fields_of
 from tests.engines.slurm import daemons
 
 PATIENCE_S: Final = 120.0
@@ -139,8 +140,9 @@ class Cluster:
         self._ask(do="kill", name=name)
 
     def state(self, node: str) -> str:
-        """Return the state of a node."""
-        return self.run("sinfo", "-h", "-p", "muster", "-n", node, "-o", "%T").strip()
+        """Return the state of a node: ``idle``, ``idle+drain``, …."""
+        # What sinfo says may be old when a heterogeneous job has ended.
+        return fields_of(self.run("scontrol", "show", "node", node, "--oneliner"))["State"].lower()
 
     def run(self, *command: str) -> str:
         """Run a command of Slurm, and return what it has printed."""
@@ -155,14 +157,14 @@ class Cluster:
 
     def jobs(self) -> list[str]:
         """Return the comments of the jobs that have not ended."""
-        return self.run("squeue", "-h", "-o", "%k").split()
+        return self.run("squeue", "-h", "-o", "%k").splitlines()
 
     def reset(self) -> None:
         """End all jobs, and open all nodes."""
         self.run("scancel", "--user=root")
         wait_until(lambda: not self.run("squeue", "-h", "-o", "%i"), "all jobs are gone")
         for name in ("n1", "n2", "n3"):
-            if self.state(name).startswith(("drain", "down")):
+            if self.state(name).endswith("drain") or self.state(name).startswith("down"):
                 self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
             self.wait_for_idle(name)
 
@@ -273,3 +275,17 @@ def _free_ports(count: int) -> list[int]:
     for one in sockets:
         one.close()
     return ports
+
+
+def main(command: list[str]) -> int:
+    """Run a command while a Slurm is there for it; return its exit status."""
+    reason = why_not()
+    if reason is not None:
+        sys.exit(reason)
+    with cluster() as running:
+        env = os.environ | {"SLURM_CONF": str(running.conf)}
+        return subprocess.run(command, env=env, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

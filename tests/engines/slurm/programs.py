@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import trio
 
@@ -20,6 +20,14 @@ ONE: Final[dict[str, int | float | str]] = {"vcore": 1, "memory": "50Mi"}
 
 FAST_S: Final = 0.2
 """How often the tests ask Slurm, in seconds."""
+
+_QUEUES: Final = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues: [{name: q, properties: {preemption.delay: 0s}}]
+"""
 
 Work = Callable[[muster.Allocation], Command | str]
 
@@ -35,18 +43,19 @@ async def opened(
     results: Path | None = None,
     bind_timeout: float = PATIENCE_S,
     adopt_within: float = 60.0,
+    gangs: Literal["job", "components"] = "job",
 ) -> AsyncGenerator[tuple[muster.Scheduler, Slurm]]:
     """Open a scheduler on the nodes of Slurm, for at most so long as a test may take."""
     with trio.fail_after(2 * PATIENCE_S):
         async with muster.slurm.connect(
-            every=FAST_S, results=results, adopt_within=adopt_within
+            every=FAST_S, results=results, adopt_within=adopt_within, gangs=gangs
         ) as slurm:
             binder = SlurmBinder(
                 slurm, work, done=done, grace_period=grace_period, detached=detached
             )
             async with (
                 muster.open_scheduler(
-                    binder=binder, bind_timeout=bind_timeout, store=store
+                    _QUEUES, binder=binder, bind_timeout=bind_timeout, store=store
                 ) as scheduler,
                 trio.open_nursery() as nursery,
             ):

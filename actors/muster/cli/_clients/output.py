@@ -127,12 +127,17 @@ def amounts_text(found: Mapping[str, int] | None) -> str:
 
 def _amount(kind: str, amount: int) -> str:
     if kind == "vcore":
-        return f"{amount / 1000:g}" if amount % 10 == 0 else f"{amount}m"
+        return _exact(amount / 1000, 2) if amount % 10 == 0 else f"{amount}m"
     if kind == "memory":
         for unit, size in _UNITS:
             if amount >= size and amount * 10 % size == 0:
-                return f"{amount / size:g}{unit}"
+                return f"{_exact(amount / size, 1)}{unit}"
     return f"{amount:,}"
+
+
+def _exact(amount: float, places: int) -> str:
+    """Return a number that has at most so many decimal places, without an exponent."""
+    return f"{amount:.{places}f}".rstrip("0").rstrip(".")
 
 
 def print_items(items: Sequence[Item], fields: Sequence[Field], form: Form) -> None:

@@ -36,8 +36,12 @@ class Engine(Protocol):
     def submit(self, run: RunMap, gate: Handle, group: tuple[Group, int] | None) -> Handle:
         """Submit the task of a run; return its items, to be read by ``async for``.
 
-        It blocks only where the work has a ``runtime_env``.
+        It blocks only where :meth:`submits_slowly` says so.
         """
+        ...
+
+    def submits_slowly(self, run: RunMap) -> bool:
+        """Return whether submitting a task waits for Ray's head; this itself does not."""
         ...
 
     def cancel(self, items: Handle, *, force: bool) -> None:

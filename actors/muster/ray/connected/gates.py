@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from muster.ray.connected.engine import Engine, Group, Handle, RunMap
 from muster.ray.connected.works import group_name
+
+if TYPE_CHECKING:
+    from muster.ray._messages import GateOf
 
 _RESERVE_S: Final = 20.0
 """How long Ray may take to reserve the room of a gang, in seconds."""
@@ -16,6 +19,9 @@ _CLOSED_S: Final = 2.0
 """How long it may still take when the gang does not start, in seconds."""
 
 _SLICE_S: Final = 0.5
+
+_MOST_CLOSED: Final = 1000
+"""How many gates are remembered that were closed before all members had come: these come soon."""
 
 
 class Member:
@@ -60,6 +66,8 @@ class Gates:
         self._engine = engine
         self._spawn = spawn
         self._gates: dict[str, Gate] = {}
+        #: The gates that were closed before all members had come, and why.
+        self._closed: dict[str, str] = {}
         self._actor: Handle = None
         self._starting = asyncio.Lock()
 
@@ -69,19 +77,32 @@ class Gates:
         Raises:
             GateClosedError: If another member has failed already.
         """
-        about = member.message["gate"]
-        name = about["name"]
-        gate = self._gates.get(name)
+        gate = self._gate(member.message["gate"])
         if gate is None:
-            gate = self._gates[name] = Gate(name, about["peers"])
+            raise GateClosedError(self._closed[member.message["gate"]["name"]])
+        if gate.closed is not None:
+            raise GateClosedError(gate.closed)
         gate.came.append(member)
         if len(gate.came) >= gate.peers:
             gate.complete.set()
-        if gate.closed is not None:
-            self._forget(gate)
-            raise GateClosedError(gate.closed)
         gate.here.add(member)
         return gate
+
+    def miss(self, about: GateOf, why: str) -> None:
+        """Note that a member is not going to come, so that the gang does not start."""
+        gate = self._gate(about)
+        if gate is not None:
+            self.close(gate, why)
+            self._forget(gate)
+
+    def _gate(self, about: GateOf) -> Gate | None:
+        """Return a gate, which is new if nobody has come yet; None if it was closed and left."""
+        name = about["name"]
+        if name in self._closed:
+            return None
+        if name not in self._gates:
+            self._gates[name] = Gate(name, about["peers"])
+        return self._gates[name]
 
     async def actor(self) -> Handle:
         """Return the actor at which the members wait; the first gang starts it."""
@@ -165,13 +186,14 @@ class Gates:
         gate.complete.set()
         gate.closing.set()
         if self._actor is not None:
-            self._spawn(self._tell_closed(gate))
+            # Told now, before the gate may be forgotten there.
+            self._spawn(self._told_closed(self._actor.go.remote(gate.name, False)))
         for member in list(gate.here):
             member.spoil(why)
 
-    async def _tell_closed(self, gate: Gate) -> None:
+    async def _told_closed(self, told: Handle) -> None:
         try:
-            await self._actor.go.remote(gate.name, False)
+            await told
         except Exception:  # noqa: BLE001 - then those who wait have heard it
             self._actor = None
 
@@ -188,10 +210,13 @@ class Gates:
         if gate.group is not None and not (gate.opened and gate.keeps_group):
             group, gate.group = gate.group, None
             self._spawn(asyncio.to_thread(self._engine.remove_group, group))
-        if len(gate.came) >= gate.peers:
-            self._gates.pop(gate.name, None)
-            if self._actor is not None:
-                self._actor.forget.remote(gate.name)
+        self._gates.pop(gate.name, None)
+        if len(gate.came) < gate.peers:
+            self._closed[gate.name] = gate.closed or "the gang has left its gate"
+            if len(self._closed) > _MOST_CLOSED:
+                del self._closed[next(iter(self._closed))]
+        if self._actor is not None:
+            self._actor.forget.remote(gate.name)
 
 
 def _heard(reserving: asyncio.Task[Group]) -> None:

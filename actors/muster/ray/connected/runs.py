@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from muster.ray.connected.engine import Engine, Handle, RunMap
+from muster.ray._messages import LARGEST_BYTES
+from muster.ray.connected.engine import Engine, Group, Handle, RunMap
 from muster.ray.connected.gates import Gate, GateClosedError, Gates, Member
 from muster.ray.connected.works import Detached, Task, end_detached, remove_unused_groups
 from muster.ray.runner import CLOSED, ENDED, FAILED, PLACED, STARTED, Item
 
 if TYPE_CHECKING:
-    from muster.ray._messages import Failed, SurvivorMap
+    from muster.ray._messages import Failed, GateOf, SurvivorMap
     from muster.ray.connected.talk import Talk
 
 _SURVIVOR: Final = ("node", "state", "cpus", "gpus", "memory", "resources")
@@ -34,6 +36,15 @@ _KEEPER_S: Final = 1.0
 _AGAIN_S: Final = 1.0
 """How long to wait until the cluster is asked again, in seconds."""
 
+_MOST_BYTES: Final = LARGEST_BYTES - 4096
+"""The largest value, in bytes: the rest of its message is small."""
+
+_MOST_TEXT: Final = 1_000_000
+"""How much of a text about a failure is said, in characters."""
+
+_SOON_S: Final = 0.05
+"""How often it is looked whether an earlier run has ended, in seconds."""
+
 _ASK_S: Final = 5.0
 """How long to wait for the answer to whether a run has gone, in seconds."""
 
@@ -51,9 +62,13 @@ class Run:
         end: How it has ended by itself.
         error: What Ray has raised instead.
         has_node: Whether its node was alive after that.
+        adopts: Whether it goes on with what an earlier agent has begun.
+        absent: Why there is nothing to go on with.
     """
 
-    def __init__(self, message: RunMap, work: Task | Detached) -> None:
+    def __init__(
+        self, message: RunMap, work: Task | Detached, *, adopts: Detached | None = None
+    ) -> None:
         self.message = message
         self.work = work
         self.id: int = message["id"]
@@ -65,6 +80,8 @@ class Run:
         self.end: Item | None = None
         self.error: BaseException | None = None
         self.has_node = True
+        self.adopts = adopts
+        self.absent: str | None = None
         self.gate: Gate | None = None
         self.member: Member | None = None
 
@@ -90,6 +107,8 @@ class Runs:
         self._tasks: set[asyncio.Future[Any]] = set()
         self._gates = Gates(engine, self.spawn)
         self._ended: dict[int, Detached] = {}
+        #: How many detached runs of earlier agents are being ended, by their asks.
+        self._endings = Counter[str]()
 
     def spawn(self, work: Awaitable[None]) -> None:
         """Do something beside; what it raises is printed."""
@@ -142,9 +161,10 @@ class Runs:
 
     async def survivors(self) -> None:
         """Say which there are."""
+        names = await self._names()
+        # Not before: a run that has begun meanwhile would count as one of an earlier agent.
         mine = {run.message["name"] for run in self._runs.values()}
         mine |= {work.name for work in self._ended.values()}
-        names = await self._names()
         found = await asyncio.gather(*(self._survivor(name) for name in names if name not in mine))
         await self._quietly(remove_unused_groups(self._engine))
         there = cast("list[SurvivorMap]", [one for one in found if one is not None])
@@ -180,33 +200,73 @@ class Runs:
             return cast("dict[str, Any]", about)
         return None
 
-    async def adopt(self, number: int, name: str, grace_s: float) -> None:
+    def adopt(self, number: int, name: str, grace_s: float) -> None:
         """Go on with a detached run."""
-        actor = await asyncio.to_thread(self._engine.detached, name)
-        about = None if actor is None else await self._about(actor)
-        if actor is not None and (about is None or about["state"] == "placed"):
-            await self._quietly(end_detached(self._engine, actor, grace_s))
-        if about is None or about["state"] == "placed":
-            text = f"the detached run {name} is not there, or has not begun"
-            said = {"say": "failed", "id": number, "how": "not_started", "error": text}
-            self._talk.say(cast("Failed", {**said, "text": text}))
-            return
-        message = {**about, "id": number, "name": name, "grace_s": grace_s, "gate": None}
-        message |= {"detached": True, "work": {"kind": about["kind"]}}
-        self._begin(Run(message, Detached(self._engine, message, actor)))
+        message = {"id": number, "name": name, "grace_s": grace_s, "gate": None, "detached": True}
+        message |= {"node": "", "work": {"kind": "call"}}  # until its actor says more
+        work = Detached(self._engine, message)
+        self._begin(Run(message, work, adopts=work))
 
-    async def end_survivor(self, name: str, grace_s: float) -> None:
-        """End a detached run that nobody adopts."""
-        actor = await asyncio.to_thread(self._engine.detached, name)
-        if actor is not None:
-            await end_detached(self._engine, actor, grace_s)
-            await remove_unused_groups(self._engine)
+    async def _find(self, run: Run, work: Detached) -> None:
+        """Find a detached run of an earlier agent, and hear its items until the last one."""
+        actor = await self._actor(work.name)
+        about = None if actor is None else await self._about(actor)
+        if actor is None or about is None or about["state"] == "placed":
+            if actor is not None:
+                await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+            run.absent = f"the detached run {work.name} is not there, or has not begun"
+            return
+        if run.ending:  # meanwhile
+            await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+            return
+        run.message |= {**about, "work": {"kind": about["kind"]}}
+        work.found(actor, about.get("group"))
+        await self._hear_all(run, None, None)
+
+    async def _actor(self, name: str) -> Handle | None:
+        """Return the actor of a detached run, as soon as the cluster tells."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._engine.detached, name)
+            except Exception as error:  # noqa: BLE001 - the head is away, for example
+                sys.stderr.write(f"muster: {name} is not known yet: {error}\n")
+                await asyncio.sleep(_AGAIN_S)
+
+    def end_survivor(self, name: str, grace_s: float) -> None:
+        """End a detached run that nobody adopts; a new run of its ask waits for that."""
+        self._endings[_ask_of(name)] += 1
+        self.spawn(self._end_survivor(name, grace_s))
+
+    async def _end_survivor(self, name: str, grace_s: float) -> None:
+        try:
+            await self._end_actor(name, grace_s)
+        finally:
+            self._endings -= Counter([_ask_of(name)])
+
+    async def _end_actor(self, name: str, grace_s: float) -> None:
+        """End a detached run, as soon as the cluster lets that be done."""
+        while (actor := await self._actor(name)) is not None:
+            try:
+                await end_detached(self._engine, actor, grace_s)
+            except Exception as error:  # noqa: BLE001 - the head is away, for example
+                sys.stderr.write(f"muster: {name} is not ended yet: {error}\n")
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                await self._quietly(remove_unused_groups(self._engine))
+                return
+
+    def miss(self, gate: GateOf, why: str) -> None:
+        """Note that a member of a gang is not going to be sent."""
+        self._gates.miss(gate, why)
 
     # The life of a run
 
     async def _life(self, run: Run) -> None:
         try:
-            await self._follow(run)
+            if run.adopts is None:
+                await self._follow(run)
+            else:
+                await self._find(run, run.adopts)
         except GateClosedError as error:
             run.spoiled = str(error)
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
@@ -230,6 +290,9 @@ class Runs:
 
     async def _follow(self, run: Run) -> None:
         """Submit a run, and hear its items until the last one."""
+        ask = _ask_of(run.message["name"])
+        while self._endings[ask] and not run.ending:  # noqa: ASYNC110 - it may last
+            await asyncio.sleep(_SOON_S)
         about = run.message["gate"]
         actor = group = None
         if about is not None and about["peers"] > 1:
@@ -238,8 +301,10 @@ class Runs:
             if about["reserve"]:
                 group = await self._gates.reserved(run.gate, run.member)
             actor = await self._gates.actor()
-        if run.ending:
-            return
+        if not run.ending:
+            await self._hear_all(run, actor, group)
+
+    async def _hear_all(self, run: Run, actor: Handle, group: tuple[Group, int] | None) -> None:
         async for item in run.work.items(actor, group):
             if self._hear(run, item):
                 return
@@ -269,10 +334,15 @@ class Runs:
         if self._runs.pop(run.id, None) is None:
             return
         what, *values = run.end or (None,)
-        if what == ENDED:
+        if what == ENDED and len(values[1] or b"") > _MOST_BYTES:
+            text = f"the value has {len(values[1])} bytes, the most are {_MOST_BYTES}"
+            self._say_failed(run, "work", text, "")
+        elif what == ENDED:
             self._talk.say({"say": "ended", "id": run.id, "status": values[0], "value": values[1]})
         elif what == FAILED:
             self._say_failed(run, "work", values[0], values[1])
+        elif run.absent is not None:
+            self._say_failed(run, "not_started", run.absent, run.absent)
         elif run.spoiled is not None:
             self._say_failed(run, "gate", run.spoiled, run.spoiled)
         elif run.error is not None:
@@ -284,7 +354,8 @@ class Runs:
             self._say_failed(run, "lost", "the task has ended without a result", "")
 
     def _say_failed(self, run: Run, how: str, error: str, text: str) -> None:
-        said = {"say": "failed", "id": run.id, "how": how, "error": error, "text": text}
+        said = {"say": "failed", "id": run.id, "how": how, "error": error[:_MOST_TEXT]}
+        said["text"] = text if len(text) <= _MOST_TEXT else f"… {text[-_MOST_TEXT:]}"
         self._talk.say(cast("Failed", said))
 
     # Its end from outside
@@ -354,11 +425,12 @@ class Runs:
             return True
         pid, at = run.begun
         grace_s = run.message["grace_s"] if run.is_command else 0.0
+        what: tuple[Any, ...] = ("worker_is_over", pid, at)
         if run.is_command:
-            asked = self._engine.small(run.node, "is_over", pid, at, 0.0 if run.ending else grace_s)
-        else:
-            asked = self._engine.small(run.node, "worker_is_over", pid, at)
+            what = ("is_over", pid, at, 0.0 if run.ending else grace_s)
         with suppress(Exception):
+            # In a thread: Ray's head is told of the function, if it is the first time.
+            asked = await asyncio.to_thread(self._engine.small, run.node, *what)
             return bool(await asyncio.wait_for(_answer(asked), grace_s + _ASK_S))
         # The node does not answer. When it has gone, nothing of the run is left.
         return False
@@ -376,6 +448,11 @@ class Runs:
             await work
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
             sys.stderr.write(f"muster: {error!r}\n")
+
+
+def _ask_of(name: str) -> str:
+    """Return application and ask from the name of a run."""
+    return name.rpartition("/")[0]
 
 
 async def _answer(reference: Handle) -> object:

@@ -22,6 +22,8 @@ _LAST_S: Final = 2.0
 _DISCONNECT_S: Final = 5.0
 """How long to wait for the end of the connection, in seconds."""
 
+_WANTED: Final = "must be HOST:PORT of the cluster's head, or auto"
+
 _CONNECT_S: Final = 60.0
 """How long Ray may take to connect, in seconds."""
 
@@ -62,27 +64,34 @@ class _Serving:
 
     def _do(self, message: dict[str, Any]) -> None:
         match message.get("do"):
-            case "run":
-                self._runs.run(message)
-            case "cancel":
-                self._runs.cancel(message["id"], message["grace_s"])
             case "follow":
                 if self._following is not None:
                     self._following.cancel()
                 self._following = asyncio.ensure_future(self._follow(message["every_s"]))
-            case "adopt":
-                number, name, grace_s = message["id"], message["name"], message["grace_s"]
-                self._runs.spawn(self._runs.adopt(number, name, grace_s))
-            case "survivors":
-                self._runs.spawn(self._runs.survivors())
-            case "end":
-                self._runs.spawn(self._runs.end_survivor(message["name"], message["grace_s"]))
-            case "fetched":
-                self._runs.fetched(message["id"])
             case "warm":
                 self._runs.spawn(self._warm(message["node"], message["count"]))
+            case what:
+                self._do_with_runs(what, message)
+
+    def _do_with_runs(self, what: object, message: dict[str, Any]) -> None:
+        runs = self._runs
+        match what:
+            case "run":
+                runs.run(message)
+            case "cancel":
+                runs.cancel(message["id"], message["grace_s"])
+            case "miss":
+                runs.miss(message["gate"], message["text"])
+            case "adopt":
+                runs.adopt(message["id"], message["name"], message["grace_s"])
+            case "survivors":
+                runs.spawn(runs.survivors())
+            case "end":
+                runs.end_survivor(message["name"], message["grace_s"])
+            case "fetched":
+                runs.fetched(message["id"])
             case _:
-                sys.stderr.write(f"muster: unknown message {message.get('do')!r}\n")
+                sys.stderr.write(f"muster: unknown message {what!r}\n")
 
     # The connection
 
@@ -94,7 +103,7 @@ class _Serving:
             self._refuse("import", f"{sys.executable} cannot import ray: {error}")
             return
         if address.startswith("ray://"):
-            self._refuse("connect", f"{address}: the address of Ray Client; that of Ray is needed")
+            self._refuse("connect", f"{address}: Ray Client is not supported; {_WANTED}")
             return
         try:
             await _check_listens(address)
@@ -157,7 +166,7 @@ class _Serving:
     async def _probe(self, node: str) -> None:
         """See whether soft cancel can reach the work on a node."""
         with suppress(Exception):
-            asked = self._engine.small(node, "ignores_interrupts")
+            asked = await asyncio.to_thread(self._engine.small, node, "ignores_interrupts")
             if await asyncio.wait_for(_awaited(asked), _PROBE_S):
                 text = (
                     "SIGINT is ignored on this node, as where its raylet was started in the "
@@ -168,7 +177,7 @@ class _Serving:
 
     async def _warm(self, node: str, count: int) -> None:
         """Start workers on a node: each holds one until all are there."""
-        held = [self._engine.warm(node, _WARM_S) for _ in range(count)]
+        held = [await asyncio.to_thread(self._engine.warm, node, _WARM_S) for _ in range(count)]
         with suppress(Exception):
             first = asyncio.gather(*(each.__anext__() for each in held))
             await asyncio.wait_for(first, _WARM_S)
@@ -185,9 +194,12 @@ async def _check_listens(address: str) -> None:
     """
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS", "")
+    if address in ("", "local"):
+        return  # Ray looks for it, or starts it
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        return
+        msg = f"{address}: {_WANTED}"
+        raise ConnectionError(msg)
     try:
         opening = asyncio.open_connection(host.strip("[]"), int(port))
         _, writer = await asyncio.wait_for(opening, _LISTEN_S)

@@ -24,7 +24,8 @@ class Talk:
         self._loop = loop
         self._out = out
         self._waiting: list[bytes] = []
-        self._pack = msgpack.Packer().pack
+        # A text of a program may have surrogates, as the names of files have.
+        self._pack = msgpack.Packer(unicode_errors="backslashreplace").pack
 
     def say(self, message: FromAgent) -> None:
         """Tell the program something. It never waits."""

@@ -38,7 +38,7 @@ class Task:
 
     async def items(self, gate: Handle, group: tuple[Group, int] | None) -> AsyncIterator[Item]:
         """Submit it, and give its items."""
-        if self._message["work"].get("runtime_env"):
+        if self._engine.submits_slowly(self._message):
             await asyncio.to_thread(self._submit, gate, group)
         else:
             self._submit(gate, group)
@@ -68,17 +68,21 @@ class Detached:
     Args:
         engine: Ray.
         message: What to run.
-        actor: Its actor, if an earlier agent has started it.
     """
 
-    def __init__(self, engine: Engine, message: RunMap, actor: Handle = None) -> None:
+    def __init__(self, engine: Engine, message: RunMap) -> None:
         self._engine = engine
         self._message = message
         self.name: str = message["name"]
-        self._actor: Handle = actor
-        self._may_have_begun = actor is not None
-        self._group: str | None = message.get("group")
+        self._actor: Handle = None
+        self._may_have_begun = False
+        self._group: str | None = None
         self._ending = asyncio.Event()
+
+    def found(self, actor: Handle, group: str | None) -> None:
+        """Take over its actor, which an earlier agent has started."""
+        self._actor, self._group = actor, group
+        self._may_have_begun = True
 
     async def items(self, gate: Handle, group: tuple[Group, int] | None) -> AsyncIterator[Item]:
         """Start it, if it was not, and give its items."""

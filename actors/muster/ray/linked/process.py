@@ -269,9 +269,9 @@ class Agent:
                     await self._process.wait()
                 self.lose(self._how_ended())
             else:
+                heard_at = trio.current_time()  # a beat waits behind a long message
                 try:
                     for message in incoming.feed(data):
-                        heard_at = trio.current_time()
                         self._hear(message)
                 except WireError as error:
                     _LOG.error("the agent says what makes no sense: %s", error)
@@ -360,7 +360,8 @@ class Agent:
         status = self._process.returncode
         if status is None:
             return "the agent has closed its output"
-        last = f": {self.last_lines[-1]}" if self.last_lines else ""
+        # If it was killed, what it has printed last has nothing to do with that.
+        last = f": {self.last_lines[-1]}" if self.last_lines and status > 0 else ""
         return f"the agent has ended, with status {status}{last}"
 
     def lose(self, why: str) -> None:

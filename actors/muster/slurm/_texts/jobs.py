@@ -14,7 +14,7 @@ from typing import Any, Final, cast, final
 
 import attrs
 
-from muster.slurm._errors import SlurmError
+from muster.slurm._errors import SilentError, SlurmError
 
 
 class Phase(StrEnum):
@@ -91,6 +91,8 @@ def read_jobs(printed: str) -> dict[int, Job]:
     """Read what ``squeue --json`` has printed.
 
     Raises:
+        SilentError: If it says that there was an error. When slurmctld is away, squeue 22.05 prints
+            an empty list beside the error, and its exit status is 0.
         SlurmError: If it is not a list of jobs.
     """
     try:
@@ -103,6 +105,9 @@ def read_jobs(printed: str) -> dict[int, Job]:
         start = printed[:60]
         msg = f"squeue: expected a map with a list of jobs, as --json prints it, but got {start!r}"
         raise SlurmError(msg)
+    if known.get("errors"):
+        msg = f"squeue: {json.dumps(known['errors'])}"
+        raise SilentError(msg)
     read = (
         _job(cast("Mapping[str, Any]", one))
         for one in cast("list[object]", jobs)

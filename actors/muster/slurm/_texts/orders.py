@@ -25,12 +25,14 @@ class Site:
         reservation: The reservation, or None.
         options: Further options of sbatch.
         results: The shared folder for exit statuses, or None.
+        has_components: Whether each node of a gang is a component of its job.
     """
 
     partition: str
     reservation: str | None
     options: Sequence[str]
     results: str | None
+    has_components: bool = False
 
     @property
     def common(self) -> tuple[str, ...]:
@@ -61,10 +63,10 @@ class Order:
             found[work.node] = work.share if before is None else before + work.share
         return found
 
-    @property
-    def is_heterogeneous(self) -> bool:
-        """Whether its nodes give different amounts, which takes a component for each node."""
-        return len(set(self.shares.values())) > 1
+    def is_heterogeneous(self, site: Site) -> bool:
+        """Whether each node is a component: with different amounts it has to be."""
+        shares = self.shares
+        return len(set(shares.values())) > 1 or (site.has_components and len(shares) > 1)
 
     def script(self, site: Site) -> str:
         """Return the script of the job."""
@@ -72,7 +74,7 @@ class Order:
             (work,) = self.members
             return script_of(work, result_file(site, self.tag, work.number))
         groups = None
-        if self.is_heterogeneous:
+        if self.is_heterogeneous(site):
             groups = {node: place for place, node in enumerate(self.shares)}
         result = None if site.results is None else f"{site.results}/{_file(self.tag.name)}-"
         return gang_script(self.tag, self.members, groups, result)
@@ -84,7 +86,7 @@ class Order:
         if all(work.command.stdout is not None for work in self.members):
             fixed.append("--output=/dev/null")  # else it is Slurm's own file, as usual there
         shares = self.shares
-        if not self.is_heterogeneous:
+        if not self.is_heterogeneous(site):
             share = next(iter(shares.values()))
             own = self._component(site, tag.job_name, tuple(shares), share)
             return ("sbatch", *fixed, *own)

@@ -18,6 +18,7 @@ from tests.actors.serving.served import Served
 
 FEED = """
 - {op: add_node, node: n1, capacity: {vcore: 4, memory: 8Gi}, attributes: {zone: east}}
+- {op: add_node, node: odd, capacity: {vcore: 10m, memory: 23194904Ki}}
 - {op: add_app, app: etl, queue: root.prod, user: olga}
 - {op: add_ask, app: etl, ask: load, resources: {vcore: 3, memory: 1Gi}, count: 3}
 - {op: add_gang, gang: ring, min_member: 2}
@@ -73,6 +74,7 @@ def test_every_kind_has_a_table() -> None:
     assert rows("apps")[1][:4] == ["etl", "root.prod", "Starting", "olga"]
     assert rows("gangs")[1][:3] == ["default/ring", "Strict", "2"]
     assert rows("nodes")[1] == ["n1", "yes", "memory 1Gi, vcore 3", "memory 8Gi, vcore 4", "1"]
+    assert rows("nodes")[2] == ["odd", "yes", "memory 23194904Ki, vcore 0.01", "0"]
     assert "zone east" in run("get", "nodes", "-o", "wide").stdout
 
 

@@ -1,0 +1,398 @@
+"""The runs of an agent, on a Ray that does what a test says: no daemons, no processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
+
+import msgpack
+import pytest
+
+from muster.ray._messages import LARGEST_BYTES, GateOf, NodeMap
+from muster.ray.connected.runs import Runs
+from muster.ray.connected.talk import Talk, open_output
+from muster.ray.runner import ENDED, FAILED, PLACED, STARTED, Item
+
+LONG_S = 60.0
+
+Body = Callable[["Puppet"], Coroutine[Any, Any, None]]
+
+
+class Items:
+    """The items of a task, each as soon as the test gives it."""
+
+    def __init__(self) -> None:
+        self._given = asyncio.Queue[Item | Exception]()
+
+    def give(self, *what: Item | Exception) -> None:
+        for each in what:
+            self._given.put_nowait(each)
+
+    async def __aiter__(self) -> AsyncIterator[Awaitable[Item]]:
+        while True:
+            item = await self._given.get()
+            if isinstance(item, Exception):
+                raise item
+            yield _now(item)
+
+
+async def _now(value: Any) -> Any:  # noqa: ANN401
+    return value
+
+
+class Method:
+    """A method of an actor."""
+
+    def __init__(self, call: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+        self._call = call
+
+    def remote(self, *arguments: Any) -> Awaitable[Any]:  # noqa: ANN401
+        return asyncio.ensure_future(self._call(*arguments))
+
+
+class GateActor:
+    def __init__(self) -> None:
+        self.names = set[str]()
+        self.go = Method(self._go)
+        self.forget = Method(self._forget)
+
+    async def _go(self, name: str, _: bool) -> None:
+        self.names.add(name)
+
+    async def _forget(self, name: str) -> None:
+        self.names.discard(name)
+
+
+class Actor:
+    """A detached run."""
+
+    def __init__(self) -> None:
+        self.state = "running"
+        self.was_asked_to_end = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        self.about = Method(self._about)
+        self.items = Method(self._items)
+        self.end = Method(self._end)
+
+    async def _about(self) -> dict[str, Any]:
+        amounts: dict[str, Any] = {"cpus": 1.0, "gpus": 0.0, "memory": 0, "resources": {}}
+        return {"node": "n", "state": self.state, "kind": "call", "group": None, **amounts}
+
+    async def _items(self, since: int, _: float) -> list[Item]:
+        items: list[Item] = [(STARTED, 7, 1), (ENDED, None, None)]
+        if since:
+            await self.was_asked_to_end.wait()
+        return items[since : since + 1]
+
+    async def _end(self) -> None:
+        self.was_asked_to_end.set()
+        await self.may_end.wait()
+        self.state = "ended"
+
+
+class FakeRay:
+    """An engine; a task that is cancelled ends."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Items] = {}
+        self.actors: dict[str, Actor] = {}
+        self.gate = GateActor()
+        self.is_away_for = 0
+        self.names_may_come = threading.Event()
+        self.names_may_come.set()
+        self.is_asked_for_names = False
+        self.small_raises = False
+
+    def nodes(self) -> list[NodeMap]:
+        return [{"id": "n", "labels": {}, "resources": {"CPU": 1.0}, "draining": False}]
+
+    def submits_slowly(self, run: dict[str, Any]) -> bool:
+        del run
+        return False
+
+    def submit(self, run: dict[str, Any], gate: Any, group: Any) -> Items:  # noqa: ANN401
+        del gate, group
+        items = self.tasks[run["name"]] = Items()
+        return items
+
+    def cancel(self, items: Items, *, force: bool) -> None:
+        del force
+        items.give(RuntimeError("cancelled"))
+
+    def small(self, node: str, name: str, *arguments: object) -> Awaitable[Any]:
+        del node, name, arguments
+        if self.small_raises:
+            raise ValueError("the node has gone")
+        return _now(True)
+
+    def gates(self) -> GateActor:
+        return self.gate
+
+    def detached(self, name: str) -> Actor | None:
+        if self.is_away_for:
+            self.is_away_for -= 1
+            raise OSError("the head is away")
+        return self.actors.get(name)
+
+    def start_detached(self, run: dict[str, Any], group: Any) -> Actor:  # noqa: ANN401
+        del group
+        actor = self.actors[run["name"]] = Actor()
+        return actor
+
+    def names_of_detached(self) -> list[str]:
+        self.is_asked_for_names = True
+        assert self.names_may_come.wait(LONG_S)
+        return list(self.actors)
+
+    def names_of_groups(self) -> list[str]:
+        return []
+
+    def kill(self, actor: Actor) -> None:
+        for name, one in list(self.actors.items()):
+            if one is actor:
+                del self.actors[name]
+
+    def is_away(self, error: BaseException) -> bool:
+        del error
+        return False
+
+    def how(self, error: BaseException) -> tuple[str, str, str]:
+        return "lost", str(error), str(error)
+
+
+class Puppet:
+    """The runs of an agent, and what they say."""
+
+    def __init__(self, talk: Talk, heard: asyncio.StreamReader) -> None:
+        self.ray = FakeRay()
+        self.runs = Runs(self.ray, talk)  # type: ignore[arg-type]  # it has what is used
+        self._unpacker = msgpack.Unpacker(max_buffer_size=0)
+        self._heard = heard
+
+    async def said(self) -> dict[str, Any]:
+        """Wait for the next message."""
+        while True:
+            message: dict[str, Any]
+            for message in self._unpacker:
+                return message
+            self._unpacker.feed(await self._heard.read(1_000_000))
+
+    def run(self, number: int, gate: GateOf | None = None, **more: Any) -> None:  # noqa: ANN401
+        message = {
+            "id": number,
+            "name": f"a/k/{number}",
+            "node": "n",
+            "work": {"kind": "call"},
+            "grace_s": 1.0,
+            "gate": gate,
+            "detached": False,
+        }
+        self.runs.run({**message, **more})
+
+    async def task(self, number: int) -> Items:
+        """Wait for the task of a run."""
+        await until(lambda: f"a/k/{number}" in self.ray.tasks)
+        return self.ray.tasks[f"a/k/{number}"]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
+def play(body: Body) -> None:
+    """Let a test say what Ray does."""
+
+    async def main() -> None:
+        read, write = os.pipe()
+        heard = asyncio.StreamReader()
+        talk = await open_output(os.fdopen(write, "wb", buffering=0))
+        loop = asyncio.get_running_loop()
+        pipe, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(heard), os.fdopen(read, "rb", buffering=0)
+        )
+        agent = Puppet(talk, heard)
+        try:
+            await asyncio.wait_for(body(agent), LONG_S)
+        finally:
+            agent.ray.names_may_come.set()
+            pipe.close()
+
+    asyncio.run(main())
+
+
+# What is too large, or cannot be said
+
+
+def test_value_that_is_too_large_fails_its_run_and_no_other() -> None:
+    async def body(agent: Puppet) -> None:
+        agent.run(1)
+        agent.run(2)
+        (await agent.task(1)).give((STARTED, 7, 1), (ENDED, None, bytes(LARGEST_BYTES)))
+        assert (await agent.said())["say"] == "started"
+        failed = await agent.said()
+        assert (failed["say"], failed["id"], failed["how"]) == ("failed", 1, "work")
+        assert str(LARGEST_BYTES) in failed["error"]
+        (await agent.task(2)).give((ENDED, None, b"v"))
+        assert await agent.said() == {"say": "ended", "id": 2, "status": None, "value": b"v"}
+
+    play(body)
+
+
+@pytest.mark.parametrize("text", ["\udcff", "x" * 300_000_000], ids=["surrogate", "long"])
+def test_text_of_any_kind_is_said(text: str) -> None:
+    async def body(agent: Puppet) -> None:
+        agent.run(1)
+        (await agent.task(1)).give((FAILED, f"Error: {text}", f"{text}the end"))
+        failed = await agent.said()
+        assert (failed["say"], failed["how"]) == ("failed", "work")
+        assert failed["error"].startswith("Error: ")
+        assert failed["text"].endswith("the end")
+        assert len(failed["text"]) < 2_000_000
+
+    play(body)
+
+
+# Losses
+
+
+def test_end_is_said_when_the_node_cannot_be_asked_any_more() -> None:
+    async def body(agent: Puppet) -> None:
+        agent.ray.small_raises = True
+        agent.run(1)
+        (await agent.task(1)).give((STARTED, 7, 1), RuntimeError("crashed"))
+        assert (await agent.said())["say"] == "started"
+        assert (await agent.said())["how"] == "lost"
+
+    play(body)
+
+
+# Gangs
+
+
+def gate(peers: int) -> GateOf:
+    return {"name": "g/1", "peers": peers, "reserve": False}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_member_that_is_never_sent_fails_the_others(*, is_first: bool) -> None:
+    async def body(agent: Puppet) -> None:
+        if is_first:
+            agent.runs.miss(gate(2), "the other one")
+        agent.run(1, gate(2))
+        if not is_first:
+            (await agent.task(1)).give((PLACED, 7, 1))
+            agent.runs.miss(gate(2), "the other one")
+        failed = await agent.said()
+        assert (failed["id"], failed["how"], failed["error"]) == (1, "gate", "the other one")
+        assert not agent.ray.gate.names, "nothing is kept of it where the members wait"
+
+    play(body)
+
+
+def test_late_member_of_a_gang_that_has_failed_fails() -> None:
+    async def body(agent: Puppet) -> None:
+        agent.run(1, gate(3))
+        (await agent.task(1)).give((ENDED, None, None))
+        assert (await agent.said())["id"] == 1
+        agent.run(2, gate(3))
+        assert (await agent.said())["how"] == "gate"
+
+    play(body)
+
+
+# Detached runs
+
+
+def test_adoption_that_is_cancelled_at_once_ends_the_run() -> None:
+    async def body(agent: Puppet) -> None:
+        actor = agent.ray.actors["a/k/1"] = Actor()
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        agent.runs.cancel(5, 1.0)
+        assert await agent.said() == {"say": "cancelled", "id": 5, "gone": True}
+        assert actor.was_asked_to_end.is_set()
+        assert not agent.ray.actors
+
+    play(body)
+
+
+def test_adoption_waits_for_the_head() -> None:
+    async def body(agent: Puppet) -> None:
+        agent.ray.actors["a/k/1"] = Actor()
+        agent.ray.is_away_for = 1
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        assert await agent.said() == {"say": "started", "id": 5, "pid": 7}
+
+    play(body)
+
+
+def test_what_is_not_there_cannot_be_adopted() -> None:
+    async def body(agent: Puppet) -> None:
+        agent.runs.adopt(5, "a/k/1", 1.0)
+        failed = await agent.said()
+        assert (failed["id"], failed["how"]) == (5, "not_started")
+
+    play(body)
+
+
+def test_survivor_is_ended_when_the_head_is_there_again() -> None:
+    async def body(agent: Puppet) -> None:
+        agent.ray.actors["a/k/1"] = Actor()
+        agent.ray.is_away_for = 1
+        agent.runs.end_survivor("a/k/1", 1.0)
+        await until(lambda: not agent.ray.actors)
+
+    play(body)
+
+
+def test_new_run_waits_until_an_earlier_one_of_its_ask_has_ended() -> None:
+    async def body(agent: Puppet) -> None:
+        earlier = agent.ray.actors["a/k/1"] = Actor()
+        earlier.may_end.clear()
+        agent.runs.end_survivor("a/k/1", 30.0)
+        agent.run(2)
+        agent.run(3, name="a/other/3")
+        await until(lambda: "a/other/3" in agent.ray.tasks)
+        await earlier.was_asked_to_end.wait()
+        assert "a/k/2" not in agent.ray.tasks
+        earlier.may_end.set()
+        await agent.task(2)
+        assert not agent.ray.actors
+
+    play(body)
+
+
+def test_run_that_waits_for_an_earlier_one_is_cancelled_at_once() -> None:
+    async def body(agent: Puppet) -> None:
+        earlier = agent.ray.actors["a/k/1"] = Actor()
+        earlier.may_end.clear()
+        agent.runs.end_survivor("a/k/1", 30.0)
+        agent.run(2)
+        agent.runs.cancel(2, 30.0)
+        assert await agent.said() == {"say": "cancelled", "id": 2, "gone": True}
+        earlier.may_end.set()
+
+    play(body)
+
+
+def test_run_that_begins_while_survivors_are_listed_is_none() -> None:
+    async def body(agent: Puppet) -> None:
+        agent.ray.names_may_come.clear()
+        agent.ray.actors["a/old/1"] = Actor()
+        listing = asyncio.ensure_future(agent.runs.survivors())
+        await until(lambda: agent.ray.is_asked_for_names)
+        agent.run(2, detached=True)
+        await until(lambda: "a/k/2" in agent.ray.actors)
+        agent.ray.names_may_come.set()
+        await listing
+        said = await agent.said()
+        while said["say"] != "survivors":
+            said = await agent.said()
+        assert [one["name"] for one in said["survivors"]] == ["a/old/1"]
+
+    play(body)

@@ -1,0 +1,121 @@
+"""Stands for each command of Slurm: ``python fake_commands.py COMMAND …``, with a file for a state.
+
+A test says in the file what becomes of jobs, and how Slurm misbehaves. Nothing runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SILENT = "sbatch: error: Unable to contact slurm controller (connect failure)\n"
+
+
+@contextmanager
+def state_in(file: Path) -> Iterator[dict[str, Any]]:
+    """Read the state, and write it back at the end of the block."""
+    with file.open("r+", encoding="utf-8") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        state: dict[str, Any] = json.load(opened)
+        yield state
+        opened.seek(0)
+        opened.truncate()
+        json.dump(state, opened)
+
+
+def new_state() -> dict[str, Any]:
+    """Return the state of a Slurm with two nodes and no jobs."""
+    node = "NodeName={0} CPUTot=4 RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
+    return {
+        "jobs": [],
+        "nodes": [node.format("n1"), node.format("n2")],
+        "away": False,
+        "deaf": False,  # whether jobs do not end when they are asked to
+        "sbatch": "good",  # or "unheard": it accepts, but the answer is lost; "lost"; "refuses"
+        "calls": [],
+    }
+
+
+def option(arguments: list[str], name: str) -> str:
+    """Return the value of ``--name=value``."""
+    return next((one.partition("=")[2] for one in arguments if one.startswith(f"--{name}=")), "")
+
+
+def sbatch(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]:
+    """Submit a job."""
+    behaviour = state["sbatch"]
+    state["sbatch"] = "good"
+    if behaviour == "refuses":
+        return 1, "", "sbatch: error: Batch job submission failed: Invalid account\n"
+    if behaviour == "lost":
+        return 1, "", SILENT
+    number = len(state["jobs"]) + 1
+    state["jobs"].append(
+        {
+            "job_id": number,
+            "job_state": "PENDING",
+            "exit_code": 0,
+            "comment": option(arguments, "comment"),
+            "nodes": "",
+            "wanted": option(arguments, "nodelist"),
+            "state_reason": "None",
+            "script": sys.stdin.read(),
+        }
+    )
+    if behaviour == "unheard":
+        return 1, "", "sbatch: error: Batch job submission failed: Socket timed out\n"
+    return 0, f"{number}\n", ""
+
+
+def scancel(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]:
+    """Cancel a job, or note that it gets a signal."""
+    asked = any(one.startswith("--signal") for one in arguments)
+    for job in state["jobs"]:
+        if str(job["job_id"]) != arguments[-1] or job["job_state"] not in ("PENDING", "RUNNING"):
+            continue
+        if not asked:
+            job["job_state"] = "CANCELLED"
+        elif not state["deaf"]:
+            job |= {"job_state": "FAILED", "exit_code": 143 << 8}
+    return 0, "", ""
+
+
+def answer(state: dict[str, Any], command: str, arguments: list[str]) -> tuple[int, str, str]:
+    """Return the exit status, the output and the error output of a command."""
+    if state["away"]:
+        if command == "squeue":  # as squeue 22.05 does
+            return 0, json.dumps({"errors": [{"source": "slurm_load_jobs"}], "jobs": []}), ""
+        return 1, "", SILENT
+    match command:
+        case "sbatch":
+            return sbatch(state, arguments)
+        case "scancel":
+            return scancel(state, arguments)
+        case "squeue":
+            return 0, json.dumps({"errors": [], "jobs": state["jobs"]}), ""
+        case "sinfo":
+            return 0, "p*\nother\n", ""
+        case "scontrol" if arguments[1] == "config":
+            return 0, "SelectTypeParameters = CR_CPU_MEMORY\n", ""
+        case _:
+            return 0, "\n".join(state["nodes"]) + "\n", ""
+
+
+def main(command: str, arguments: list[str]) -> int:
+    """Answer as a command of Slurm does."""
+    with state_in(Path(os.environ["FAKE_SLURM"])) as state:
+        state["calls"].append([command, *arguments])
+        status, printed, trouble = answer(state, command, arguments)
+    sys.stdout.write(printed)
+    sys.stderr.write(trouble)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

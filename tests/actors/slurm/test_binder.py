@@ -1,0 +1,343 @@
+"""What becomes of asks, by what Slurm says of their jobs: the table of the page on Slurm, and worse."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+import muster
+import muster.slurm
+from muster.slurm import Result, SlurmBinder
+from tests.actors.slurm.conftest import PATIENCE_S, FakeSlurm
+
+ONE: dict[str, int | float | str] = {"vcore": 1, "memory": "1Mi"}
+
+
+@asynccontextmanager
+async def opened(
+    told: list[int] | None = None, *, bind_timeout: float = PATIENCE_S, adopt_within: float = 60.0
+) -> AsyncGenerator[muster.Scheduler]:
+    """Open a scheduler with two nodes."""
+
+    def done(_: muster.Allocation, result: Result) -> None:
+        if told is not None:
+            told.append(result.status)
+
+    with trio.fail_after(2 * PATIENCE_S):
+        async with muster.slurm.connect(every=0.05, adopt_within=adopt_within) as slurm:
+            binder = SlurmBinder(slurm, lambda _: "true", done=done, grace_period=0.1)
+            async with (
+                muster.open_scheduler(
+                    binder=binder, bind_timeout=bind_timeout, bind_attempts=1
+                ) as scheduler,
+                trio.open_nursery() as nursery,
+            ):
+                await nursery.start(slurm.follow, scheduler)
+                yield scheduler
+                nursery.cancel_scope.cancel()
+
+
+async def add(scheduler: muster.Scheduler) -> muster.Ask:
+    """Add an ask."""
+    return await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE)
+
+
+async def test_one_job_pinned_and_told_the_amounts(fake: FakeSlurm) -> None:
+    async with opened() as scheduler:
+        ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE, node="n2")
+        await fake.until(lambda: len(fake.jobs) == 1)
+        (arguments,) = fake.calls("sbatch")
+        assert {
+            "--parsable",
+            "--no-requeue",
+            "--partition=p",
+            "--nodelist=n2",
+            "--nodes=1",
+            "--ntasks=1",
+            "--cpus-per-task=1",
+            "--mem=1M",
+            "--comment=muster:a/x/1",
+        } <= set(arguments)
+        fake.job(1, job_state="RUNNING", nodes="n2")
+        assert (await ask.bound()).node == "n2"
+
+
+@pytest.mark.parametrize(
+    ("state", "exit_code", "status"),
+    [("COMPLETED", 0, 0), ("FAILED", 7 << 8, 7), ("FAILED", 9, -9), ("FAILED", 137 << 8, -9)],
+)
+async def test_job_that_has_ended_has_completed(
+    fake: FakeSlurm, state: str, exit_code: int, status: int
+) -> None:
+    told: list[int] = []
+    async with opened(told) as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING")
+        held = await ask.bound()
+        fake.job(1, job_state="COMPLETING", exit_code=exit_code)
+        fake.job(1, job_state=state, exit_code=exit_code)
+        assert await held.ended() is muster.Reason.COMPLETED
+    assert told == [status]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"job_state": "TIMEOUT"}, "job 1: TIMEOUT"),
+        ({"job_state": "CANCELLED"}, "job 1: CANCELLED"),
+        ({"job_state": "OUT_OF_MEMORY", "exit_code": 9}, "job 1: OUT_OF_MEMORY"),
+        ({"job_state": "DEADLINE"}, "job 1: DEADLINE"),
+        ({"job_state": "FAILED", "state_reason": "JobLaunchFailure"}, "it could not be started"),
+        ({"job_state": "FAILED", "exit_code": 12}, "is not there on the node"),
+    ],
+)
+async def test_job_that_has_not_ended_by_itself_is_a_failed_bind(
+    fake: FakeSlurm, change: dict[str, Any], message: str
+) -> None:
+    told: list[int] = []
+    async with opened(told) as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, **change)
+        with pytest.raises(muster.BindFailedError) as failed:
+            await ask.bound()
+    assert message in str(failed.value.__cause__)
+    assert told == []
+
+
+async def test_preempted_job_is_no_attempt(fake: FakeSlurm) -> None:
+    async with opened() as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="PREEMPTED")
+        await fake.until(lambda: len(fake.jobs) == 2)
+        fake.job(2, job_state="RUNNING")
+        await ask.bound()
+
+
+async def test_lost_node_is_removed_and_its_job_is_no_attempt(fake: FakeSlurm) -> None:
+    async with opened() as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING", nodes="n1")
+        held = await ask.bound()
+        fake.job(1, job_state="NODE_FAIL")
+        nodes = ["NodeName=n2 CPUTot=4 RealMemory=1000 State=IDLE Partitions=p"]
+        fake.set(nodes=["NodeName=n1 CPUTot=4 State=DOWN* Partitions=p", *nodes])
+        assert await held.ended() is muster.Reason.NODE_LOST
+        await fake.until(lambda: len(fake.jobs) == 2)
+        assert fake.jobs[1]["wanted"] == "n2"
+        fake.job(2, job_state="RUNNING", nodes="n2")
+        await ask.bound()
+
+
+async def test_refused_job_says_what_slurm_has_said(fake: FakeSlurm) -> None:
+    fake.set(sbatch="refuses")
+    async with opened() as scheduler:
+        with pytest.raises(muster.BindFailedError) as failed:
+            await (await add(scheduler)).bound()
+    assert "Invalid account" in str(failed.value.__cause__)
+
+
+@pytest.mark.parametrize(("behaviour", "submissions"), [("unheard", 1), ("lost", 2)])
+async def test_job_is_submitted_once_also_if_the_answer_is_lost(
+    fake: FakeSlurm, behaviour: str, submissions: int
+) -> None:
+    fake.set(sbatch=behaviour)
+    async with opened() as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING")
+        await ask.bound()
+        assert len(fake.calls("sbatch")) == submissions
+        assert [job["job_state"] for job in fake.jobs] == ["RUNNING"]
+
+
+async def test_silence_changes_nothing(fake: FakeSlurm) -> None:
+    told: list[int] = []
+    async with opened(told) as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING")
+        held = await ask.bound()
+        fake.set(away=True)
+        asked = len(fake.calls("squeue"))
+        await fake.until(lambda: len(fake.calls("squeue")) > asked + 5)
+        assert held.ending is None
+        assert len((await scheduler.snapshot()).nodes) == 2
+        fake.job(1, job_state="COMPLETED")
+        fake.set(away=False)
+        assert await held.ended() is muster.Reason.COMPLETED
+    assert told == [0]
+
+
+async def test_eviction_waits_until_a_silent_slurm_says_that_the_job_is_gone(
+    fake: FakeSlurm,
+) -> None:
+    async with opened() as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING", nodes="n1")
+        held = await ask.bound()
+        fake.set(away=True)
+        await scheduler.remove_node(held.node)
+        await fake.until(lambda: len(fake.calls("scancel")) > 1)
+        assert len(fake.jobs) == 1, "the same ask does not run before its earlier run is gone"
+        fake.set(away=False)
+        await fake.until(lambda: len(fake.jobs) == 2)
+        assert fake.jobs[0]["job_state"] == "FAILED"
+
+
+async def test_eviction_asks_first_and_cancels_after_the_grace_period(fake: FakeSlurm) -> None:
+    fake.set(deaf=True)
+    async with opened() as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING")
+        await ask.bound()
+        await scheduler.remove_app("a")
+        await fake.until(lambda: fake.jobs[0]["job_state"] == "CANCELLED")
+    assert fake.calls("scancel")[:2] == [["--batch", "--signal=TERM", "1"], ["1"]]
+
+
+async def test_job_that_slurm_has_forgotten_is_a_failed_bind(fake: FakeSlurm) -> None:
+    async with opened() as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.forget(1)
+        with pytest.raises(muster.BindFailedError) as failed:
+            await ask.bound()
+    assert "does not know it any more" in str(failed.value.__cause__)
+
+
+async def test_second_job_of_a_run_is_cancelled_and_jobs_of_others_are_not(
+    fake: FakeSlurm,
+) -> None:
+    async with opened() as scheduler:
+        ask = await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING")
+        await ask.bound()
+        fake.add(comment="muster:a/x/1", job_state="PENDING")
+        fake.add(comment="a job of mine")
+        fake.add(comment="other:a/x/1")
+        await fake.until(lambda: fake.jobs[1]["job_state"] == "CANCELLED")
+        assert [job["job_state"] for job in fake.jobs] == [
+            "RUNNING",
+            "CANCELLED",
+            "RUNNING",
+            "RUNNING",
+        ]
+
+
+async def test_job_of_an_earlier_program_for_the_same_ask_ends_first(fake: FakeSlurm) -> None:
+    fake.add(comment="muster:a/x/7")
+    async with opened() as scheduler:
+        await add(scheduler)
+        await fake.until(lambda: len(fake.jobs) == 2)
+        assert fake.jobs[0]["job_state"] == "FAILED"
+        assert fake.calls("scancel") == [["--batch", "--signal=TERM", "1"]]
+
+
+async def test_jobs_that_nobody_takes_over_end(fake: FakeSlurm) -> None:
+    fake.add(comment="muster:b/y/7")
+    fake.add(comment="muster:default%2Fring/*/8-9 0,")
+    fake.add(comment="muster:c/z/3", job_state="COMPLETED")
+    fake.add(comment="mine")
+    async with opened(adopt_within=0):
+        await fake.until(
+            lambda: (
+                [job["job_state"] for job in fake.jobs]
+                == ["FAILED", "CANCELLED", "COMPLETED", "RUNNING"]
+            )
+        )
+
+
+async def test_gang_is_one_job_and_each_end_is_its_own(fake: FakeSlurm) -> None:
+    told: list[int] = []
+    async with opened(told) as scheduler:
+        await scheduler.add_gang("ring", 3)
+        app = await scheduler.add_app("a", "root.q")
+        for place, node in enumerate(("n1", "n2", "n2")):
+            await app.add_ask(f"m{place}", ONE, gang="ring", node=node)
+        asks = [app.ask(f"m{place}") for place in range(3)]
+        await fake.until(lambda: len(fake.jobs) == 1)
+        ((*arguments,),) = fake.calls("sbatch")
+        assert ":" in arguments, "n2 gives twice as much as n1"
+        tag = fake.jobs[0]["comment"]
+        fake.job(1, job_state="RUNNING", batch_host="n1")
+        held = [await ask.bound() for ask in asks]
+        fake.job(1, comment=f"{tag} ,5,,")
+        assert await held[1].ended() is muster.Reason.COMPLETED
+        assert told == [5]
+        assert (held[0].ending, held[2].ending) == (None, None)
+        # What a lost node takes with it has not ended, although its step has a status.
+        fake.job(1, job_state="NODE_FAIL", comment=f"{tag} 0,5,1,")
+        assert await held[0].ended() is muster.Reason.COMPLETED
+        assert held[2].ending is None
+        await scheduler.remove_node("n2")
+        assert await held[2].ended() is muster.Reason.NODE_LOST
+    assert told == [5, 0]
+
+
+async def test_gang_of_which_a_member_does_not_come_waits_for_nobody(fake: FakeSlurm) -> None:
+    async with opened() as scheduler:
+        await scheduler.add_gang("ring", 2)
+        app = await scheduler.add_app("a", "root.q")
+        asks = [await app.add_ask(f"m{place}", ONE, gang="ring") for place in range(2)]
+        await fake.until(lambda: len(fake.jobs) == 1)
+        await scheduler.remove_app("a")
+        await fake.until(lambda: fake.jobs[0]["job_state"] == "CANCELLED")
+        del asks
+
+
+async def test_nodes_of_an_earlier_program_are_taken_over(fake: FakeSlurm) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with (
+            muster.slurm.connect(every=0.05) as slurm,
+            muster.open_scheduler() as scheduler,
+            trio.open_nursery() as nursery,
+        ):
+            attributes = {"slurm/partition": "p"}
+            await scheduler.add_node("n1", {"vcore": 1}, attributes=attributes)
+            await scheduler.add_node("gone", {"vcore": 1}, attributes=attributes)
+            await scheduler.add_node("own", {"vcore": 1})
+            await scheduler.update_node("n1", schedulable=False)  # an operator of Muster
+            await nursery.start(slurm.follow, scheduler)
+            nodes = (await scheduler.snapshot()).nodes
+            assert set(nodes) == {"n1", "n2", "own"}
+            assert nodes["n1"].capacity["vcore"] == 4000
+            assert (nodes["n1"].schedulable, nodes["n2"].schedulable) == (False, True)
+            nursery.cancel_scope.cancel()
+    assert fake.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"partition": "q"}, "partition: 'q': there are p, other"),
+        ({"namespace": "a b"}, "namespace: 'a b': must be letters"),
+        ({"gangs": "both"}, "gangs: 'both': must be one of job, components"),
+        ({"resources": {"cpu": "x", "mem": "x"}}, "two resources of Slurm have one name"),
+    ],
+)
+async def test_arguments_of_connect(
+    fake: FakeSlurm, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(muster.MusterError, match=message):
+        async with muster.slurm.connect(**arguments):
+            pass
+    assert fake.jobs == []
+
+
+@pytest.mark.parametrize("grace", [-1, float("nan")])
+async def test_grace_period_is_checked(fake: FakeSlurm, grace: float) -> None:
+    async with muster.slurm.connect() as slurm:
+        with pytest.raises(ValueError, match="grace_period"):
+            SlurmBinder(slurm, lambda _: "true", grace_period=grace)
+    assert fake.jobs == []
