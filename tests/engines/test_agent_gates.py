@@ -131,6 +131,24 @@ def test_reserved_room_is_given_back_when_a_gang_does_not_start(
     wait_until(lambda: whole(agent, cluster), "all is free again")
 
 
+def test_room_is_whole_after_gangs_were_cancelled_at_any_moment(
+    cluster: Cluster, agent: Agent
+) -> None:
+    nodes = [agent.node(name) for name in ("a", "b")]
+    for turn in range(40):
+        runs = [
+            agent.command(node, ["sleep", "1000"], gate=gate(f"g{turn}", 2, reserve=True))
+            for node in nodes
+        ]
+        time.sleep(turn % 8 * 0.002)
+        agent.cancel(runs[0])
+        assert agent.end_of(runs[0])["gone"] is True
+        agent.cancel(runs[1])
+        agent.end_of(runs[1])
+
+    wait_until(lambda: whole(agent, cluster), "all is free again")
+
+
 def test_room_of_a_detached_gang_is_given_back(cluster: Cluster, agent: Agent) -> None:
     more = {"gate": gate("g", 2, reserve=True), "detached": True}
     runs = [agent.call(agent.node(name), "os:getpid", **more) for name in ("a", "b")]

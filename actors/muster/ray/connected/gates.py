@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _RESERVE_S: Final = 20.0
 """How long Ray may take to reserve the room of a gang, in seconds."""
 
+_CLOSED_S: Final = 2.0
+"""How long it may still take when the gang does not start, in seconds."""
+
 _SLICE_S: Final = 0.5
 
 _MOST_CLOSED: Final = 1000
@@ -50,6 +53,7 @@ class Gate:
         self.here: set[Member] = set()
         self.placed: set[Member] = set()
         self.complete = asyncio.Event()
+        self.closing = asyncio.Event()
         self.reserving: asyncio.Task[Group] | None = None
         self.group: Group | None = None
         self.keeps_group = False
@@ -121,8 +125,13 @@ class Gates:
             raise GateClosedError(gate.closed)
         if gate.reserving is None:
             gate.reserving = asyncio.ensure_future(self._reserve(gate))
-        group = await asyncio.shield(gate.reserving)
-        return group, gate.came.index(member)
+            gate.reserving.add_done_callback(_heard)
+        closing = asyncio.ensure_future(gate.closing.wait())
+        await asyncio.wait({gate.reserving, closing}, return_when=asyncio.FIRST_COMPLETED)
+        closing.cancel()
+        if gate.closed is not None:
+            raise GateClosedError(gate.closed)
+        return gate.reserving.result(), gate.came.index(member)
 
     async def _reserve(self, gate: Gate) -> Group:
         members = [each.message for each in gate.came]
@@ -132,17 +141,22 @@ class Gates:
         group = await asyncio.to_thread(self._engine.reserve, members, name)
         loop = asyncio.get_running_loop()
         until = loop.time() + _RESERVE_S
+        why = f"Ray has not reserved room for all members within {_RESERVE_S:g} s"
         while not await asyncio.to_thread(self._engine.is_reserved, group, _SLICE_S):
-            if gate.closed is not None or loop.time() >= until:
+            if gate.closed is not None:
+                # Not at once: Ray keeps room on nodes for ever where a group is removed while it
+                # is being reserved.
+                until = min(until, loop.time() + _CLOSED_S)
+            if loop.time() >= until:
                 break
         else:
             if gate.closed is None:
                 gate.group = group
                 return group
+            why = gate.closed
         # Ray would go on trying for ever, where a node has gone.
         await asyncio.to_thread(self._engine.remove_group, group)
-        msg = f"Ray has not reserved room for all members within {_RESERVE_S:g} s"
-        raise GateClosedError(gate.closed or msg)
+        raise GateClosedError(why)
 
     def placed(self, gate: Gate, member: Member) -> None:
         """Note that a member has its room and waits; open the gate if it was the last one."""
@@ -170,6 +184,7 @@ class Gates:
             return
         gate.closed = why
         gate.complete.set()
+        gate.closing.set()
         if self._actor is not None:
             # Told now, before the gate may be forgotten there.
             self._spawn(self._told_closed(self._actor.go.remote(gate.name, False)))
@@ -202,3 +217,9 @@ class Gates:
                 del self._closed[next(iter(self._closed))]
         if self._actor is not None:
             self._actor.forget.remote(gate.name)
+
+
+def _heard(reserving: asyncio.Task[Group]) -> None:
+    """Take the failure of a reservation that no member waits for any more."""
+    if not reserving.cancelled():
+        reserving.exception()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
 from muster.ray.connected.engine import Engine, Group, Handle, RunMap
 from muster.ray.runner import Item
+
+_TOKEN: Final = uuid.uuid4().hex[:12]
+"""What no other agent has: gangs of different programs may have the same name."""
 
 _LOOK_S: Final = 5.0
 """How long one call for the news of a detached run may last, in seconds."""
@@ -165,7 +169,7 @@ async def _done(reference: Handle) -> None:
 
 def group_name(gate: str) -> str:
     """Return the name of the placement group of a gang whose runs are detached."""
-    return f"muster/{gate}"
+    return f"muster/{gate}/{_TOKEN}"
 
 
 async def remove_unused_groups(engine: Engine, only: str | None = None) -> None:
