@@ -12,7 +12,7 @@ import pytest
 import trio
 
 import muster
-from muster.slurm import Command
+from muster.slurm import Command, SilentError, SlurmError, connect
 from tests.engines.slurm import cluster as clusters, service
 from tests.engines.slurm.cluster import PATIENCE_S, Cluster, wait_until
 from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of, until
@@ -112,16 +112,16 @@ async def test_nothing_is_released_while_the_controller_is_away(own: Cluster) ->
 
 
 async def test_connect_says_why_it_cannot(own: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(muster.slurm.SlurmError, match="partition: 'none': there are muster, other"):
-        async with muster.slurm.connect(partition="none"):
+    with pytest.raises(SlurmError, match="partition: 'none': there are muster, other"):
+        async with connect(partition="none"):
             pass
     await in_thread(own.kill_controller)
-    with pytest.raises(muster.slurm.SilentError, match=r"(?i)contact slurm controller"):
-        async with muster.slurm.connect():
+    with pytest.raises(SilentError, match=r"(?i)contact slurm controller"):
+        async with connect():
             pass
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(muster.slurm.SlurmError, match=r"sbatch.*not in PATH"):
-        async with muster.slurm.connect():
+    with pytest.raises(SlurmError, match=r"sbatch.*not in PATH"):
+        async with connect():
             pass
 
 
