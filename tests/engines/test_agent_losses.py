@@ -16,7 +16,7 @@ import pytest
 from tests.engines import cluster as clusters
 from tests.engines.agents import Agent
 from tests.engines.cluster import Cluster, wait_until
-from tests.engines.daemons import state_of
+from tests.engines.daemons import running_in, state_of
 
 
 @pytest.fixture
@@ -207,14 +207,39 @@ def test_ignored_interrupts_are_said(needs_ray: None) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_warm_workers_are_there(agent: Agent) -> None:
-    node = agent.node("a")
-    agent.tell(do="warm", node=node, count=2)
-    runs = [agent.call(node, "time:sleep", 0.2) for _ in range(2)]
+def _workers(cluster: Cluster) -> set[int]:
+    """Give the workers of Ray, also those that do nothing."""
+    found: set[int] = set()
+    for pid in running_in(cluster.namespace):
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::"):
+                found.add(pid)
+    return found
 
-    assert {agent.end_of(run)["say"] for run in runs} == {"ended"}
-    pids = {agent.wait_for("started", run)["pid"] for run in runs}
-    assert len(pids) == 2
+
+def test_warm_workers_are_there(cluster: Cluster, tmp_path: Path) -> None:
+    def meet(mine: str, other: str) -> None:
+        Path(mine).touch()
+        while not Path(other).exists():
+            time.sleep(0.01)
+
+    node = next(one for one, free in cluster.available().items() if free.get("CPU") == 2.0)
+    quiet = Agent(cluster, follow=False)  # it looks at no node, and so starts no workers by itself
+    try:
+        quiet.wait_for("connected")
+        before = _workers(cluster)
+        quiet.tell(do="warm", node=node, count=2)
+        wait_until(lambda: len(_workers(cluster) - before) >= 2, "two more workers are there")
+        warm = _workers(cluster)
+        one, two = str(tmp_path / "one"), str(tmp_path / "two")
+        runs = [quiet.call(node, meet, one, two), quiet.call(node, meet, two, one)]
+
+        assert [quiet.end_of(run)["say"] for run in runs] == ["ended", "ended"]
+        pids = {quiet.wait_for("started", run)["pid"] for run in runs}
+        assert len(pids) == 2
+        assert pids <= warm
+    finally:
+        quiet.close()
 
 
 @pytest.mark.parametrize(
