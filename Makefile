@@ -44,11 +44,12 @@ serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few
 
 # The tests of the service start real servers, and take minutes by themselves.
 SERVICE := tests/actors/serving tests/clash tests/attack
-ENGINES := tests/engines
+# Shorter: make test-engines ENGINES=tests/engines/scheduled/test_runs.py
+ENGINES ?= tests/engines
 
 .PHONY: test
 test: $(VENV)/.test ## Run the tests but for those of the service and of engines, on all cores
-	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE) $(ENGINES))
+	@$(COMPILED) $(PY) -m pytest -n auto --dist worksteal $(addprefix --ignore=,$(SERVICE) tests/engines)
 
 .PHONY: test-service
 test-service: $(VENV)/.test ## Run the tests of the service, with real servers
