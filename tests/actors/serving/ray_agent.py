@@ -25,6 +25,7 @@ import msgpack
 
 FOLDER = Path(sys.argv[1])
 SAYING = threading.Lock()
+ENDING = threading.Lock()
 RUNNING: dict[int, subprocess.Popen[bytes]] = {}
 CANCELLED: set[int] = set()
 
@@ -64,6 +65,9 @@ def run(message: dict[str, Any]) -> None:
         say(say="failed", id=number, how="work", error=type(error).__name__, text=str(error))
         return
     say(say="started", id=number, pid=command.pid)
+    with ENDING:
+        if number in CANCELLED:  # it was cancelled before it had begun
+            end(command)
     status = command.wait()
     if number in CANCELLED:
         say(say="cancelled", id=number, gone=True)
@@ -71,9 +75,16 @@ def run(message: dict[str, Any]) -> None:
         say(say="ended", id=number, status=status, value=None)
 
 
+def end(command: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(command.pid, signal.SIGTERM)
+
+
 def cancel(message: dict[str, Any]) -> None:
-    CANCELLED.add(message["id"])
-    os.killpg(RUNNING[message["id"]].pid, signal.SIGTERM)
+    with ENDING:
+        CANCELLED.add(message["id"])
+        if (command := RUNNING.get(message["id"])) is not None:
+            end(command)
 
 
 def connect(message: dict[str, Any]) -> None:

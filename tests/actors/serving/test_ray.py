@@ -131,7 +131,7 @@ def test_output_in_a_file_that_the_service_has(served: Served) -> None:
     submit(served.client, job("two words", "echo one; echo two >&2; exit 1", retries=1))
     found = until(served.client, 2, ask="two words", kind="released")
 
-    assert len(ends_of(found, "two words")) == 2
+    assert ends_of(found, "two words") == [("failed", "exit status 1")] * 2
     assert output(served.client, "two words") == "one\ntwo\n" * 2
     assert output(served.client, "two words", attempt=1, follow="true") == "one\ntwo\n" * 2
     answer = served.client.get("/api/v1/asks/a/two words/logs", params={"attempt": 2})
