@@ -58,6 +58,7 @@ test-service: $(VENV)/.test ## Run the tests of the service, with real servers
 # Real daemons: Ray from its package, Slurm from the packages of Debian where they can be had.
 .PHONY: test-engines
 test-engines: $(VENV)/.engines ## Run the tests of what runs work, on real clusters of Ray and Slurm
+	@bash tests/engines/slurm/install.sh
 	@$(COMPILED) $(PY) -m pytest -m "not takes_minutes" $(ENGINES)
 
 # Ray takes a minute until it notices that its head has gone.
@@ -205,7 +206,6 @@ $(VENV)/.test: $(VENV)/.pip
 $(VENV)/.engines: $(VENV)/.test
 	@echo "Installing Ray" >&2
 	@$(INSTALL) --group engines
-	@bash tests/engines/slurm/install.sh
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.pip

@@ -100,6 +100,7 @@ def test_callable_that_raises_says_where(agent: Agent, node: str) -> None:
 def test_soft_cancel_reaches_a_callable(agent: Agent, node: str, tmp_path: Path) -> None:
     def spin(path: str) -> None:
         try:
+            Path(path).write_text("begun")
             while True:
                 time.sleep(0.01)
         except KeyboardInterrupt:
@@ -107,7 +108,7 @@ def test_soft_cancel_reaches_a_callable(agent: Agent, node: str, tmp_path: Path)
             raise
 
     run = agent.call(node, spin, str(tmp_path / "how"))
-    agent.wait_for("started", run)
+    wait_until((tmp_path / "how").exists, "it can be interrupted")
     agent.cancel(run, grace_s=60.0)
 
     assert agent.end_of(run) | {"heard": 0} == {

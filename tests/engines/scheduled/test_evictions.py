@@ -25,8 +25,8 @@ async def test_callable_is_interrupted(cluster: Cluster, tmp_path: Path) -> None
             with open(file, "a", encoding="utf-8") as out:
                 out.write(f"{what}\n")
 
-        note("begun")
         try:
+            note("begun")
             while True:
                 time.sleep(0.01)
         except KeyboardInterrupt:
